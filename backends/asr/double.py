@@ -1,0 +1,16 @@
+"""A recogniser for tests: hears what it was told to hear."""
+
+from backends.protocols import Samples
+
+
+class DoubleRecogniser:
+    """Gives one fixed transcript for every recording; an empty one unless told otherwise."""
+
+    name = "double"
+
+    def __init__(self, transcript: str = "") -> None:
+        self.transcript = transcript
+
+    def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
+        """The fixed transcript, whatever is in `samples`."""
+        return self.transcript

@@ -1,0 +1,1 @@
+"""Chat models: one client for all requests, and the engines that serve them."""

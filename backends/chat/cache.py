@@ -1,0 +1,136 @@
+"""Answers once given, on disk: what a chat model has said is never asked again.
+
+SQLite in WAL mode: an answer is there for good once `put` returns, whatever signal ends the process (a loss of power
+may take the last few). Several processes and threads may share a file on a local disk; SQLite's locks do not work on
+network file systems. A `put` takes about 0.1 ms and a `get` less, so the event loop calls both without a thread.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from backends.protocols import Endpoint
+from data_schemas import ids
+from data_schemas.errors import StoreError
+
+FORMAT = 1
+"""Version of the table, kept in the file's `user_version`."""
+N_ID_DIGITS = 20
+"""Hexadecimal digits of the key that make a request's id."""
+LOCK_WAIT_S = 30.0
+"""How long to wait while another process writes; a write takes a fraction of a millisecond."""
+
+_CREATE = """
+CREATE TABLE IF NOT EXISTS replies (
+    key TEXT PRIMARY KEY, text TEXT NOT NULL, n_tokens_in INTEGER NOT NULL, n_tokens_cached INTEGER NOT NULL,
+    n_tokens_out INTEGER NOT NULL, endpoint TEXT NOT NULL, model TEXT NOT NULL
+) WITHOUT ROWID
+"""
+_GET = "SELECT text, n_tokens_in, n_tokens_cached, n_tokens_out FROM replies WHERE key = ?"
+_PUT = "INSERT INTO replies VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """A chat model's answer and the tokens it took: read, of those from the server's prefix cache, and written."""
+
+    text: str
+    n_tokens_in: int
+    n_tokens_cached: int
+    n_tokens_out: int
+
+
+def reply_key(endpoint: Endpoint, payload: dict[str, Any], attempt: int) -> str:
+    """The key of an answer, 64 hexadecimal digits: all that decides it, and not where the model is served."""
+    return ids.digest("reply", endpoint.name, endpoint.model, endpoint.model_digest, payload, attempt, n_hex=64)
+
+
+def request_id(key: str) -> str:
+    """A request's id: the head of its key, the same on every machine."""
+    return key[:N_ID_DIGITS]
+
+
+class ReplyCache:
+    """The answers in one file, which is made when it is not there.
+
+    Raises:
+        StoreError: the file cannot be opened, is damaged or of a newer format (all methods: or the disk is full).
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(path)
+        with self._translated():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                self._path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self) -> None:
+        found: int = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if found > FORMAT:
+            raise StoreError(
+                f"The answer cache {self._path} has format {found}; this version reads up to {FORMAT}.",
+                "Use the newer version, or another file.",
+            )
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        self._connection.execute(_CREATE)
+        self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def get(self, key: str) -> StoredReply | None:
+        """The answer stored under a key (`reply_key`), if there is one."""
+        with self._translated():
+            row = self._connection.execute(_GET, (key,)).fetchone()
+        return StoredReply(*row) if row else None
+
+    def put(self, key: str, reply: StoredReply, endpoint: Endpoint) -> StoredReply:
+        """Stores an answer and returns what stands in the file: the first one, if another process was faster."""
+        numbers = (reply.n_tokens_in, reply.n_tokens_cached, reply.n_tokens_out)
+        with self._translated():
+            self._connection.execute(_PUT, (key, reply.text, *numbers, endpoint.name, endpoint.model))
+        return self.get(key) or reply
+
+    def close(self) -> None:
+        """Folds the log into the file and closes it."""
+        with self._translated():
+            self._connection.close()
+
+    def __len__(self) -> int:
+        """How many answers it holds."""
+        with self._translated():
+            return int(self._connection.execute("SELECT count(*) FROM replies").fetchone()[0])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"The answer cache {self._path} failed: {error}.", _remedy(error)) from error
+
+
+def _remedy(error: Exception) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of an extended code says where it happened
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return "Restore the file from a copy, or move it away and run again: its answers will then be asked for anew."
+    if code == sqlite3.SQLITE_FULL:
+        return "Free some disk space and run again: all answers stored before are kept."
+    if code == sqlite3.SQLITE_BUSY:
+        return f"Another process has held it for {LOCK_WAIT_S:.0f} s; end that one, then run again."
+    return "Check that the folder is on a local disk and can be written to, then run again: stored answers are kept."

@@ -1,0 +1,147 @@
+"""A chat model for tests: a real HTTP server whose answer is a pure function of the request, with faults on demand."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Literal
+
+from backends.protocols import Endpoint
+from data_schemas import ids
+from data_schemas.config import ChatConfig
+
+MODEL = "double"
+Fault = int | Literal["retry-after", "retry-later", "stall", "hang-up", "malformed", "empty"]
+"""What happens instead of an answer: an HTTP status; 429 with a Retry-After of 10 ms, or of an hour; nothing for as
+long as the server runs; a closed connection; a body that is not JSON; no choices."""
+RETRY_AFTER: dict[Fault | None, str] = {"retry-after": "0.01", "retry-later": "3600"}
+_SENTENCE = """maybe the answer comes from what you said so far and I would look at each part in turn before I say how many
+there are because that often helps us find out which one it should be when we know more about it"""
+WORDS = tuple(_SENTENCE.split())
+
+
+def answer_to(payload: dict[str, Any]) -> str:
+    """12 to 20 plain words, fewer where `max_tokens` asks for fewer: the same for the same payload."""
+    seed = int(ids.digest("double", payload), 16)
+    n_words = min(12 + seed % 9, int(payload.get("max_tokens") or 20))
+    return " ".join(WORDS[(seed >> (2 * place)) % len(WORDS)] for place in range(n_words))
+
+
+class DoubleEngine:
+    """Serves `answer_to` on a free port of this machine, from threads of this process.
+
+    Args:
+        config: only `endpoint` is used, as the endpoint's name.
+        faults: what the first requests meet, in the order of their arrival; `None` stands for an answer.
+        faults_for_ever: what every request after those meets; empty: answers.
+
+    `requests` holds the payloads received so far, failed ones too.
+    """
+
+    def __init__(
+        self, config: ChatConfig, faults: Sequence[Fault | None] = (), faults_for_ever: Fault | None = None
+    ) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self._name = config.endpoint or "double"
+        self._faults = list(faults)
+        self._faults_for_ever = faults_for_ever
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+
+    def describe(self) -> Endpoint:
+        """The endpoint without its base URL."""
+        return Endpoint(self._name, base_url="", model=MODEL, model_digest="double-1")
+
+    def serve(self) -> AbstractContextManager[Endpoint]:
+        """The endpoint of a server that lives as long as the block."""
+        return self._serve()
+
+    @contextmanager
+    def _serve(self) -> Iterator[Endpoint]:
+        self._stopping.clear()
+        with _Server(self) as server:
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            try:
+                base_url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+                yield Endpoint(self._name, base_url, MODEL, self.describe().model_digest)
+            finally:
+                self._stopping.set()
+                server.shutdown()
+                thread.join()
+
+    def take(self, payload: dict[str, Any]) -> Fault | None:
+        """Notes a request and says what it meets."""
+        with self._lock:
+            self.requests.append(payload)
+            return self._faults.pop(0) if self._faults else self._faults_for_ever
+
+    def wait_until_stopping(self) -> None:
+        """Blocks for as long as the server runs."""
+        self._stopping.wait()
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False  # connections that clients keep alive would hold it
+
+    def __init__(self, engine: DoubleEngine) -> None:
+        self.engine = engine
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        self._send(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+
+    def do_POST(self) -> None:
+        payload = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        fault = self.server.engine.take(payload)
+        if isinstance(fault, int):
+            key = self.headers.get("Authorization", "")
+            self._send(fault, {"error": {"message": f"fault {fault}, asked with {key}"}})  # the worst that servers do
+        elif fault in RETRY_AFTER:
+            self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": RETRY_AFTER[fault]})
+        elif fault == "malformed":
+            self._send(200, b'{"choices": [{"message"')
+        elif fault == "empty":
+            self._send(200, {"choices": []})
+        elif fault is None:
+            self._send(200, _completion(payload))
+        else:
+            if fault == "stall":
+                self.server.engine.wait_until_stopping()
+            self.close_connection = True
+
+    def _send(self, status: int, body: dict[str, Any] | bytes, headers: dict[str, str] | None = None) -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing: the base class writes each request to the terminal."""
+
+
+def _completion(payload: dict[str, Any]) -> dict[str, Any]:
+    text = answer_to(payload)
+    n_in = sum(len(str(message["content"]).split()) for message in payload["messages"])
+    usage = {
+        "prompt_tokens": n_in,
+        "completion_tokens": len(text.split()),
+        "prompt_tokens_details": {"cached_tokens": 0},
+    }
+    return {
+        "object": "chat.completion",
+        "model": MODEL,
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "usage": usage,
+    }

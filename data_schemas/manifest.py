@@ -1,0 +1,52 @@
+"""`dataset.json`: what a dataset folder holds, file by file. It is written last; what it does not list is not there."""
+
+from pydantic import Field
+
+from data_schemas import ids
+from data_schemas.config import Config
+from data_schemas.records import SCHEMA_VERSION
+
+MANIFEST = "dataset.json"
+
+
+class ShardEntry(Config):
+    """One file of the dataset. `kind` is data, oracle or rejects; `oracle_version` is set for oracle files alone."""
+
+    path: str
+    kind: str
+    source: str
+    split: str | None = None
+    oracle_version: str | None = None
+    n_rows: int
+    n_bytes: int
+    sha256: str
+
+
+class Counts(Config):
+    """Sums over the files of the manifest."""
+
+    dialogues: int
+    audio_s: float
+    events: int
+    rejects: int
+
+
+class Manifest(Config):
+    """The whole dataset; `fingerprint` stands for all files' content."""
+
+    schema_version: int = SCHEMA_VERSION
+    fingerprint: str
+    oracle_version: str = Field(description="The oracles that the card's `oracles` config reads.")
+    counts: Counts
+    shards: list[ShardEntry]
+
+    def of_kind(self, kind: str) -> list[ShardEntry]:
+        """Entries of one kind, in the manifest's order."""
+        return [each for each in self.shards if each.kind == kind]
+
+
+def make_manifest(shards: list[ShardEntry], counts: Counts, oracle_version: str) -> Manifest:
+    """A manifest with its fingerprint, its files in order of their paths."""
+    ordered = sorted(shards, key=lambda each: each.path)
+    print_ = ids.digest("dataset", SCHEMA_VERSION, [[each.path, each.sha256] for each in ordered])
+    return Manifest(fingerprint=print_, oracle_version=oracle_version, counts=counts, shards=ordered)

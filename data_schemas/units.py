@@ -1,0 +1,43 @@
+"""Seconds, samples and frames, and the only functions that turn one into another.
+
+One frame is 80 ms: 1,920 samples at 24 kHz, 12.5 frames a second (moshi, `SAMPLE_RATE` and `FRAME_RATE` in
+moshi/models/loaders.py).
+"""
+
+SAMPLE_RATE_HZ = 24_000
+FRAME_N_SAMPLES = 1_920
+FRAMES_PER_S = 12.5
+FRAME_S = 0.08
+
+
+def seconds_to_samples(time_s: float, sample_rate_hz: int = SAMPLE_RATE_HZ) -> int:
+    """The sample nearest to a time."""
+    return round(time_s * sample_rate_hz)
+
+
+def samples_to_seconds(n_samples: int, sample_rate_hz: int = SAMPLE_RATE_HZ) -> float:
+    """The time at which sample `n_samples` starts."""
+    return n_samples / sample_rate_hz
+
+
+def round_s(time_s: float) -> float:
+    """A time as it is stored: whole microseconds, so that sums of floats do not leave crumbs in the shards."""
+    return round(time_s, 6)
+
+
+def event_frame(time_s: float) -> int:
+    """The frame of an oracle event: `int(seconds * 12.5)`, as kame_finetune has it."""
+    return int(time_s * FRAMES_PER_S)
+
+
+def text_frame(start_s: float) -> int:
+    """The frame of a word's first token: `start_s // 0.08`, as kame_finetune has it.
+
+    Not `event_frame`: 0.24 s gives 2 here and 3 there, because 0.24 / 0.08 is a hair under 3 in floats.
+    """
+    return int(start_s // FRAME_S)
+
+
+def n_frames_covering(n_samples: int) -> int:
+    """Frames that hold all of `n_samples` samples at 24 kHz, the last one padded."""
+    return -(-n_samples // FRAME_N_SAMPLES)

@@ -1,0 +1,1 @@
+"""Prefect flows, their typed parameters, and the command `kame`."""

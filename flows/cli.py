@@ -1,0 +1,254 @@
+"""The command `kame`. Imports of weight happen inside the commands, so that `--help` answers at once.
+
+Exit codes: 0 done · 1 `check` found faults · 2 wrong option or configuration · 3 a source cannot be read ·
+4 a back-end is missing or gone · 5 a file cannot be written or is damaged · 6 no dataset · 130 interrupted.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="kame",
+    help="Training data for KAME front-ends: from question sets to spoken dialogues with oracles.",
+    epilog="Exit codes: 0 done, 1 check found faults, 2 wrong option or configuration, 3 source unreadable, "
+    "4 back-end missing or gone, 5 file not writable or damaged, 6 no dataset, 130 interrupted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+config_app = typer.Typer(help="Show and compare configurations.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+Sources = Annotated[
+    list[str], typer.Option("--source", help="NAME or NAME=FILE; gsm8k, mmlu_pro, hssbench, or your own with --map.")
+]
+Maps = Annotated[
+    list[str], typer.Option("--map", help="Columns of your own source: question=q,answer=a[,id=…,category=…].")
+]
+ProfileName = Annotated[str, typer.Option("--profile", help="Where to start from: embedded or gpu.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML over the profile; see `kame config show`.")]
+Limit = Annotated[int | None, typer.Option("--limit", help="Items read per source, before rejection.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of every choice.")]
+Workers = Annotated[int | None, typer.Option("--workers", help="Processes for speech and alignment; 0: one a core.")]
+LlmUrl = Annotated[
+    str | None, typer.Option("--llm-url", help="OpenAI-compatible base URL with /v1; the key: KAME_LLM_API_KEY.")
+]
+LlmModel = Annotated[str | None, typer.Option("--llm-model", help="Model at that URL, or a GGUF file without one.")]
+OracleVersion = Annotated[str | None, typer.Option("--oracle-version", help="Folder under oracles/ to write to.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Folder = Annotated[str, typer.Argument(help="Folder of a dataset.")]
+
+
+@app.command()
+def refresh(
+    source: Sources = [],  # noqa: B006 - Typer reads the default
+    column_map: Maps = [],  # noqa: B006
+    limit: Limit = None,
+    out: Annotated[str | None, typer.Option("--out", help="Folder of the dataset.")] = None,
+    profile: ProfileName = "embedded",
+    config: ConfigFile = None,
+    seed: Seed = None,
+    workers: Workers = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    oracle_version: OracleVersion = None,
+    prefect: Annotated[bool, typer.Option("--prefect", help="Run as a Prefect flow; the bytes are the same.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make or refresh a dataset. Running again resumes, and re-uses whatever has not changed."""
+    typed = _typed(source, column_map, limit=limit, out=out, seed=seed, workers=workers, url=llm_url, model=llm_model)
+    with _speaking_plainly(as_json):
+        from flows import options, show
+        from flows.progress import Bars
+        from flows.run import run_refresh
+
+        built = options.build_config(profile, config, typed | {"oracle.version": oracle_version})
+        if prefect:
+            from flows.refresh_flow import run_as_flow
+
+            manifest, figures = run_as_flow(built)
+        else:
+            with Bars(quiet=as_json) as bars:
+                _, manifest, figures = run_refresh(built, bars)
+        if as_json:
+            _print_json({"out": built.out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
+            return
+        console = show.console()
+        console.print(show.figures(figures))
+        console.print(f"\nDataset: {built.out} (fingerprint {manifest.fingerprint}); card: {built.out}/README.md")
+
+
+@app.command()
+def preview(
+    source: Sources = [],  # noqa: B006
+    column_map: Maps = [],  # noqa: B006
+    out: Annotated[str, typer.Option("--out", help="Folder for the wav files.")] = "preview",
+    profile: ProfileName = "embedded",
+    config: ConfigFile = None,
+    seed: Seed = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    n_dialogues: Annotated[int, typer.Option("--n", min=1, max=20, help="Dialogues to make.")] = 3,
+) -> None:
+    """Three dialogues of short questions, end to end: text, word times, oracle ladder, sound files."""
+    typed = _typed(source, column_map, limit=None, out=out, seed=seed, workers=1, url=llm_url, model=llm_model)
+    with _speaking_plainly(False):
+        from flows import options, show
+        from flows.preview import preview as make
+
+        if not source:
+            typed["sources"] = [each.model_dump() for each in options.sample_sources()]
+        console = show.console()
+        for each in make(options.build_config(profile, config, typed), n_dialogues):
+            console.print(show.dialogue(each.dialogue, None), show.ladder(each.oracle))
+            console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")
+
+
+@app.command()
+def inspect(
+    folder: Folder,
+    dialogue: Annotated[str | None, typer.Option("--dialogue", help="Dialogue to show; else the first.")] = None,
+    wav: Annotated[Path | None, typer.Option("--wav", help="Write that dialogue's sound to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Counts of a dataset, and one dialogue as text: words on a time line, events beside it."""
+    with _speaking_plainly(as_json):
+        from flows import show
+        from pipelines.reader import DatasetReader
+
+        reader = DatasetReader(folder)
+        row, oracle = reader.dialogue(dialogue)
+        if wav is not None:
+            from pipelines.audio import save_wav
+
+            save_wav(row.audio.bytes, wav)
+        if as_json:
+            _print_json(reader.as_json(row, oracle))
+            return
+        console = show.console()
+        console.print(show.figures(reader.figures()), show.dialogue(row, oracle))
+        if wav is not None:
+            console.print(f"Listen: {wav} (left: assistant, right: user)")
+
+
+@app.command()
+def check(folder: Folder, as_json: AsJson = False) -> None:
+    """Look at every invariant of a dataset; exit code 1 and a table when something is wrong."""
+    with _speaking_plainly(as_json):
+        from dataclasses import asdict
+
+        from flows import show
+        from pipelines.quality.check import check as look
+
+        faults = look(folder)
+        if as_json:
+            _print_json({"sound": not faults, "faults": [asdict(fault) for fault in faults]})
+        elif faults:
+            show.console().print(show.faults(faults))
+        else:
+            show.console().print(f"{folder}: nothing wrong.")
+        if faults:
+            raise typer.Exit(1)
+
+
+@app.command()
+def backends(as_json: AsJson = False) -> None:
+    """Engines there are, whether they are installed, their licences, and what to type for a missing one."""
+    with _speaking_plainly(as_json):
+        from backends.registry import ENTRIES
+        from flows import show
+
+        rows = [
+            (each.kind, each.name, "yes" if each.is_installed() else "no", each.licence, each.note or each.install)
+            for each in ENTRIES
+        ]
+        head = ("kind", "name", "installed", "licence", "note, or what to type")
+        if as_json:
+            _print_json([dict(zip(("kind", "name", "installed", "licence", "note"), row, strict=True)) for row in rows])
+        else:
+            show.console().print(show.table("Back-ends", head, rows))
+
+
+@config_app.command("show")
+def config_show(profile: ProfileName = "embedded", config: ConfigFile = None, as_json: AsJson = False) -> None:
+    """The full configuration as YAML: a start for a file of your own."""
+    with _speaking_plainly(as_json):
+        import yaml
+
+        from flows import options
+
+        settings = options.build_config(profile, config, {}).model_dump(mode="json")
+        sys.stdout.write(json.dumps(settings) + "\n" if as_json else yaml.safe_dump(settings, sort_keys=False))
+
+
+@config_app.command("diff")
+def config_diff(
+    left: Annotated[str, typer.Argument(help="A profile's name or a YAML file.")],
+    right: Annotated[str, typer.Argument(help="A profile's name or a YAML file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Fields in which two configurations differ."""
+    with _speaking_plainly(as_json):
+        from data_schemas.profiles import PROFILES
+        from flows import options, show
+
+        built = [
+            options.build_config(name, None, {})
+            if name in PROFILES
+            else options.build_config("embedded", Path(name), {})
+            for name in (left, right)
+        ]
+        rows = options.differences(*built)
+        if as_json:
+            _print_json([{"field": name, "left": one, "right": other} for name, one, other in rows])
+        else:
+            show.console().print(show.table("Differences", ("field", left, right), rows))
+
+
+def main() -> None:
+    """Entry point of the command `kame`."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    app()
+
+
+def _interrupt(signal_number: int, frame: object) -> None:
+    raise KeyboardInterrupt  # so that what was started is stopped, as with Ctrl-C
+
+
+def _typed(source: list[str], column_map: list[str], **options: Any) -> dict[str, Any]:
+    """Options as settings by dotted name; None where nothing was typed."""
+    from flows.options import parse_sources
+
+    with _speaking_plainly(False):
+        sources = parse_sources(source, column_map) or None
+    url, model = options.pop("url"), options.pop("model")
+    engine = None if url is None else "openai"
+    return {**options, "sources": sources, "chat.base_url": url, "chat.model": model, "chat.engine": engine}
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def _speaking_plainly(as_json: bool) -> Iterator[None]:
+    """Errors as one message and an exit code, never a traceback; as JSON where a program reads."""
+    from data_schemas.errors import KameError
+
+    try:
+        yield
+    except KameError as error:
+        if as_json:
+            _print_json({"error": error.what, "remedy": error.remedy})
+        typer.echo(f"kame: {error}", err=True)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        typer.echo("kame: stopped. Run the same command again; it goes on where it stopped.", err=True)
+        raise typer.Exit(130) from None

@@ -1,0 +1,122 @@
+"""What is typed, to a configuration: profile, then the YAML file, then the options, each over the one before."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from data_schemas.config import RefreshConfig, SourceConfig
+from data_schemas.errors import ConfigError
+from data_schemas.profiles import PROFILES
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def parse_sources(sources: Sequence[str], maps: Sequence[str]) -> list[dict[str, Any]]:
+    """`NAME` or `NAME=FILE` and `[NAME:]field=column,…` to source settings; a bare map goes to the last source.
+
+    Raises:
+        ConfigError: a map without a source, or one that is not field=column.
+    """
+    parsed: dict[str, dict[str, Any]] = {}
+    for source in sources:
+        name, _, path = source.partition("=")
+        parsed[name] = {"name": name, "path": path or None, "columns": {}}
+    for text in maps:
+        name, colon, pairs = text.partition(":")
+        name, pairs = (name, pairs) if colon else (next(reversed(parsed), ""), text)
+        columns = dict(pair.partition("=")[::2] for pair in pairs.split(","))
+        if name not in parsed or not all(field and column for field, column in columns.items()):
+            raise ConfigError(
+                f"--map {text} does not fit.", "Say --source NAME=FILE --map question=COLUMN,answer=COLUMN."
+            )
+        parsed[name]["columns"] = columns
+    return list(parsed.values())
+
+
+def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) -> RefreshConfig:
+    """The configuration of a run.
+
+    Args:
+        options: settings by dotted name (`chat.base_url`); None: not typed.
+
+    Raises:
+        ConfigError: unknown profile, unreadable YAML, or a value out of bounds, each with its name.
+    """
+    if profile not in PROFILES:
+        raise ConfigError(f"There is no profile {profile!r}.", f"Choose one of: {', '.join(PROFILES)}.")
+    settings = PROFILES[profile]().model_dump()
+    if file is not None:
+        _merge(settings, read_yaml(file))
+    for name, value in options.items():
+        if value is not None:
+            *path, last = name.split(".")
+            place = settings
+            for step in path:
+                place = place[step]
+            place[last] = value
+    return validated(RefreshConfig, settings)
+
+
+def validated(model: type[Model], settings: Mapping[str, Any]) -> Model:
+    """Settings as a configuration class.
+
+    Raises:
+        ConfigError: what is wrong with which field.
+    """
+    try:
+        return model.model_validate(dict(settings))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise ConfigError(
+            f"The configuration does not hold: {wrong}.", "`kame config show` lists all fields."
+        ) from error
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """A YAML file of settings.
+
+    Raises:
+        ConfigError: missing, not YAML, or not a mapping.
+    """
+    import yaml
+
+    try:
+        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"Cannot read the configuration {file}: {error}.", "It should be YAML.") from error
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{file} holds no settings.", "Start from `kame config show > FILE`.")
+    return settings
+
+
+def differences(left: RefreshConfig, right: RefreshConfig) -> list[tuple[str, Any, Any]]:
+    """Fields in which two configurations differ, by dotted name, with both values."""
+    flat_left, flat_right = _flat(left.model_dump()), _flat(right.model_dump())
+    return [
+        (name, flat_left.get(name), flat_right.get(name))
+        for name in sorted(flat_left | flat_right)
+        if flat_left.get(name) != flat_right.get(name)
+    ]
+
+
+def sample_sources() -> list[SourceConfig]:
+    """Our own sample items, where the project's folder is at hand."""
+    folder = Path(__file__).resolve().parents[1] / "examples" / "items"
+    return [SourceConfig(name=file.stem, path=str(file)) for file in sorted(folder.glob("*.jsonl"))]
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
+def _merge(into: dict[str, Any], settings: Mapping[str, Any]) -> None:
+    for name, value in settings.items():
+        if isinstance(value, dict) and isinstance(into.get(name), dict):
+            _merge(into[name], value)
+        else:
+            into[name] = value

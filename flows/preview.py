@@ -1,0 +1,68 @@
+"""A few short questions through all stages in memory: what a run would make, in about a minute."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data_schemas.config import RefreshConfig
+from data_schemas.errors import SourceError
+from data_schemas.records import AudioDialogue, Item, OracleRow
+from pipelines.audio import save_wav
+from pipelines.script.speakable import spoken_words
+from pipelines.sources.items import read_items
+from pipelines.stations import CPU_STAGES, chat_engine, cpu_stages, oracle_stage
+
+ROWS_LOOKED_AT = 100
+"""Rows of each source among which the shortest questions are sought."""
+
+
+@dataclass(frozen=True, slots=True)
+class Previewed:
+    """One dialogue with its oracles and the sound file that was written for it."""
+
+    dialogue: AudioDialogue
+    oracle: OracleRow
+    sound_file: str
+
+
+def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
+    """Makes the dialogues of the shortest sayable questions, taken from the sources in turn.
+
+    Raises:
+        SourceError: no item of the sources can be said.
+        KameError: as in a run.
+    """
+    made: dict[str, list[Any]] = {"items": _items(config)}
+    for name in CPU_STAGES:
+        stage = cpu_stages(config)[name]
+        batch = list(zip(*(made[each] for each in stage.inputs), strict=True))
+        made[name] = stage.run(batch).outputs
+        if name == "script":
+            made[name] = _shortest(made[name], n_dialogues)
+    folder = Path(config.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    with chat_engine(config.chat).serve() as endpoint:
+        stage = oracle_stage(config, endpoint, str(folder / "answers.sqlite"), [])
+        oracles: list[OracleRow] = stage.run([(row,) for row in made["mixing"]]).outputs
+    return [Previewed(row, oracle, _save(row, folder)) for row, oracle in zip(made["mixing"], oracles, strict=True)]
+
+
+def _items(config: RefreshConfig) -> list[Item]:
+    limit = min(config.limit or ROWS_LOOKED_AT, ROWS_LOOKED_AT)
+    return [item for source in config.sources for item in read_items(source, limit, config.split).items]
+
+
+def _shortest(dialogues: list[Any], n: int) -> list[Any]:
+    by_source: dict[str, list[Any]] = {}
+    for row in sorted(dialogues, key=lambda row: len(spoken_words(row.turns[0].spoken_text))):
+        by_source.setdefault(row.source, []).append(row)
+    ranked = sorted((place, source, row) for source, rows in by_source.items() for place, row in enumerate(rows[:n]))
+    if not ranked:
+        raise SourceError("No question of these sources can be said.", "`kame refresh` counts the reasons.")
+    return [row for _, _, row in ranked[:n]]
+
+
+def _save(row: AudioDialogue, folder: Path) -> str:
+    path = folder / f"{row.dialogue_id}.wav"
+    save_wav(row.audio.bytes, path)
+    return str(path)

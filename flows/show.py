@@ -1,0 +1,100 @@
+"""Dialogues, figures and faults as a person reads them: Rich tables and time lines."""
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from data_schemas.records import AudioDialogue, Dialogue, OracleEvent, OracleRow
+from data_schemas.units import event_frame
+from pipelines.card import Figures
+from pipelines.quality.check import Fault
+
+SPEAKER = {"A": "assistant", "B": "user"}
+
+
+def table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """A plain table; numbers are written as they are."""
+    made = Table(*head, title=title, title_justify="left", title_style="bold", show_edge=False)
+    for row in rows:
+        made.add_row(*(str(cell) for cell in row))
+    return made
+
+
+def figures(found: Figures) -> RenderableType:
+    """What a dataset holds, as the card says it."""
+    per_source = [
+        (source, n, f"{found.audio_s[source] / 60:.1f}", sum(c for (of, _), c in found.rejects.items() if of == source))
+        for source, n in sorted(found.dialogues.items())
+    ]
+    return Group(
+        table("Dialogues", ("source", "dialogues", "minutes", "rejects"), per_source),
+        table("Rejects", ("source", "reason", "items"), [(*key, n) for key, n in sorted(found.rejects.items())]),
+        table("Oracle events", ("level", "events"), sorted(found.levels.items())),
+        table("Event status", ("status", "events"), sorted(found.statuses.items())),
+        table("Voices", ("voice", "utterances"), sorted(found.voices.items())),
+        Text(
+            f"{found.n_dialogues} dialogues, {found.total_audio_s / 60:.1f} minutes, {found.n_words} words timed, "
+            f"{found.n_events} events; splits: {', '.join(f'{name} {n}' for name, n in sorted(found.splits.items()))}"
+        ),
+    )
+
+
+def dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
+    """One dialogue as text: words on a time line, the oracle events beside them."""
+    lines = Table(
+        "time, s", "frame", "who", "said", "oracle", title=row.dialogue_id, title_justify="left", show_edge=False
+    )
+    events = list(oracle.events) if oracle else []
+    for turn in row.turns:
+        for utterance in turn.utterances:
+            spans = [(word.start_s, word.word) for word in utterance.words]
+            own = [event for event in events if event.turn_index == turn.turn_index]
+            for start_s, said, event in _rows(spans, own):
+                shown = _event(event) if event else ""
+                lines.add_row(f"{start_s:.2f}", str(event_frame(start_s)), SPEAKER[turn.speaker], said, shown)
+    head = Text(f"{row.source}, {row.split}, {row.licence}\nasked: {row.question}\nanswer: {row.answer}")
+    if isinstance(row, AudioDialogue):
+        head.append(f"\n{row.duration_s:.2f} s, voices {row.provenance.voice_a} and {row.provenance.voice_b}")
+    return Group(Panel(head), lines)
+
+
+def _rows(
+    spans: Sequence[tuple[float, str]], events: Sequence[OracleEvent]
+) -> list[tuple[float, str, OracleEvent | None]]:
+    """Words gathered up to each event's time; the words after the last event on a line of their own."""
+    rows: list[tuple[float, str, OracleEvent | None]] = []
+    left = list(spans)
+    for event in events:
+        heard = [span for span in left if span[0] < event.t_s]
+        left = left[len(heard) :]
+        rows.append((heard[0][0] if heard else event.t_s, " ".join(word for _, word in heard), event))
+    if left:
+        rows.append((left[0][0], " ".join(word for _, word in left), None))
+    return rows
+
+
+def _event(event: OracleEvent) -> str:
+    return f"{event.t_s:.2f}s r={event.r:.2f} level {event.level} {event.status}: {event.text or '-'}"
+
+
+def ladder(oracle: OracleRow) -> RenderableType:
+    """The oracle ladder of a dialogue as a table."""
+    rows = [
+        (f"{event.t_s:.2f}", f"{event.n_words_heard}/{event.n_words}", event.level, event.status, event.text or "-")
+        for event in oracle.events
+    ]
+    return table("Oracle ladder", ("time, s", "words heard", "level", "status", "oracle"), rows)
+
+
+def faults(found: Sequence[Fault]) -> RenderableType:
+    """What `kame check` found wrong."""
+    return table("Wrong", ("where", "rule", "found"), [(fault.where, fault.rule, fault.found) for fault in found])
+
+
+def console() -> Console:
+    """Where tables go: standard output, wide enough for them when it is no terminal."""
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=160)

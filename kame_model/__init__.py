@@ -1,0 +1,1 @@
+"""The four-stream front-end on stock moshi: token rows, training, checkpoint, server."""

@@ -1,0 +1,1 @@
+"""Sessions with a front-end over the web."""

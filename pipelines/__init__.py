@@ -1,0 +1,1 @@
+"""From items to shards: sources, script, speech, alignment, oracle, and what runs and stores them."""

@@ -1,0 +1,1 @@
+"""Clean speech to word times."""

@@ -1,0 +1,59 @@
+"""Sound to FLAC bytes and back, and how loud it is."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from data_schemas.units import SAMPLE_RATE_HZ
+
+Sound = NDArray[np.float32]
+"""float32 in [-1, 1]: [n_samples] for one channel, [n_samples, 2] for two (A, B)."""
+
+SILENCE_DBFS = -120.0
+"""What the level of digital silence is written as."""
+
+
+def to_flac(sound: Sound) -> bytes:
+    """16-bit FLAC at 24 kHz; the same sound gives the same bytes."""
+    sink = io.BytesIO()
+    soundfile.write(sink, sound, SAMPLE_RATE_HZ, format="FLAC", subtype="PCM_16")
+    return sink.getvalue()
+
+
+def from_flac(data: bytes) -> Sound:
+    """The sound in a FLAC file of ours."""
+    sound: Sound = soundfile.read(io.BytesIO(data), dtype="float32")[0]
+    return sound
+
+
+def rms_dbfs(sound: Sound) -> float:
+    """Root mean square level in dB below full scale."""
+    return _dbfs(float(np.sqrt(np.mean(np.square(sound, dtype=np.float64)))) if sound.size else 0.0)
+
+
+def peak_dbfs(sound: Sound) -> float:
+    """The loudest sample in dB below full scale."""
+    return _dbfs(float(np.abs(sound).max()) if sound.size else 0.0)
+
+
+def at_level(sound: Sound, level_dbfs: float, peak_limit: float = 0.89) -> Sound:
+    """The sound brought to an RMS level, or as near as its peak can go without clipping (-1 dBFS)."""
+    rms = 10 ** (rms_dbfs(sound) / 20)
+    peak = float(np.abs(sound).max()) if sound.size else 0.0
+    if peak == 0.0:
+        return sound
+    gain = min(10 ** (level_dbfs / 20) / rms, peak_limit / peak)
+    return (sound * gain).astype(np.float32)
+
+
+def _dbfs(amplitude: float) -> float:
+    return round(20 * float(np.log10(amplitude)), 3) if amplitude > 10 ** (SILENCE_DBFS / 20) else SILENCE_DBFS
+
+
+def save_wav(flac: bytes, path: str | Path) -> None:
+    """Writes a FLAC file's sound as 16-bit wav, for players that know no FLAC."""
+    sound, rate_hz = soundfile.read(io.BytesIO(flac), dtype="int16")
+    soundfile.write(path, sound, rate_hz, subtype="PCM_16")

@@ -1,0 +1,134 @@
+"""Which item is in which part: recorded before work, never changed for items that have a part.
+
+One file a source and plan (split and sizes). New items make new parts and shards; an item whose content was corrected
+at its source stays in its part, and only that part is made again.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from data_schemas import ids
+from data_schemas.arrow import from_table, to_table
+from data_schemas.config import PartConfig, SplitConfig
+from data_schemas.records import Item, Reject
+from pipelines.sources.items import STAGE, SourceReading
+from pipelines.store import Store
+
+FOLDER = ".store/membership"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """An item with the part and the shard it belongs to for good."""
+
+    item: Item
+    part_id: str
+    shard_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The members of one source, in the order they were first met, and what its reading refused."""
+
+    members: list[Member]
+    rejects: list[Reject]
+
+
+class MembershipBook:
+    """Reads and writes the membership of one source under one plan."""
+
+    def __init__(self, store: Store, source: str, split: SplitConfig, parts: PartConfig) -> None:
+        self.store = store
+        self.parts = parts
+        name = f"{FOLDER}/{source}-{ids.digest(split.model_dump(), parts.model_dump(), n_hex=8)}"
+        self._members_path = f"{name}.parquet"
+        self._rejects_path = f"{name}.rejects.json"
+
+    def known(self) -> list[Member]:
+        """The members recorded so far."""
+        if not self.store.exists(self._members_path):
+            return []
+        return from_table(self.store.read_table(self._members_path), Member)
+
+    def update(self, reading: SourceReading, contaminated: frozenset[str]) -> Membership:
+        """Takes in what was read now; items read earlier and not now (a smaller limit) keep their place."""
+        known = self.known()
+        read = {item.item_id: item for item in reading.items}
+        kept, dropped = _without(contaminated, [_refreshed(member, read) for member in known])
+        there = {member.item.item_id for member in known}
+        members = kept + self._new(known, [item for item in reading.items if item.item_id not in there])
+        rejects = self._all_rejects(reading) + dropped
+        if members != known:
+            self.store.write_table(self._members_path, to_table(members, Member))
+        return Membership(members, rejects)
+
+    def _new(self, known: Sequence[Member], items: Sequence[Item]) -> list[Member]:
+        """New items in parts and shards of their own, numbered after those that are there."""
+        by_split: dict[str, list[Item]] = defaultdict(list)
+        for item in items:
+            by_split[item.split].append(item)
+        n_parts = _count(known, "part_id")
+        n_shards = _count(known, "shard_id")
+        per_part, per_shard = self.parts.dialogues_per_part, self.parts.parts_per_shard
+        new = {}
+        for split, of_split in by_split.items():
+            for position, item in enumerate(of_split):
+                part = position // per_part
+                stem = f"{item.source}-{split}"
+                new[item.item_id] = Member(
+                    item=item,
+                    part_id=f"{stem}-p{n_parts[split] + part:05d}",
+                    shard_id=f"{stem}-s{n_shards[split] + part // per_shard:04d}",
+                )
+        return [new[item.item_id] for item in items]
+
+    def _all_rejects(self, reading: SourceReading) -> list[Reject]:
+        """This reading's rejects, and those of a longer earlier reading whose items are still members."""
+        earlier_rows, earlier = 0, []
+        if self.store.exists(self._rejects_path):
+            book = json.loads(self.store.read_bytes(self._rejects_path))
+            earlier_rows, earlier = book["n_rows"], [Reject(**each) for each in book["rejects"]]
+        rejects = list(reading.rejects)
+        if earlier_rows > reading.n_rows:
+            rejects += [each for each in earlier if each not in rejects]
+        n_rows = max(earlier_rows, reading.n_rows)
+        text = json.dumps({"n_rows": n_rows, "rejects": [asdict(each) for each in rejects]}, indent=1)
+        self.store.write_bytes(self._rejects_path, text.encode())
+        return rejects
+
+
+def _refreshed(member: Member, read: dict[str, Item]) -> Member:
+    """The member with its item as read now, unless only the data set's revision moved on."""
+    now = read.get(member.item.item_id)
+    if now is None or replace(now, revision=member.item.revision) == member.item:
+        return member
+    return replace(member, item=now)
+
+
+def _without(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[list[Member], list[Reject]]:
+    kept, dropped = [], []
+    for member in members:
+        if ids.normalise_question(member.item.question) not in contaminated:
+            kept.append(member)
+            continue
+        dropped.append(
+            Reject(
+                item_id=member.item.item_id,
+                source=member.item.source,
+                stage=STAGE,
+                reason="contaminated",
+                detail="stands in an evaluation set that was added later",
+            )
+        )
+    return kept, dropped
+
+
+def _count(known: Sequence[Member], field: str) -> Counter[str]:
+    """How many parts (or shards) each split has so far: one more than its greatest number, so none is used twice."""
+    greatest: Counter[str] = Counter()
+    for member in known:
+        number = int(getattr(member, field).rsplit("-", 1)[1][1:]) + 1
+        greatest[member.item.split] = max(greatest[member.item.split], number)
+    return greatest

@@ -1,0 +1,1 @@
+"""What a back-end would have answered at each moment of the question."""

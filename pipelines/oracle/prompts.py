@@ -1,0 +1,93 @@
+"""Prompt sets: files of text with a version, turned into the messages of a request.
+
+What all requests of a run share comes first (system, examples), then what a dialogue's requests share (history, the
+question as far as it was heard), and what differs between levels last: so a server's prefix cache serves most of it.
+"""
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+
+from data_schemas import ids
+from data_schemas.config import Config
+from data_schemas.errors import ConfigError
+
+Message = dict[str, str]
+
+
+class PromptExample(Config):
+    """One worked example, the same for every level so that all requests share it."""
+
+    level: int = Field(ge=0, le=4)
+    heard: str
+    hint: str = ""
+    reply: str
+
+
+class PromptSet(Config):
+    """All texts of a prompt file. `request` takes {history} and {heard}; a level's text may take {hint}."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    version: str
+    system: str
+    request: str
+    levels: list[str] = Field(min_length=5, max_length=5, description="Instructions of levels 0 to 4.")
+    examples: list[PromptExample] = Field(default_factory=list)
+    stop: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _level_0_knows_nothing(self) -> "PromptSet":
+        if "{hint}" in self.levels[0] + self.request + self.system:
+            raise ValueError("{hint} may stand in the texts of levels 1 to 4 only")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """Stands for all of its text."""
+        return ids.digest(self.model_dump())
+
+    def messages(self, history: Sequence[str], heard: str, level: int, hint: str) -> list[Message]:
+        """The messages of one request.
+
+        Args:
+            history: what was said before, a line a turn, `User: …` or `Assistant: …`.
+            heard: the words of the unfinished turn so far.
+            level: 0 to 4; at 0 the hint is not looked at.
+            hint: the true answer, as it will be said.
+        """
+        messages = [{"role": "system", "content": self.system.strip()}]
+        for example in self.examples:
+            shown = self._request([], example.heard, example.level, example.hint)
+            messages += [{"role": "user", "content": shown}, {"role": "assistant", "content": example.reply.strip()}]
+        return [*messages, {"role": "user", "content": self._request(history, heard, level, hint)}]
+
+    def _request(self, history: Sequence[str], heard: str, level: int, hint: str) -> str:
+        said = "".join(f"{line}\n" for line in history)
+        instruction = self.levels[level].strip()
+        instruction = instruction if level == 0 else instruction.replace("{hint}", hint)
+        return self.request.strip().replace("{history}", said).replace("{heard}", heard) + "\n" + instruction
+
+
+def load_prompts(name: str) -> PromptSet:
+    """A prompt set by the name of one of ours, or by the path of a YAML file.
+
+    Raises:
+        ConfigError: no such set, or it is not one.
+    """
+    ours = files("pipelines.oracle") / "prompt_sets"
+    there = sorted(each.name.removesuffix(".yaml") for each in ours.iterdir() if each.name.endswith(".yaml"))
+    if name not in there and not Path(name).is_file():
+        raise ConfigError(f"There is no prompt set {name!r}.", f"Ours: {', '.join(there)}; or give a YAML file.")
+    source = ours / f"{name}.yaml" if name in there else Path(name)
+    try:
+        raw: Any = yaml.safe_load(source.read_text(encoding="utf-8"))
+        return PromptSet.model_validate(raw)
+    except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"The prompt set {name!r} cannot be used: {error}", "See pipelines/oracle/prompt_sets/."
+        ) from error

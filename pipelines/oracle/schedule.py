@@ -1,0 +1,120 @@
+"""When a back-end is asked, how much of the question it has heard by then, and how much it may be hinted.
+
+Ticks are t = k * interval on the dialogue's clock, inside the user's turn and after its second word's end; one more
+event stands at the end of the turn's last word. r = words ended by t / words of the turn.
+
+| level | r         | what the simulator is told                                        |
+|-------|-----------|-------------------------------------------------------------------|
+| 0     | r <= 0.5  | the conversation only                                             |
+| 1     | r <= 0.65 | the true answer is a hidden hint; only keywords of it             |
+| 2     | r <= 0.8  | refer to it, and put in something that differs from it            |
+| 3     | r <= 0.95 | lean on it, never word for word                                   |
+| 4     | r < 1     | use it                                                            |
+| 5     | r = 1     | nothing: the true answer itself is the oracle                     |
+
+(KAME, arXiv 2510.02327.) Where the released recipe differs:
+
+| matter            | released                                          | here                                         |
+|-------------------|---------------------------------------------------|----------------------------------------------|
+| clock of ticks    | from the second word of either speaker            | inside the user's turn                       |
+| end of a turn     | change of speaker, or 1 s between two word ends   | end of the turn: a pause to think is no end  |
+| r = 1             | repeated in the pause after; may not exist at all | exactly one event, at the last word's end    |
+| level 4           | ends at 0.99                                      | r < 1                                        |
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from data_schemas.records import Turn, WordTiming
+from data_schemas.units import round_s
+
+TRUTH_LEVEL = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """One moment of a turn. `asks` is the index of the tick whose request answers this one (its own, or an earlier
+    one of the same level); None at level 5, where nobody is asked."""
+
+    t_s: float
+    n_words_heard: int
+    n_words: int
+    r: float
+    level: int
+    asks: int | None
+
+
+def words_of(turn: Turn) -> list[WordTiming]:
+    """The words that count for r: all of the turn's speech, without backchannels."""
+    return [word for utterance in turn.utterances if utterance.kind == "speech" for word in utterance.words]
+
+
+def level_of(r: float, bounds: Sequence[float]) -> int:
+    """The hint level of a spoken ratio; `bounds` are the greatest ratios of levels 0 to 3."""
+    return TRUTH_LEVEL if r >= 1 else bisect_left(bounds, r)
+
+
+def ticks(words: Sequence[WordTiming], interval_s: float, bounds: Sequence[float], max_requests: int) -> list[Tick]:
+    """The events of one turn, in order; the last one, and no other, has r = 1.
+
+    Args:
+        words: the turn's words, in order of time.
+        max_requests: most requests for the turn; at least one falls to each level that the ticks reach.
+    """
+    if not words:
+        return []
+    ends_s = [word.end_s for word in words]
+    n_words = len(words)
+    heard = [(t_s, bisect_right(ends_s, t_s)) for t_s in _times(ends_s, interval_s)]
+    moments = [(t_s, n, n / n_words) for t_s, n in heard if n < n_words] + [(ends_s[-1], n_words, 1.0)]
+    levels = [level_of(r, bounds) for _, _, r in moments]
+    asks = _who_asks(levels, [n for _, n, _ in moments], max_requests)
+    return [
+        Tick(t_s=round_s(t_s), n_words_heard=n, n_words=n_words, r=r, level=level, asks=ask)
+        for (t_s, n, r), level, ask in zip(moments, levels, asks, strict=True)
+    ]
+
+
+def _times(ends_s: Sequence[float], interval_s: float) -> list[float]:
+    """Multiples of the interval after the second word's end and before the last one's."""
+    if len(ends_s) < 3:
+        return []
+    first = math.floor(ends_s[1] / interval_s) + 1
+    last = math.ceil(ends_s[-1] / interval_s) - 1
+    return [k * interval_s for k in range(first, last + 1)]
+
+
+def _who_asks(levels: Sequence[int], n_heard: Sequence[int], max_requests: int) -> list[int | None]:
+    """For each tick the index of the one that asks for it.
+
+    Each level's first tick asks, so that a later one of the level always finds an answer that knew no more words than
+    it had heard itself. What is left of the requests goes to the levels in turn, spread over each level's ticks. Ticks
+    that heard the same words at the same level are one request.
+    """
+    fresh = [
+        index
+        for index, level in enumerate(levels)
+        if level != TRUTH_LEVEL and (index == 0 or (level, n_heard[index]) != (levels[index - 1], n_heard[index - 1]))
+    ]
+    by_level = {level: [index for index in fresh if levels[index] == level] for level in {levels[i] for i in fresh}}
+    share = _shares({level: len(found) for level, found in by_level.items()}, max_requests)
+    asking = sorted(index for level, found in by_level.items() for index in _spread(found, share[level]))
+    return [
+        None if level == TRUTH_LEVEL else asking[bisect_right(asking, index) - 1] for index, level in enumerate(levels)
+    ]
+
+
+def _shares(wanted: dict[int, int], max_requests: int) -> dict[int, int]:
+    """Requests a level, one each first and then in turn, none more than it has ticks."""
+    shares = dict.fromkeys(wanted, 0)
+    for _ in range(min(max_requests, sum(wanted.values()))):
+        level = min((each for each in wanted if shares[each] < wanted[each]), key=lambda each: (shares[each], each))
+        shares[level] += 1
+    return shares
+
+
+def _spread(indices: Sequence[int], n: int) -> list[int]:
+    """`n` of the indices, evenly spread, the first always among them."""
+    return [indices[position * len(indices) // n] for position in range(n)]

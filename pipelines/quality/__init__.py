@@ -1,0 +1,1 @@
+"""Invariants of a dataset and figures of its speech."""

@@ -1,0 +1,185 @@
+"""A refresh, step by step: plan, run each stage on each part, compact, publish. Used alike by `kame` and by Prefect.
+
+    plan ─ parts ─▶ run_stage(script) ─▶ … ─▶ run_oracle ─▶ compact_group ─▶ publish
+
+Every step can be repeated: what is recorded is not made again, so resuming is running again.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from backends.chat.client import ChatUsage
+from backends.protocols import Endpoint
+from data_schemas.config import RefreshConfig
+from data_schemas.errors import ConfigError, StoreError
+from data_schemas.records import Reject
+from pipelines.membership import Member, MembershipBook
+from pipelines.runner import Part, PartRecord, Runner, make_part
+from pipelines.shards import by_shard
+from pipelines.sources.items import evaluation_questions, read_items, spec_of
+from pipelines.stage import Stage
+from pipelines.stations import ALL_STAGES, CPU_STAGES, ORACLE, chat_engine, cpu_stages, oracle_stage
+from pipelines.store import Store
+from pipelines.workers import Workers
+
+BYTES_PER_DIALOGUE = 2_500_000
+"""Room asked for before work, for clips, mixed dialogue and shard of one item: twice what real items took."""
+
+ANSWERS = ".store/answers.sqlite"
+LOCK = ".store/lock"
+
+OnPart = Callable[[str, Part, PartRecord], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parts of a run, and what reading each source refused."""
+
+    parts: list[Part]
+    source_rejects: dict[str, list[Reject]]
+    n_rows: int
+
+    def groups(self) -> list[list[Part]]:
+        """The parts, a list a shard."""
+        return by_shard(self.parts)
+
+
+def stages_of(config: RefreshConfig) -> dict[str, Stage[Any]]:
+    """All stages of a run, in order; the oracle stage only described, so that nothing is started."""
+    described = chat_engine(config.chat).describe()
+    return {**cpu_stages(config), ORACLE: oracle_stage(config, described, "", [])}
+
+
+@contextmanager
+def one_run_at_a_time(config: RefreshConfig) -> Iterator[None]:
+    """Holds the dataset's folder for this run and sweeps what a killed one left half written.
+
+    Raises:
+        StoreError: another run holds it, or the folder cannot be written.
+    """
+    store = Store(config.out)
+    try:
+        Path(store.at(".store")).mkdir(parents=True, exist_ok=True)
+        with FileLock(store.at(LOCK), timeout=0):
+            store.sweep()
+            yield
+    except Timeout as error:
+        raise StoreError(f"Another run is writing {config.out}.", "Wait for it, or choose another --out.") from error
+    except OSError as error:
+        raise StoreError(
+            f"Cannot write {config.out}: {error.strerror or error}.", "Choose another --out, or look at its rights."
+        ) from error
+
+
+def plan(config: RefreshConfig) -> Plan:
+    """Reads the sources, records which item is in which part, and lays down the parts' items.
+
+    Raises:
+        ConfigError: no sources, two of one name, or one that is not described.
+        SourceError: a source cannot be read.
+        StoreError: too little room on the disk for what is to be made.
+    """
+    names = [source.name for source in config.sources]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(
+            "No source is given." if not names else "A source is given twice.",
+            "Say --source gsm8k=FILE, --source mmlu_pro, … each once.",
+        )
+    for source in config.sources:
+        spec_of(source)  # complains before anything is read
+    contaminated = evaluation_questions(config.evaluation_sets)
+    store, stages = Store(config.out), stages_of(config)
+    parts, rejects, n_rows = [], {}, 0
+    for source in config.sources:
+        reading = read_items(source, config.limit, config.split, contaminated)
+        n_rows += reading.n_rows
+        membership = MembershipBook(store, source.name, config.split, config.parts).update(reading, contaminated)
+        rejects[source.name] = membership.rejects
+        parts += _parts(membership.members, stages, Runner(store))
+    _check_room(config, parts, store)
+    return Plan(parts, rejects, n_rows)
+
+
+def run_stage(workers: Workers, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
+    """Runs a processor stage on those parts that lack it, in worker processes; `on_part` sees every part once."""
+    pending = _reuse(workers.config, stage, parts, on_part)
+    workers.run(stage, pending, lambda part, record: on_part(stage, part, record))
+
+
+@contextmanager
+def oracle_endpoint(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[Endpoint | None]:
+    """The chat model for the time of a block, started only when some part lacks its oracles."""
+    if not _reuse(config, ORACLE, parts, lambda *_: None):
+        yield None
+        return
+    with chat_engine(config.chat).serve() as endpoint:
+        yield endpoint
+
+
+def run_oracle(config: RefreshConfig, parts: Sequence[Part], endpoint: Endpoint | None, on_part: OnPart) -> ChatUsage:
+    """Runs the oracle stage on those parts that lack it, and says what that took.
+
+    Args:
+        endpoint: what `oracle_endpoint` gave; None when nothing is pending.
+    """
+    pending = _reuse(config, ORACLE, parts, on_part)
+    usages: list[ChatUsage] = []
+    if pending:
+        assert endpoint is not None
+        store = Store(config.out)
+        stage = oracle_stage(config, endpoint, store.at(ANSWERS), usages)
+        for part in pending:
+            on_part(ORACLE, part, Runner(store).run(part, stage))
+    return ChatUsage(*(sum(counts) for counts in zip(*map(astuple, usages), strict=True)))
+
+
+def all_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
+    """What was refused by reading and by every stage, by source."""
+    runner = Runner(Store(config.out))
+    rejects = {source: list(found) for source, found in plan.source_rejects.items()}
+    for part in plan.parts:
+        for stage in ALL_STAGES:
+            rejects[part.source] += runner.finished(part, stage).rejects
+    return rejects
+
+
+def _reuse(config: RefreshConfig, stage: str, parts: Sequence[Part], on_part: OnPart) -> list[Part]:
+    """The parts that lack the stage's output; tells `on_part` of the others."""
+    runner = Runner(Store(config.out))
+    pending = []
+    for part in parts:
+        record = runner.record(part, stage)
+        if record is None:
+            pending.append(part)
+        else:
+            on_part(stage, part, record)
+    return pending
+
+
+def _parts(members: Sequence[Member], stages: dict[str, Stage[Any]], runner: Runner) -> list[Part]:
+    parts = []
+    by_part = sorted(members, key=lambda member: member.part_id)  # stable: source order inside a part
+    for _, group in groupby(by_part, key=lambda member: member.part_id):
+        own = list(group)
+        part = make_part(own, stages)
+        runner.put_items(part, [member.item for member in own])
+        parts.append(part)
+    return parts
+
+
+def _check_room(config: RefreshConfig, parts: Sequence[Part], store: Store) -> None:
+    runner = Runner(store)
+    n_new = sum(part.n_items for part in parts if runner.record(part, CPU_STAGES[-1]) is None)
+    free, needed = shutil.disk_usage(config.out).free, n_new * BYTES_PER_DIALOGUE
+    if free < needed:
+        raise StoreError(
+            f"{config.out} has {free / 1e9:.1f} GB free; {n_new} new dialogues may need {needed / 1e9:.1f} GB.",
+            "Make room, choose another --out, or read fewer items with --limit.",
+        )

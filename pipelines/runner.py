@@ -1,0 +1,150 @@
+"""Applies a stage to a part: reads, checks the schema at the edge, writes beside and renames, then records it.
+
+A part's output of a stage is one Parquet file named by its fingerprint, and a record beside it, written last, with the
+checksum and the rejects. Only what has a record is there; what is recorded is never made again.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from data_schemas import ids
+from data_schemas.arrow import from_table, schema_of, to_table
+from data_schemas.errors import StoreError
+from data_schemas.fingerprint import fingerprint
+from data_schemas.records import Item, Reject
+from pipelines.membership import Member
+from pipelines.stage import Stage
+from pipelines.store import Store, Written
+
+FOLDER = ".store/parts"
+ITEMS = "items"
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """About 16 dialogues, the unit of work and of resuming; `fingerprints` has one for each stage's output."""
+
+    part_id: str
+    shard_id: str
+    source: str
+    split: str
+    n_items: int
+    fingerprints: dict[str, str]
+
+    def path(self, stage: str) -> str:
+        """The file of a stage's output for this part."""
+        return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.parquet"
+
+    def record_path(self, stage: str) -> str:
+        """The record that says that the output is whole."""
+        return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRecord:
+    """What a stage left of a part."""
+
+    n_rows: int
+    n_bytes: int
+    sha256: str
+    rejects: list[Reject]
+
+
+def make_part(members: Sequence[Member], stages: Mapping[str, Stage[Any]]) -> Part:
+    """A part of these members, with the fingerprints of all it will become."""
+    first = members[0]
+    items = [member.item for member in members]
+    prints = {ITEMS: ids.digest("items", [asdict(item) for item in items])}
+    for name, stage in stages.items():
+        prints[name] = fingerprint(name, stage.version, stage.matters(), [prints[each] for each in stage.inputs])
+    return Part(
+        part_id=first.part_id,
+        shard_id=first.shard_id,
+        source=first.item.source,
+        split=first.item.split,
+        n_items=len(items),
+        fingerprints=prints,
+    )
+
+
+class Runner:
+    """Runs stages on the parts of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def put_items(self, part: Part, items: Sequence[Item]) -> None:
+        """Lays down what the first stage reads."""
+        if self.record(part, ITEMS) is None:
+            self._put(part, ITEMS, items, Item, [])
+
+    def record(self, part: Part, stage: str) -> PartRecord | None:
+        """The record of a stage's output for a part, or None where there is none or its file is gone or cut."""
+        path = part.record_path(stage)
+        if not self.store.exists(path):
+            return None
+        try:
+            raw = json.loads(self.store.read_bytes(path))
+            rejects = [Reject(**each) for each in raw.pop("rejects")]
+            record = PartRecord(**{name: raw[name] for name in ("n_rows", "n_bytes", "sha256")}, rejects=rejects)
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"The record {self.store.at(path)} is damaged: {error}.", "Remove it and run again."
+            ) from error
+        whole = self.store.exists(part.path(stage)) and self.store.n_bytes(part.path(stage)) == record.n_bytes
+        return record if whole else None
+
+    def finished(self, part: Part, stage: str) -> PartRecord:
+        """The record of an output that must be there.
+
+        Raises:
+            StoreError: it is not.
+        """
+        record = self.record(part, stage)
+        if record is None:
+            raise StoreError(
+                f"Part {part.part_id} has no output of stage {stage}.", "Run the same command again; it makes it."
+            )
+        return record
+
+    def read(self, part: Part, stage: str, record_type: type[Record]) -> list[Record]:
+        """A stage's output for a part, as records that may have fewer fields than the file has columns."""
+        record = self.finished(part, stage)
+        names = schema_of(record_type).names
+        return from_table(self.store.read_table(part.path(stage), names, record.sha256), record_type)
+
+    def run(self, part: Part, stage: Stage[Any]) -> PartRecord:
+        """The stage's output for a part: what is recorded, or made now from its inputs."""
+        done = self.record(part, stage.name)
+        if done is not None:
+            return done
+        inputs: list[list[Any]] = [
+            self.read(part, name, record_type)
+            for name, record_type in zip(stage.inputs, stage.input_types, strict=True)
+        ]
+        result = stage.run(_joined(inputs))
+        return self._put(part, stage.name, result.outputs, stage.output_type, result.rejects)
+
+    def _put(
+        self, part: Part, stage: str, outputs: Sequence[Any], record_type: type, rejects: Sequence[Reject]
+    ) -> PartRecord:
+        written: Written = self.store.write_table(part.path(stage), to_table(outputs, record_type))
+        record = PartRecord(n_rows=len(outputs), n_bytes=written.n_bytes, sha256=written.sha256, rejects=list(rejects))
+        text = json.dumps({"stage": stage, "fingerprint": part.fingerprints[stage], **asdict(record)}, indent=1)
+        self.store.write_bytes(part.record_path(stage), text.encode())
+        return record
+
+
+def _joined(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """One tuple a dialogue that stands in every input, in the first input's order; a lone input as it is."""
+    if len(inputs) == 1:
+        return [(each,) for each in inputs[0]]
+    others = [{each.dialogue_id: each for each in records} for records in inputs[1:]]
+    return [
+        (each, *(other[each.dialogue_id] for other in others))
+        for each in inputs[0]
+        if all(each.dialogue_id in other for other in others)
+    ]

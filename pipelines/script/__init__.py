@@ -1,0 +1,1 @@
+"""Items to dialogues: what two people would say."""

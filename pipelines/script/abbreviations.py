@@ -1,0 +1,44 @@
+"""Short forms that are said in full, and letters that are said one by one."""
+
+import re
+from typing import Final
+
+from pipelines.script.spoken import word_set
+
+FULL: Final = {
+    "e.g": "for example", "i.e": "that is", "etc": "et cetera", "vs": "versus", "Mr": "Mister", "Mrs": "Missus",
+    "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor", "Gov": "Governor", "Gen": "General", "Sen": "Senator",
+    "Capt": "Captain", "Sgt": "Sergeant", "Jr": "Junior", "Sr": "Senior", "Inc": "Incorporated", "Corp": "Corporation",
+    "Ltd": "Limited", "approx": "approximately", "et al": "and others", "viz": "namely", "dept": "department",
+    "Jan": "January", "Feb": "February", "Aug": "August", "Sept": "September", "Oct": "October", "Nov": "November",
+    "Dec": "December", "Ave": "Avenue", "avg": "average",
+}  # fmt: skip
+"""Without the last dot, which they need to count (so "Gen" and "Dec" alone stay as they are)."""
+
+FULL_WITHOUT_DOT: Final = {"vs": "versus", "etc": "et cetera", "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz",
+                           "Dr": "Doctor", "Jr": "Junior", "Sr": "Senior", "ie": "that is", "eg": "for example",
+                           "AM": "A M", "US": "U S", "USA": "U S A", "UK": "U K", "WHO": "W H O", "LED": "L E D",
+                           "LEDs": "L E Ds", "AD": "A D", "PhD": "P H D"}  # fmt: skip
+"""Also without a dot; the capitals are those that the phonemiser or the aligner would take for a word."""
+
+EMPHASISED: Final = word_set(
+    "ALL ALSO ALWAYS AN AND ANY ARE AT BEST BOTH BUT BY CANNOT CORRECT DO DOES EACH EVERY EXACTLY EXCEPT FALSE FEWER "
+    "FIRST FOR FROM HAS HAVE HE HOW IF IN INCORRECT IS LAST LEAST LESS MORE MOST MUST NEVER NO NONE NOR NOT OF OFF ON "
+    "ONE ONLY OR OTHER OUT SHE SHOULD SOME THAN THAT THE THEIR THEY THIS THREE TO TOTAL TRUE TWO WAS WERE WHAT WHEN "
+    "WHERE WHICH WHY WILL WITH WITHOUT WOULD YES YOU YOUR"
+)
+"""Words in capitals for emphasis, said as words and so written in small letters."""
+
+ABBREVIATION: Final = re.compile(rf"(?<![A-Za-z.])({'|'.join(map(re.escape, sorted(FULL, key=len, reverse=True)))})\.")
+TITLED: Final = "World War|Type|Part|Chapter|Title|Article|Phase|Stage|Class|Act|Section|Volume|Book|Schedule|Factor"
+ROMAN: Final = {"I": "one", "II": "two", "III": "three", "IV": "four", "V": "five", "VI": "six", "VII": "seven",
+                "VIII": "eight", "IX": "nine", "X": "ten", "XI": "eleven", "XII": "twelve"}  # fmt: skip
+MONARCHS: Final = (
+    "Henry|Louis|Charles|George|James|William|Richard|Edward|Elizabeth|Philip|Napoleon|Nicholas|Alexander|Frederick"
+    "|Pius|Gregory|Leo|Urban|Innocent|Paul|John|Mary|Catherine|Ramses|Ramesses|Rameses|Darius|Xerxes|Ptolemy"
+)
+ROMAN_ORDINALS: Final = {"I": "First", "II": "Second", "III": "Third", "IV": "Fourth", "V": "Fifth", "VI": "Sixth",
+                         "VII": "Seventh", "VIII": "Eighth", "IX": "Ninth", "X": "Tenth", "XI": "Eleventh",
+                         "XII": "Twelfth", "XIII": "Thirteenth", "XIV": "Fourteenth", "XV": "Fifteenth",
+                         "XVI": "Sixteenth", "XXIII": "Twenty Third"}  # fmt: skip
+ROMAN_ORDINAL_PATTERN: Final = "|".join(sorted(ROMAN_ORDINALS, key=len, reverse=True))

@@ -1,0 +1,57 @@
+"""What counts as spoken text, and the refusal of what cannot be made so.
+
+The set is closed on purpose: speech engines drop or guess at digits and symbols, aligners give them no time, so none
+may reach them. Capitals stay, because the phonemiser spells "DNA" out by itself.
+"""
+
+import re
+from typing import Final
+
+_WORD: Final = r"[A-Za-z]+(?:'[A-Za-z]+)*"
+_MARKED: Final = rf"{_WORD}[,.?!;:]?"
+
+SPOKEN: Final = re.compile(rf"{_MARKED}(?: {_MARKED})*")
+"""Full match of every spoken text: words of ASCII letters and inner apostrophes, single spaces, marks on words."""
+
+REASONS: Final = frozenset(
+    {
+        "blank",  # nothing is left to say
+        "code",  # letters and digits mixed, or letters that are no word: names of variables, codes
+        "formula",  # beyond the simple formulas that people read out
+        "markup",  # tags, addresses, programs
+        "non_latin",  # another script
+        "number",  # a number whose reading is not clear: phone numbers, leading zeros, very long ones
+        "symbol",  # a character with no reading
+        "table",  # cells and columns
+    }
+)
+"""All the reasons for which `speak` refuses a text."""
+
+
+class Unspeakable(Exception):  # noqa: N818 - a verdict on a text, not a fault of the program
+    """A text that cannot be read out without garbling it.
+
+    Args:
+        reason: one of `REASONS`.
+        detail: the span that could not be read.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        if reason not in REASONS:
+            raise ValueError(f"{reason!r} is no reason for refusing a text; they are {sorted(REASONS)}")
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[type["Unspeakable"], tuple[str, str]]:
+        return type(self), (self.reason, self.detail)
+
+
+def spoken_words(text: str) -> list[str]:
+    """The words of a spoken text without punctuation: what the aligner gets and what word counts are made of."""
+    return re.findall(_WORD, text)
+
+
+def word_set(text: str) -> frozenset[str]:
+    """A set of words written as one string, for the word lists of the rules."""
+    return frozenset(text.split())

@@ -1,0 +1,86 @@
+"""Units of measure after a number: "5 kg" is "five kilograms", "3 m/s^2" is "three meters per second squared"."""
+
+import re
+from typing import Final
+
+from pipelines.script.spoken import Unspeakable, word_set
+
+_REGULAR: Final = {
+    "mm": "millimeter", "cm": "centimeter", "dm": "decimeter", "m": "meter", "km": "kilometer", "nm": "nanometer",
+    "um": "micrometer", "mg": "milligram", "g": "gram", "gm": "gram", "kg": "kilogram", "ug": "microgram",
+    "ng": "nanogram", "ml": "milliliter", "mL": "milliliter", "cl": "centiliter", "l": "liter", "L": "liter",
+    "kL": "kiloliter", "s": "second", "sec": "second", "secs": "second", "ms": "millisecond", "ns": "nanosecond",
+    "min": "minute", "mins": "minute", "h": "hour", "hr": "hour", "hrs": "hour", "wk": "week", "yr": "year",
+    "yrs": "year", "yd": "yard", "yds": "yard", "mi": "mile", "lb": "pound", "lbs": "pound", "lbm": "pound",
+    "kgs": "kilogram", "Ω": "ohm", "kΩ": "kilohm", "Å": "angstrom", "μm": "micrometer", "μg": "microgram",
+    "μs": "microsecond", "μC": "microcoulomb", "nC": "nanocoulomb", "mH": "millihenry", "μF": "microfarad",
+    "pF": "picofarad", "coul": "coulomb", "amu": "atomic mass unit", "oz": "ounce", "pt": "pint", "qt": "quart",
+    "qts": "quart", "gal": "gallon", "tsp": "teaspoon", "tbsp": "tablespoon", "J": "joule", "kJ": "kilojoule",
+    "MJ": "megajoule", "cal": "calorie", "kcal": "kilocalorie", "eV": "electron volt", "keV": "kilo electron volt",
+    "MeV": "mega electron volt", "W": "watt", "mW": "milliwatt", "kW": "kilowatt", "MW": "megawatt",
+    "kWh": "kilowatt hour", "V": "volt", "mV": "millivolt", "kV": "kilovolt", "mA": "milliamp", "A": "amp",
+    "amps": "amp", "N": "newton", "kN": "kilonewton", "Pa": "pascal", "kPa": "kilopascal", "MPa": "megapascal",
+    "GPa": "gigapascal", "atm": "atmosphere", "mol": "mole", "moles": "mole", "mmol": "millimole", "kmol": "kilomole",
+    "rad": "radian", "dyn": "dyne", "kB": "kilobyte", "KB": "kilobyte", "MB": "megabyte", "GB": "gigabyte",
+    "TB": "terabyte", "ohm": "ohm", "ohms": "ohm",
+}  # fmt: skip
+_UNCHANGING: Final = {
+    "Hz": "hertz", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "K": "kelvin", "kW-h": "kilowatt hours",
+    "mph": "miles per hour", "MPH": "miles per hour", "hp": "horsepower", "fps": "feet per second", "T": "tesla",
+    "psia": "pounds per square inch absolute", "Mbps": "megabits per second", "sq ft": "square feet",
+    "sq. ft": "square feet", "mpg": "miles per gallon", "rpm": "revolutions per minute", "torr": "torr", "bar": "bar",
+    "kph": "kilometers per hour", "psi": "pounds per square inch", "mmHg": "millimeters of mercury", "dB": "decibels",
+    "ppm": "parts per million", "°C": "degrees Celsius", "°F": "degrees Fahrenheit", "°K": "kelvin",
+    "bps": "bits per second", "°": "degrees",
+}  # fmt: skip
+_IRREGULAR: Final = {"ft": ("foot", "feet"), "in": ("inch", "inches"), "inch": ("inch", "inches")}
+_FULL_NAMES: Final = sorted(
+    word_set(
+        "meter liter gram kilogram second minute hour day week month year mile foot inch pound ounce mole joule volt "
+        "watt gallon person page box bag piece kilometer centimeter unit item night cup quart bottle bushel share "
+        "student game class lesson acre book ticket kilowatt"
+    )
+)
+_LENGTHS: Final = frozenset({"mm", "cm", "dm", "m", "km", "nm", "ft", "in", "inch", "yd", "mi"})
+
+_ABBREVIATIONS: Final = sorted({*_REGULAR, *_UNCHANGING, *_IRREGULAR}, key=len, reverse=True)
+_ONE: Final = "(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + ")"
+_POWER: Final = r"(?:\^?\{?[23]\}?)?"
+_DENOMINATOR: Final = rf"(?: ?/ ?(?:{_ONE}|{'|'.join(_FULL_NAMES)}){_POWER}(?![A-Za-z])| {_ONE}\^\{{?-[12]\}}?)"
+_NO_MORE: Final = rf"(?![A-Za-z0-9^(]|-[0-9A-Za-z]| ?/ ?(?:[A-Za-z]{{1,2}}\b|\d)| {_ONE}\^?-\d)"
+UNIT: Final = rf"{_ONE}{_POWER}(?![A-Za-z]){_DENOMINATOR}?{_NO_MORE}"
+"""Pattern of a unit, alone or as a quotient of two, as it may stand after a number."""
+
+_PARTS: Final = re.compile(r"(?P<name>[^\d^{}]+)\^?\{?(?P<power>[23]?)\}?")
+
+
+def _name(abbreviation: str, plural: bool) -> str:
+    if abbreviation in _UNCHANGING:
+        words = _UNCHANGING[abbreviation]
+        return words if plural else re.sub(r"^(degree|feet|mile)s?\b", lambda m: m[1].replace("feet", "foot"), words)
+    if abbreviation in _IRREGULAR:
+        return _IRREGULAR[abbreviation][plural]
+    return _REGULAR.get(abbreviation, abbreviation) + ("s" if plural else "")
+
+
+def _factor(text: str, plural: bool) -> str:
+    parts = _PARTS.fullmatch(text)
+    if parts is None:
+        raise Unspeakable("formula", text)
+    name, exponent = parts["name"], parts["power"]
+    if not exponent:
+        return _name(name, plural)
+    if name in _LENGTHS:
+        return f"{'square' if exponent == '2' else 'cubic'} {_name(name, plural)}"
+    return f"{_name(name, plural)} {'squared' if exponent == '2' else 'cubed'}"
+
+
+def say_unit(text: str, plural: bool) -> str:
+    """The words of a unit that matched `UNIT`, in the singular or the plural."""
+    text = re.sub(r" (\S+?)\^\{?-([12])\}?$", lambda m: f"/{m[1]}{m[2] if m[2] != '1' else ''}", text)
+    over, slash, under = (part.strip() for part in text.partition("/"))
+    return f"{_factor(over, plural)} per {_factor(under, plural=False)}" if slash else _factor(over, plural)
+
+
+BARE_UNITS: Final = word_set("km cm mm kg mg lbs lb hrs hr kgs hp nm mins ml mL mph kWh kJ kPa kW ft oz yds")
+"""Units said in full even without a number before them, as in "how many km"."""

@@ -1,0 +1,1 @@
+"""Question sets, one short file each, and anybody's own questions by a column map."""

@@ -1,0 +1,31 @@
+r"""GSM8K, grade-school mathematics (Cobbe et al., 2021; https://huggingface.co/datasets/openai/gsm8k).
+
+A row: {"question": "Tom has 3 boxes of 4 pens. How many pens has he?",
+        "answer": "He has 3*4 = <<3*4=12>>12 pens.\n#### 12"}
+"""
+
+import re
+
+from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, text_of
+
+_CALCULATOR_MARK = re.compile(r"<<[^<>]*>>")
+
+
+def draft(row: Row) -> Draft:
+    """The final number is the answer; the reasoning, without its calculator marks, the explanation."""
+    reasoning, mark, final = text_of(row, "answer").rpartition("####")
+    if not mark or not final.strip():
+        raise BadRowError("no_final_answer", "the answer has no '#### number' at its end")
+    explanation = _CALCULATOR_MARK.sub("", reasoning).strip()
+    return Draft(question=text_of(row, "question"), answer=final.strip(), explanation=explanation or None)
+
+
+SPEC = SourceSpec(
+    name="gsm8k",
+    hub_id="openai/gsm8k",
+    hub_config="main",
+    hub_split="train",
+    licence="MIT",
+    columns=("question", "answer"),
+    draft=draft,
+)

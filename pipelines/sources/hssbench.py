@@ -1,0 +1,44 @@
+"""HSSBench, humanities and social sciences, each row with a picture (https://huggingface.co/datasets/dozo/HSSBench).
+
+A row of the open English part: {"id": "40ea…", "pic_path": "eco_1.png", "question": "Which good is cheaper?",
+    "options": {"A": "Bread", "B": "Wine"}, "correct_answer": "A", "category": "Economy"}
+The six-language form holds `question` and `options` under `en` (and zh, es, fr, ar, ru), the rest beside it.
+No licence file was found: read it, never redistribute it or what is made from it.
+"""
+
+from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, chosen, option_texts, optional_text, text_of
+
+
+def draft(row: Row) -> Draft:
+    """The English question; options come as letter → text and must be lettered from A on without a gap."""
+    spoken = row.get("en", row)
+    if not isinstance(spoken, dict):
+        raise BadRowError("wrong_type", "'en' is not an object")
+    lettered = spoken.get("options")
+    if not isinstance(lettered, dict):
+        raise BadRowError("wrong_type", "'options' is not an object of letters")
+    given = {letter: text for letter, text in lettered.items() if text is not None}  # Parquet fills up with nulls
+    if "".join(sorted(given)) != "ABCDEFGHIJ"[: len(given)]:
+        raise BadRowError("wrong_options", f"options are lettered {', '.join(sorted(given))}")
+    options = option_texts([given[letter] for letter in sorted(given)])
+    index = chosen(options, text_of(row, "correct_answer"))
+    return Draft(
+        native_id=optional_text(row, "id"),
+        question=text_of(spoken, "question"),
+        answer=options[index],
+        options=options,
+        answer_index=index,
+        category=optional_text(row, "category"),
+        picture=optional_text(row, "pic_path"),
+    )
+
+
+SPEC = SourceSpec(
+    name="hssbench",
+    hub_id="dozo/HSSBench",
+    hub_config=None,
+    hub_split="train",
+    licence="none found: not for redistribution",
+    columns=("id", "correct_answer"),
+    draft=draft,
+)

@@ -1,0 +1,131 @@
+"""Rows to items: columns checked, broken rows rejected, duplicates and contaminated items kept out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from data_schemas import ids
+from data_schemas.config import SourceConfig, SplitConfig
+from data_schemas.errors import SourceError
+from data_schemas.records import Item, Reject
+from pipelines.sources import gsm8k, hssbench, mmlu_pro, own
+from pipelines.sources.reading import NotARow, Row, rows_of_file, rows_of_hub
+from pipelines.sources.spec import BadRowError, Draft, SourceSpec
+
+SPECS: dict[str, SourceSpec] = {spec.name: spec for spec in (gsm8k.SPEC, mmlu_pro.SPEC, hssbench.SPEC)}
+STAGE = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReading:
+    """What was read of one source: items in source order, rejects, and how many rows were looked at."""
+
+    items: list[Item]
+    rejects: list[Reject]
+    n_rows: int
+
+
+def spec_of(config: SourceConfig) -> SourceSpec:
+    """The question set that a configuration names: one of ours by its name, else one described by its columns."""
+    return own.spec(config) if config.columns or config.name not in SPECS else SPECS[config.name]
+
+
+def read_items(
+    config: SourceConfig, limit: int | None, split: SplitConfig, contaminated: frozenset[str] = frozenset()
+) -> SourceReading:
+    """Reads the first `limit` rows of a source.
+
+    Args:
+        contaminated: normalised questions of the evaluation sets; items that ask them are rejected.
+
+    Raises:
+        SourceError: the source as a whole is unreadable, empty, or no row has the columns it must have.
+        ConfigError: a source that is none of ours and is not described.
+    """
+    spec = spec_of(config)
+    rows = list(islice(_rows(spec, config), limit))
+    where = config.path or spec.hub_id
+    _check_columns(spec, rows, str(where))
+    items: dict[str, Item] = {}
+    rejects: list[Reject] = []
+    for index, row in enumerate(rows):
+        row_id = f"{spec.name}-row-{index}"
+        try:
+            item = _item(spec, config, split, _draft(spec, row))
+            row_id = item.item_id
+            if item.item_id in items:
+                raise BadRowError("duplicate", f"row {index} repeats {item.item_id}")
+            if ids.normalise_question(item.question) in contaminated:
+                raise BadRowError("contaminated", f"row {index} stands in an evaluation set")
+            items[item.item_id] = item
+        except BadRowError as bad:
+            rejects.append(
+                Reject(item_id=row_id, source=spec.name, stage=STAGE, reason=bad.reason, detail=bad.detail[:500])
+            )
+    return SourceReading(list(items.values()), rejects, len(rows))
+
+
+def evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
+    """Normalised questions of evaluation sets: of each row its `question`, `prompt`, or all its `turns` (MT-Bench).
+
+    Raises:
+        SourceError: a file is unreadable, or a row has none of these.
+    """
+    found: set[str] = set()
+    for path in paths:
+        for index, row in enumerate(rows_of_file(path)):
+            texts = [] if isinstance(row, NotARow) else row.get("turns") or [row.get("question") or row.get("prompt")]
+            if not texts or not all(isinstance(text, str) for text in texts):
+                raise SourceError(
+                    f"Row {index} of the evaluation set {path} has no question.",
+                    "Each row needs text under `question` or `prompt`, or a list of texts under `turns`.",
+                )
+            found.update(ids.normalise_question(text) for text in texts)
+    return frozenset(found)
+
+
+def _rows(spec: SourceSpec, config: SourceConfig) -> Iterator[Row | NotARow]:
+    if config.path is not None:
+        return rows_of_file(config.path)
+    assert spec.hub_id is not None  # sources without one need a path (own.spec)
+    return rows_of_hub(spec.hub_id, spec.hub_config, spec.hub_split, config.revision)
+
+
+def _check_columns(spec: SourceSpec, rows: list[Row | NotARow], where: str) -> None:
+    if not rows:
+        raise SourceError(f"{where} holds no rows.", f"The source {spec.name} needs at least one.")
+    there = {column for row in rows if not isinstance(row, NotARow) for column in row}
+    missing = [column for column in spec.columns if column not in there]
+    if missing:
+        raise SourceError(
+            f"No row of {where} has the column(s) {', '.join(missing)} that {spec.name} needs; "
+            f"there are: {', '.join(sorted(there)) or 'none'}.",
+            "Name the right source, or map columns with --map question=COLUMN,answer=COLUMN.",
+        )
+
+
+def _draft(spec: SourceSpec, row: Row | NotARow) -> Draft:
+    if isinstance(row, NotARow):
+        raise BadRowError("not_json", row.detail)
+    return spec.draft(row)
+
+
+def _item(spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Draft) -> Item:
+    group = ids.group_id(draft.question)
+    return Item(
+        item_id=ids.item_id(spec.name, draft.native_id, draft.question, draft.answer),
+        group_id=group,
+        source=spec.name,
+        native_id=draft.native_id,
+        split=ids.split_of(group, split),
+        language="en",
+        question=draft.question,
+        answer=draft.answer,
+        explanation=draft.explanation,
+        options=draft.options,
+        answer_index=draft.answer_index,
+        category=draft.category,
+        picture=draft.picture,
+        licence=config.licence or spec.licence,
+        revision=config.revision,
+    )

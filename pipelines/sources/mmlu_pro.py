@@ -1,0 +1,35 @@
+"""MMLU-Pro, exam questions with up to ten options (Wang et al., 2024; https://huggingface.co/datasets/TIGER-Lab/MMLU-Pro).
+
+A row: {"question_id": 70, "question": "Which gas do plants take in?", "options": ["Oxygen", "Carbon dioxide"],
+        "answer": "B", "answer_index": 1, "cot_content": "", "category": "biology", "src": "ori_mmlu-biology"}
+"""
+
+from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, chosen, option_texts, optional_text, text_of
+
+
+def draft(row: Row) -> Draft:
+    """The right option's text is the answer; letter and index must name the same one."""
+    options = option_texts(row.get("options"))
+    index = chosen(options, text_of(row, "answer"))
+    if row.get("answer_index", index) != index:
+        raise BadRowError("answer_mismatch", f"answer {row['answer']!r} but answer_index {row['answer_index']!r}")
+    return Draft(
+        native_id=optional_text(row, "question_id"),
+        question=text_of(row, "question"),
+        answer=options[index],
+        explanation=optional_text(row, "cot_content"),
+        options=options,
+        answer_index=index,
+        category=optional_text(row, "category"),
+    )
+
+
+SPEC = SourceSpec(
+    name="mmlu_pro",
+    hub_id="TIGER-Lab/MMLU-Pro",
+    hub_config=None,
+    hub_split="test",
+    licence="MIT",
+    columns=("question_id", "question", "options", "answer"),
+    draft=draft,
+)

@@ -1,0 +1,88 @@
+"""Rows of a question set: from a JSONL(.gz) or Parquet file, or from the Hugging Face Hub through `datasets`."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data_schemas.errors import SourceError
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NotARow:
+    """A line that is there but is no row; becomes a reject."""
+
+    detail: str
+
+
+def rows_of_file(path: str) -> Iterator[Row | NotARow]:
+    """The rows of a file in order. Blank lines of a JSONL file are no rows.
+
+    Raises:
+        SourceError: the file is missing, truncated, not text, or neither JSONL(.gz) nor Parquet.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise SourceError(f"There is no file {path}.", "Give --source NAME=FILE with a JSONL(.gz) or Parquet file.")
+    suffixes = "".join(file.suffixes[-2:])
+    if suffixes.endswith(".parquet"):
+        yield from _parquet(path)
+    elif suffixes.endswith((".jsonl", ".jsonl.gz", ".json.gz", ".ndjson")):
+        yield from _jsonl(path)
+    else:
+        raise SourceError(f"{path} is neither JSONL(.gz) nor Parquet by its name.", "Rename or convert it.")
+
+
+def rows_of_hub(hub_id: str, config: str | None, split: str, revision: str | None) -> Iterator[Row]:
+    """The rows of a data set on the Hub, streamed.
+
+    Raises:
+        SourceError: it cannot be reached or has no such config, split or revision.
+    """
+    import datasets  # heavy: 1 s
+
+    try:
+        yield from datasets.load_dataset(hub_id, config, split=split, revision=revision, streaming=True)
+    except Exception as error:
+        first = str(error).strip().split("\n")[0][:300]
+        raise SourceError(
+            f"Cannot read {hub_id} from the Hugging Face Hub: {type(error).__name__}: {first}.",
+            "Check the network and HF_TOKEN, or download the file and give --source NAME=FILE.",
+        ) from error
+
+
+def _jsonl(path: str) -> Iterator[Row | NotARow]:
+    opener = gzip.open if path.endswith(".gz") else open
+    try:
+        with opener(path, "rb") as lines:
+            for line in lines:
+                if line.strip():
+                    yield _row(line)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise SourceError(f"{path} is damaged or cut short: {error}.", "Fetch it again.") from error
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}.", "Look at its rights.") from error
+
+
+def _row(line: bytes) -> Row | NotARow:
+    try:
+        row = json.loads(line)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        return NotARow(f"{error}: {line[:80].decode(errors='replace')}")
+    return row if isinstance(row, dict) else NotARow(f"a JSON {type(row).__name__}, not an object")
+
+
+def _parquet(path: str) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        for batch in pq.ParquetFile(path).iter_batches(batch_size=1024):
+            yield from batch.to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{path} is not a whole Parquet file: {error}.", "Fetch it again.") from error

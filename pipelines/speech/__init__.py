@@ -1,0 +1,1 @@
+"""Dialogues to clean speech, and clean speech to two channels."""

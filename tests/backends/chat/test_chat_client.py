@@ -1,0 +1,254 @@
+"""The chat client against a real HTTP server that misbehaves on demand."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.chat.cache import ReplyCache
+from backends.chat.client import MAX_FAILURES_IN_A_ROW, OpenAIChatClient, ask_all, read_answer
+from backends.chat.double import DoubleEngine, Fault, answer_to
+from backends.chat.faults import TryAgainError, retry_after_s
+from backends.protocols import ChatReply, Endpoint
+from data_schemas.config import ChatConfig
+from data_schemas.errors import BackendError, RequestError
+
+CONFIG = ChatConfig(engine="double", max_attempts=3, max_in_flight=4)
+PAYLOAD = {"messages": [{"role": "user", "content": "What is half of"}], "max_tokens": 40, "temperature": 0.0}
+Use = Callable[[OpenAIChatClient], Awaitable[Any]]
+
+
+def use(endpoint: Endpoint, folder: Path, work: Use, config: ChatConfig = CONFIG) -> Any:
+    async def session() -> Any:
+        with ReplyCache(folder / "replies.sqlite") as cache:
+            async with OpenAIChatClient(endpoint, config, cache, first_backoff_s=0.001) as client:
+                return await work(client)
+
+    return asyncio.run(session())
+
+
+def use_with(faults: list[Fault | None], folder: Path, work: Use, config: ChatConfig = CONFIG) -> Any:
+    with DoubleEngine(config, faults).serve() as endpoint:
+        return use(endpoint, folder, work, config)
+
+
+def numbered(n: int) -> list[dict[str, Any]]:
+    return [{"messages": [{"role": "user", "content": f"question {index}"}]} for index in range(n)]
+
+
+@pytest.mark.parametrize("fault", [429, "retry-after", 500, 503, 408, "hang-up", "malformed", "empty"])
+def test_a_passing_fault_costs_a_retry_and_is_counted_once(fault: Fault, tmp_path: Path) -> None:
+    async def work(client: OpenAIChatClient) -> None:
+        reply = await client.ask(PAYLOAD)
+        assert reply.text == answer_to({**PAYLOAD, "model": "double"})
+        assert not reply.from_cache
+        assert (client.usage.n_requests, client.usage.n_retries, client.usage.n_failed) == (1, 2, 0)
+        assert client.usage.n_tokens_out == reply.n_tokens_out == len(reply.text.split())
+        assert client.usage.n_tokens_in == reply.n_tokens_in == 4
+
+    use_with([fault, fault], tmp_path, work)
+
+
+def test_an_answer_is_asked_for_once_whatever_the_port(tmp_path: Path) -> None:
+    async def ask(client: OpenAIChatClient) -> tuple[ChatReply, int]:
+        return await client.ask(PAYLOAD), client.usage.n_from_cache
+
+    engine = DoubleEngine(CONFIG)
+    with engine.serve() as endpoint:
+        first, _ = use(endpoint, tmp_path, ask)
+    with engine.serve() as elsewhere:
+        second, n_from_cache = use(elsewhere, tmp_path, ask)
+    assert endpoint.base_url != elsewhere.base_url
+    assert len(engine.requests) == 1
+    assert (second.from_cache, n_from_cache) == (True, 1)
+    assert (second.text, second.request_id, second.n_tokens_in) == (first.text, first.request_id, first.n_tokens_in)
+
+
+def test_another_attempt_is_asked_anew(tmp_path: Path) -> None:
+    engine = DoubleEngine(CONFIG)
+
+    async def work(client: OpenAIChatClient) -> None:
+        replies = [await client.ask(PAYLOAD, attempt) for attempt in (0, 1, 0)]
+        assert [reply.from_cache for reply in replies] == [False, False, True]
+        assert replies[0].request_id == replies[2].request_id != replies[1].request_id
+
+    with engine.serve() as endpoint:
+        use(endpoint, tmp_path, work)
+    assert len(engine.requests) == 2
+
+
+def test_the_same_question_at_the_same_time_is_asked_once(tmp_path: Path) -> None:
+    engine = DoubleEngine(CONFIG)
+
+    async def work(client: OpenAIChatClient) -> None:
+        replies = await asyncio.gather(*(client.ask(PAYLOAD) for _ in range(10)))
+        assert len({reply.text for reply in replies}) == 1
+        assert (client.usage.n_requests, client.usage.n_from_cache) == (1, 9)
+
+    with engine.serve() as endpoint:
+        use(endpoint, tmp_path, work)
+    assert len(engine.requests) == 1
+
+
+def test_an_asker_that_gives_up_does_not_take_the_answer_from_another(tmp_path: Path) -> None:
+    async def work(client: OpenAIChatClient) -> None:
+        first = asyncio.create_task(client.ask(PAYLOAD))
+        second = asyncio.create_task(client.ask(PAYLOAD))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert (await second).text
+        assert first.cancelled()
+
+    use_with([500], tmp_path, work)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_stops_the_run_and_is_not_shown(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAME_LLM_API_KEY", "sk-very-secret")
+    with pytest.raises(BackendError, match="KAME_LLM_API_KEY") as caught:
+        use_with([status], tmp_path, lambda client: client.ask(PAYLOAD))
+    chain = [caught.value, caught.value.__cause__]
+    assert "sk-very-secret" not in " ".join(str(error) for error in chain)
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+def test_the_key_is_blotted_out_of_what_a_server_says(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAME_LLM_API_KEY", "sk-very-secret")
+    with pytest.raises(RequestError, match=rf"HTTP {status}.*Bearer \*\*\*") as caught:
+        use_with([status] * 3, tmp_path, lambda client: client.ask(PAYLOAD))
+    assert "sk-very-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("status", "n_asked"), [(400, 1), (422, 1), (404, 1), (402, 1), (500, 3), (429, 3), (503, 3)])
+def test_a_fault_is_tried_again_only_where_it_may_pass(status: int, n_asked: int, tmp_path: Path) -> None:
+    engine = DoubleEngine(CONFIG, faults_for_ever=status)
+    stops_the_run = status in {402, 404, 429, 503}
+    with engine.serve() as endpoint, pytest.raises(BackendError if stops_the_run else RequestError, match=str(status)):
+        use(endpoint, tmp_path, lambda client: client.ask(PAYLOAD))
+    assert len(engine.requests) == n_asked
+
+
+@pytest.mark.parametrize("fault", ["malformed", "empty"])
+def test_unusable_answers_fail_the_request_and_store_nothing(fault: Fault, tmp_path: Path) -> None:
+    async def work(client: OpenAIChatClient) -> None:
+        with pytest.raises(RequestError, match="failed 3 times"):
+            await client.ask(PAYLOAD)
+        assert client.usage.n_failed == 1
+        assert not (await client.ask(PAYLOAD)).from_cache
+
+    use_with([fault] * 3, tmp_path, work)
+
+
+def test_a_server_that_never_answers_fails_the_request(tmp_path: Path) -> None:
+    config = ChatConfig(engine="double", max_attempts=2, timeout_s=0.05)
+    with pytest.raises(RequestError, match=r"no answer in 0\.05 s"):
+        use_with(["stall", "stall"], tmp_path, lambda client: client.ask(PAYLOAD), config)
+
+
+def test_a_server_that_is_gone_stops_the_run(tmp_path: Path) -> None:
+    with DoubleEngine(CONFIG).serve() as endpoint:
+        pass
+    with pytest.raises(BackendError, match="'double' is not answering: 3 tries, no connection"):
+        use(endpoint, tmp_path, lambda client: client.ask(PAYLOAD))
+
+
+def test_a_wait_longer_than_the_time_limit_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match="asks to wait 3600 s"):
+        use_with(["retry-later"], tmp_path, lambda client: client.ask(PAYLOAD))
+
+
+def test_nothing_but_failures_stops_the_run(tmp_path: Path) -> None:
+    engine = DoubleEngine(CONFIG, faults_for_ever=400)
+    with engine.serve() as endpoint, pytest.raises(BackendError, match="failed one after another"):
+        use(endpoint, tmp_path, lambda client: ask_all(client, numbered(3 * MAX_FAILURES_IN_A_ROW)))
+    assert len(engine.requests) < 2 * MAX_FAILURES_IN_A_ROW
+
+
+def test_ask_all_keeps_the_order_and_reports_each_outcome(tmp_path: Path) -> None:
+    payloads = numbered(12)
+    done: dict[int, ChatReply | RequestError] = {}
+
+    def note(index: int, outcome: ChatReply | RequestError) -> None:
+        done[index] = outcome
+
+    outcomes = use_with([None, 400, None, 500], tmp_path, lambda client: ask_all(client, payloads, note))
+    assert [done[index] for index in range(12)] == outcomes
+    assert sum(isinstance(outcome, RequestError) for outcome in outcomes) == 1
+    for payload, outcome in zip(payloads, outcomes, strict=True):
+        if isinstance(outcome, ChatReply):
+            assert outcome.text == answer_to({**payload, "model": "double"})
+
+
+def test_ask_all_stops_at_once_when_the_endpoint_is_gone(tmp_path: Path) -> None:
+    engine = DoubleEngine(CONFIG, faults=[None, 401], faults_for_ever="stall")
+    with engine.serve() as endpoint, pytest.raises(BackendError, match="refuses our key"):
+        use(endpoint, tmp_path, lambda client: ask_all(client, numbered(50)))
+    assert len(engine.requests) <= CONFIG.max_in_flight + 2
+
+
+def test_no_more_than_allowed_are_in_flight(tmp_path: Path) -> None:
+    config = ChatConfig(engine="double", max_in_flight=2, max_attempts=1, timeout_s=0.2)
+    engine = DoubleEngine(config, faults_for_ever="stall")
+
+    async def work(client: OpenAIChatClient) -> None:
+        asking = [asyncio.create_task(client.ask(payload)) for payload in numbered(6)]
+        await asyncio.wait(asking, return_when=asyncio.FIRST_EXCEPTION)
+        assert len(engine.requests) <= 4  # two at first, and those that took their places
+        for task in asking:
+            task.cancel()
+
+    with engine.serve() as endpoint:
+        use(endpoint, tmp_path, work, config)
+
+
+def test_a_port_that_speaks_no_http_fails_the_request(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        endpoint = Endpoint("deaf", f"http://127.0.0.1:{deaf.getsockname()[1]}/v1", "m", "")
+        config = ChatConfig(max_attempts=2, timeout_s=0.05)
+        with pytest.raises(RequestError, match="no answer in"):
+            use(endpoint, tmp_path, lambda client: client.ask(PAYLOAD), config)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["choices", "message", "content", "usage", "prompt_tokens_details"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(json_values)
+def test_any_json_is_an_answer_or_worth_another_try(value: Any) -> None:
+    expected = None
+    with contextlib.suppress(LookupError, TypeError):
+        expected = value["choices"][0]["message"]["content"]
+    if isinstance(expected, str):
+        with contextlib.suppress(TryAgainError):  # its token counts may be nonsense
+            assert read_answer(json.dumps(value)).text == expected
+    else:
+        with pytest.raises(TryAgainError, match="without a usable choice"):
+            read_answer(json.dumps(value))
+
+
+@given(st.text())
+def test_any_retry_after_header_is_a_wait_that_can_be_waited(header: str) -> None:
+    assert retry_after_s(header) >= 0
+
+
+def test_retry_after_reads_seconds_and_dates() -> None:
+    assert retry_after_s("7") == 7
+    assert retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert retry_after_s("Wed, 21 Oct 2099 07:28:00 GMT") > 1e9

@@ -1,0 +1,141 @@
+"""The cache of answers: what is stored stays, across processes, kills and full disks."""
+
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.chat.cache import ReplyCache, StoredReply, reply_key, request_id
+from backends.protocols import Endpoint
+from data_schemas.errors import StoreError
+
+ENDPOINT = Endpoint("embedded", "http://127.0.0.1:1/v1", "model", "digest")
+REPLY = StoredReply("two apples", 10, 4, 2)
+WRITER = """
+import os, signal, sys
+from backends.chat.cache import ReplyCache, StoredReply
+from backends.protocols import Endpoint
+cache = ReplyCache(sys.argv[1])
+for index in range(int(sys.argv[2]), int(sys.argv[3])):
+    cache.put(f"key {index}", StoredReply(f"answer {index} by {sys.argv[4]}", 1, 0, 1), Endpoint("e", "", "m", ""))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def start_writer(path: Path, first: int, end: int, name: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(first), str(end), name])
+
+
+def test_an_answer_is_there_after_opening_again(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "replies.sqlite"
+    with ReplyCache(path) as cache:
+        assert cache.get("key") is None
+        assert cache.put("key", REPLY, ENDPOINT) == REPLY
+    with ReplyCache(path) as cache:
+        assert (cache.get("key"), len(cache)) == (REPLY, 1)
+
+
+def test_the_first_answer_stays(tmp_path: Path) -> None:
+    with ReplyCache(tmp_path / "replies.sqlite") as mine, ReplyCache(tmp_path / "replies.sqlite") as other:
+        mine.put("key", REPLY, ENDPOINT)
+        assert other.put("key", StoredReply("another", 1, 1, 1), ENDPOINT) == REPLY
+
+
+def test_two_killed_writers_leave_all_they_stored(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    writers = [start_writer(path, 0, 200, "one"), start_writer(path, 100, 300, "two")]
+    assert [writer.wait() for writer in writers] == [-signal.SIGKILL] * 2
+    with ReplyCache(path) as cache:
+        assert len(cache) == 300
+        assert all(cache.get(f"key {index}") is not None for index in range(300))
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    path.write_bytes(b"not a database " * 100)
+    with pytest.raises(StoreError, match="move it away"):
+        ReplyCache(path)
+    assert path.read_bytes().startswith(b"not a database")
+
+
+def test_damage_in_the_middle_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    with ReplyCache(path) as cache:
+        for index in range(500):
+            cache.put(f"key {index}", REPLY, ENDPOINT)
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"malformed.*move it away"), ReplyCache(path) as cache:
+        cache.get("key 250")
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "replies.sqlite")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="format 99"):
+        ReplyCache(tmp_path / "replies.sqlite")
+
+
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="can be written to"):
+        ReplyCache(tmp_path / "file" / "replies.sqlite")
+
+
+@contextmanager
+def files_no_larger_than(n_bytes: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    stored = []
+    with ReplyCache(path) as cache, files_no_larger_than(200_000), pytest.raises(StoreError, match="run again"):
+        stored.extend(cache.put(f"key {index}", REPLY, ENDPOINT) for index in range(10_000))
+    with ReplyCache(path) as again:
+        assert again.get("key 0") == REPLY
+        assert again.put("one more", REPLY, ENDPOINT) == REPLY
+
+
+payloads = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5) | st.none(), max_size=4)
+
+
+@given(payloads, payloads, st.integers(0, 3), st.integers(0, 3))
+def test_a_key_stands_for_the_payload_and_the_attempt(one: dict, other: dict, first: int, second: int) -> None:
+    same = one == other and first == second
+    assert (reply_key(ENDPOINT, one, first) == reply_key(ENDPOINT, other, second)) == same
+
+
+@given(payloads)
+def test_a_key_does_not_depend_on_order_or_place(payload: dict) -> None:
+    turned = dict(reversed(payload.items()))
+    elsewhere = Endpoint(ENDPOINT.name, "http://elsewhere:9/v1", ENDPOINT.model, ENDPOINT.model_digest)
+    assert reply_key(ENDPOINT, payload, 0) == reply_key(elsewhere, turned, 0)
+    assert reply_key(ENDPOINT, payload, 0).startswith(request_id(reply_key(ENDPOINT, payload, 0)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Endpoint("b", "", "model", "digest"),
+        Endpoint("embedded", "", "b", "digest"),
+        Endpoint("embedded", "", "model", "b"),
+    ],
+)
+def test_a_key_depends_on_endpoint_model_and_digest(other: Endpoint) -> None:
+    assert reply_key(ENDPOINT, {}, 0) != reply_key(other, {}, 0)

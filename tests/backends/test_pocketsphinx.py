@@ -1,0 +1,118 @@
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.aligner import pocketsphinx as module
+from backends.aligner.arpabet import from_ipa, pronounce
+from backends.aligner.pocketsphinx import PocketsphinxAligner
+from backends.protocols import AlignmentRefused
+from backends.tts.kokoro import Kokoro
+
+PHONES = set(
+    "AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W Y Z ZH".split()
+)
+WORDS = "The zorblax studies DNA in the US".split()  # zorblax is in no dictionary; US is not said like us
+OTHER = "She pays twenty five dollars".split()
+
+
+@pytest.fixture(scope="module")
+def sounds():
+    kokoro = Kokoro()
+    voice = kokoro.voices()[0].name
+    return {tuple(words): kokoro.synthesise(" ".join(words), voice, 1.0) for words in (WORDS, OTHER)}
+
+
+@pytest.fixture(scope="module")
+def aligner():
+    return PocketsphinxAligner()
+
+
+def test_every_word_has_a_time_in_order_inside_the_sound(aligner, sounds):
+    sound = sounds[tuple(WORDS)]
+    timings = aligner.align(sound, 24_000, WORDS)
+    assert [timing.word for timing in timings] == WORDS
+    edges = [edge for timing in timings for edge in (timing.start_s, timing.end_s)]
+    assert edges == sorted(edges)
+    assert edges[0] >= 0
+    assert edges[-1] <= len(sound) / 24_000
+    assert all(timing.start_s < timing.end_s and timing.method == "pocketsphinx" for timing in timings)
+    assert np.mean([timing.score for timing in timings]) > -3
+
+
+def test_words_are_timed_where_they_are_said(aligner, sounds):
+    first, second = sounds[tuple(OTHER)], sounds[tuple(WORDS)]
+    gap_s = 0.8
+    both = np.concatenate([first, np.zeros(round(gap_s * 24_000), dtype=np.float32), second])
+    timings = aligner.align(both, 24_000, OTHER + WORDS)
+    first_end_s, second_start_s = len(first) / 24_000, len(first) / 24_000 + gap_s
+    assert timings[len(OTHER) - 1].end_s == pytest.approx(first_end_s, abs=0.12)
+    assert timings[len(OTHER)].start_s == pytest.approx(second_start_s, abs=0.12)
+    alone = aligner.align(second, 24_000, WORDS)
+    shifted = [timing.start_s - second_start_s for timing in timings[len(OTHER) :]]
+    assert shifted == pytest.approx([timing.start_s for timing in alone], abs=0.1)
+
+
+def test_what_was_aligned_before_changes_nothing(aligner, sounds):
+    before = aligner.align(sounds[tuple(OTHER)], 24_000, OTHER)
+    unknown = aligner.align(sounds[tuple(WORDS)], 24_000, WORDS)
+    with pytest.raises(AlignmentRefused):
+        aligner.align(sounds[tuple(OTHER)], 24_000, ["bouillabaisse"] * 9)
+    assert PocketsphinxAligner().align(sounds[tuple(OTHER)], 24_000, OTHER) == before
+    module._decoder.cache_clear()  # as in a new process
+    assert aligner.align(sounds[tuple(WORDS)], 24_000, WORDS) == unknown
+    assert aligner.align(sounds[tuple(OTHER)], 24_000, OTHER) == before
+
+
+def test_wrong_words_are_refused_or_score_worse(aligner, sounds):
+    sound = sounds[tuple(OTHER)]
+    with pytest.raises(AlignmentRefused, match="of 6 words found in the sound of 'five green dogs"):
+        aligner.align(sound, 24_000, "five green dogs ate sixty apples".split())
+    right = aligner.align(sound, 24_000, OTHER)
+    wrong = aligner.align(sound, 24_000, "She plays twenty nine dollars".split())
+    assert wrong[3].score < right[3].score - 2
+
+
+@pytest.mark.parametrize("word", ["", "'", "25", "two words", "(2)", "<sil>", "x_y", "well-known"])
+def test_what_is_not_a_word_is_refused(aligner, sounds, word):
+    with pytest.raises(AlignmentRefused, match="is not a word"):
+        aligner.align(sounds[tuple(OTHER)], 24_000, [word])
+
+
+def test_no_sound_and_no_words(aligner):
+    assert aligner.align(np.zeros(0, dtype=np.float32), 24_000, []) == []
+    with pytest.raises(AlignmentRefused):
+        aligner.align(np.zeros(0, dtype=np.float32), 24_000, ["yes"])
+
+
+def test_any_sample_rate_will_do(aligner, sounds):
+    at_24 = aligner.align(sounds[tuple(OTHER)], 24_000, OTHER)
+    at_48 = aligner.align(np.repeat(sounds[tuple(OTHER)], 2), 48_000, OTHER)
+    assert [timing.start_s for timing in at_48] == pytest.approx([timing.start_s for timing in at_24], abs=0.03)
+
+
+@given(st.from_regex(re.compile(r"[A-Za-z]{1,12}('[a-z]{1,2})?", re.ASCII), fullmatch=True))
+@settings(max_examples=200)
+def test_any_word_of_letters_has_phones_of_the_dictionary(word):
+    assert set(pronounce(word).split()) <= PHONES
+
+
+@pytest.mark.parametrize(
+    ("ipa", "phones"),
+    [
+        ("zˈɔːɹblæks", "Z AO R B L AE K S"),
+        ("tʃˈaɪnə", "CH AY N AH"),
+        ("kˈɪʔn̩", "K IH T AH N"),
+        ("(fr)krwasˈɑ̃(en)", "K R W AA S AA N"),
+        ("", ""),
+    ],
+)
+def test_ipa_becomes_arpabet(ipa, phones):
+    assert from_ipa(ipa) == phones
+
+
+def test_a_symbol_without_a_phone_is_named():
+    with pytest.raises(AlignmentRefused, match="'ǃ'"):
+        from_ipa("kǃoː")

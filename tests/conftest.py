@@ -1,0 +1,116 @@
+"""What holds for every test: no network but this machine, no telemetry, no state left over; and which skips may be.
+
+`KAME_FORBID_SKIPS=1` (set by `.ci/run`) turns a skipped test into a failed one, so that a check cannot stop running
+unseen. Only tests on the real items beside the project may still be skipped: their reason names `shared/data`.
+"""
+
+import ipaddress
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import hypothesis
+import pytest
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+ALLOWED_SKIP = "shared/data"
+
+# Libraries read these when they are imported, so they are set before any test module is. The model cache
+# (KAME_CACHE) stays as it is: what was downloaded once serves all runs.
+_SCRATCH = tempfile.mkdtemp(prefix="kame-tests-")
+os.environ |= {
+    "DO_NOT_TRACK": "1",
+    "HF_HOME": f"{_SCRATCH}/huggingface",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "PREFECT_HOME": f"{_SCRATCH}/prefect",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+}
+for _name in ("KAME_LLM_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PREFECT_API_URL"):
+    os.environ.pop(_name, None)
+
+# How long an example takes is the machine's affair, and a failure must come again when the test is run again.
+hypothesis.settings.register_profile("kame", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("kame")
+
+
+class NetworkForbiddenError(RuntimeError):
+    """A test reached for the network. No OSError: retries and fallbacks must not swallow it."""
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_SCRATCH, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real items beside the project; skips where there is none."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("../shared/data is not there")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _only_this_machine() -> Iterator[None]:
+    """Refuses connections and name look-ups that leave this machine (in this process; others get HF_HUB_OFFLINE)."""
+    look_up = socket.getaddrinfo
+
+    def guarded_look_up(host: Any, *args: Any, **kwargs: Any) -> Any:
+        return look_up(host, *args, **kwargs) if _is_local(host) else _refuse(host)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", guarded_look_up)
+        for method in ("connect", "connect_ex"):
+            patch.setattr(socket.socket, method, _guarded(getattr(socket.socket, method)))
+        yield
+
+
+def _guarded(connect: Any) -> Any:
+    def guarded_connect(self: socket.socket, address: Any) -> Any:
+        internet = self.family in (socket.AF_INET, socket.AF_INET6)
+        return connect(self, address) if not internet or _is_local(address[0]) else _refuse(address)
+
+    return guarded_connect
+
+
+def _is_local(host: str | bytes | None) -> bool:
+    name = host.decode() if isinstance(host, bytes) else host
+    if not name or name == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _refuse(address: object) -> NoReturn:
+    raise NetworkForbiddenError(f"Tests must not reach {address!r}: only this machine (127.0.0.1, ::1, localhost).")
+
+
+def _forbidden_skip(longrepr: object) -> str | None:
+    """The reason of a skip that may not be, if it is one; a skip's report is (file, line, reason)."""
+    reason = str(longrepr[2] if isinstance(longrepr, tuple) else longrepr)
+    forbidden = os.environ.get("KAME_FORBID_SKIPS") == "1" and ALLOWED_SKIP not in reason
+    return f"{reason.removeprefix('Skipped: ')} [skipping is forbidden: KAME_FORBID_SKIPS=1]" if forbidden else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    expected_to_fail = hasattr(report, "wasxfail")
+    if report.skipped and not expected_to_fail and (reason := _forbidden_skip(report.longrepr)):
+        report.outcome, report.longrepr = "failed", reason
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if report.skipped and (reason := _forbidden_skip(report.longrepr)):  # a whole module skipped
+        report.outcome, report.longrepr = "failed", reason
+    return report

@@ -1,0 +1,118 @@
+"""The layers look only down, only flows knows Prefect, and no file is longer than 300 lines."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAY_IMPORT: dict[str, set[str]] = {
+    "data_schemas": set(),
+    "backends": {"data_schemas"},
+    "pipelines": {"data_schemas", "backends"},
+    "kame_model": {"data_schemas", "backends"},
+    "dashboard": {"data_schemas"},
+    "flows": {"data_schemas", "backends", "pipelines", "kame_model"},
+}
+SCHEDULER = "prefect"
+MAX_LINES = 300
+HAND_WRITTEN = {".py", ".js", ".css", ".html", ".sh"}
+
+
+def imported_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and top-level name of every import, wherever it stands, `importlib.import_module("name")` included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.lineno, node.module.split(".")[0]
+        elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith("import_module"):
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield node.lineno, name.value.split(".")[0]
+
+
+def wrong_imports(root: Path) -> list[str]:
+    """`file:line: package imports other` for each import against the arrows, or to Prefect from outside flows."""
+    found: list[str] = []
+    for package, allowed in MAY_IMPORT.items():
+        forbidden = set(MAY_IMPORT) - allowed - {package}
+        if package != "flows":
+            forbidden.add(SCHEDULER)
+        for file in sorted((root / package).rglob("*.py")):
+            for line, name in imported_names(ast.parse(file.read_text(encoding="utf-8"))):
+                if name in forbidden or (name.startswith(f"{SCHEDULER}_") and SCHEDULER in forbidden):
+                    found.append(f"{file.relative_to(root)}:{line}: {package} imports {name}")
+    return found
+
+
+def long_files(root: Path) -> list[str]:
+    """`file: lines`, for every file written by hand that has more than 300 lines."""
+    found: list[str] = []
+    for folder in (*MAY_IMPORT, "tests", "benchmarks", "examples"):
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix in HAND_WRITTEN:
+                n_lines = len(file.read_text(encoding="utf-8").splitlines())
+                if n_lines > MAX_LINES:
+                    found.append(f"{file.relative_to(root)}: {n_lines}")
+    return found
+
+
+def test_every_package_of_the_arrows_is_there() -> None:
+    assert [package for package in MAY_IMPORT if not (ROOT / package / "__init__.py").is_file()] == []
+
+
+def test_imports_follow_the_arrows() -> None:
+    assert wrong_imports(ROOT) == []
+
+
+def test_no_file_is_too_long() -> None:
+    assert long_files(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("package", "line", "seen"),
+    [
+        ("data_schemas", "from backends.registry import entry", "backends"),
+        ("backends", "import pipelines.store as store", "pipelines"),
+        ("pipelines", "import json, flows.cli", "flows"),
+        ("pipelines", "from kame_model import encode", "kame_model"),
+        ("kame_model", "from pipelines.store import Store", "pipelines"),
+        ("dashboard", "from backends import registry", "backends"),
+        ("flows", "import dashboard", "dashboard"),
+        ("pipelines", "def f():\n    from prefect import task", "prefect"),
+        ("backends", "import prefect_dask", "prefect_dask"),
+        ("kame_model", "import importlib\nimportlib.import_module('flows.refresh')", "flows"),
+    ],
+)
+def test_an_import_against_the_arrows_is_found(tmp_path: Path, package: str, line: str, seen: str) -> None:
+    file = tmp_path / package / "deep" / "module.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(line + "\n")
+    n_line = len(line.splitlines())
+    assert wrong_imports(tmp_path) == [f"{package}/deep/module.py:{n_line}: {package} imports {seen}"]
+
+
+@pytest.mark.parametrize(
+    ("package", "line"),
+    [
+        ("backends", "from data_schemas import units"),
+        ("pipelines", "from backends.protocols import Aligner"),
+        ("pipelines", "from pipelines.store import Store"),
+        ("pipelines", "from .flows import something_of_our_own_folder"),
+        ("flows", "from prefect import flow"),
+        ("flows", "from kame_model import encode"),
+    ],
+)
+def test_an_import_along_the_arrows_is_not_found(tmp_path: Path, package: str, line: str) -> None:
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "module.py").write_text(line + "\n")
+    assert wrong_imports(tmp_path) == []
+
+
+def test_a_long_file_is_found(tmp_path: Path) -> None:
+    (tmp_path / "dashboard" / "static").mkdir(parents=True)
+    (tmp_path / "dashboard" / "static" / "page.js").write_text("x\n" * 301)
+    (tmp_path / "dashboard" / "fits.py").write_text("x\n" * 300)
+    assert long_files(tmp_path) == ["dashboard/static/page.js: 301"]
