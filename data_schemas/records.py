@@ -162,10 +162,13 @@ class DialogueWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audio:
-    """A sound file as Hugging Face `datasets` stores it in Parquet."""
+    """A sound file as Hugging Face `datasets` stores it in Parquet: nullable all through, or it is not taken for sound.
 
-    bytes: bytes
-    path: str
+    (`datasets.Features.from_arrow_schema` wants a field equal to its own.) Ours always holds both.
+    """
+
+    bytes: bytes | None
+    path: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +191,12 @@ class AudioDialogue(Dialogue):
     sample_rate_hz: int
     duration_s: float
     quality: Quality
-    audio: Audio
+    audio: Audio | None
+
+    @property
+    def flac(self) -> bytes:
+        """The sound file's bytes; empty where a foreign row has none."""
+        return (self.audio.bytes if self.audio else None) or b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,7 @@ def preview(
             typed["sources"] = [each.model_dump() for each in options.sample_sources()]
         console = show.console()
         for each in make(options.build_config(profile, config, typed), n_dialogues):
-            console.print(show.dialogue(each.dialogue, None), show.ladder(each.oracle))
+            console.print(show.head(each.dialogue), show.words(each.dialogue), show.ladder(each.oracle))
             console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")
 
 
@@ -128,7 +128,7 @@ def inspect(
         if wav is not None:
             from pipelines.audio import save_wav
 
-            save_wav(row.audio.bytes, wav)
+            save_wav(row.flac, wav)
         if as_json:
             _print_json(reader.as_json(row, oracle))
             return

@@ -64,5 +64,5 @@ def _shortest(dialogues: list[Any], n: int) -> list[Any]:
 
 def _save(row: AudioDialogue, folder: Path) -> str:
     path = folder / f"{row.dialogue_id}.wav"
-    save_wav(row.audio.bytes, path)
+    save_wav(row.flac, path)
     return str(path)

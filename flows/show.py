@@ -44,9 +44,7 @@ def figures(found: Figures) -> RenderableType:
 
 def dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
     """One dialogue as text: words on a time line, the oracle events beside them."""
-    lines = Table(
-        "time, s", "frame", "who", "said", "oracle", title=row.dialogue_id, title_justify="left", show_edge=False
-    )
+    lines = Table("time, s", "frame", "who", "said", "oracle", show_edge=False)
     events = list(oracle.events) if oracle else []
     for turn in row.turns:
         for utterance in turn.utterances:
@@ -55,10 +53,17 @@ def dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
             for start_s, said, event in _rows(spans, own):
                 shown = _event(event) if event else ""
                 lines.add_row(f"{start_s:.2f}", str(event_frame(start_s)), SPEAKER[turn.speaker], said, shown)
-    head = Text(f"{row.source}, {row.split}, {row.licence}\nasked: {row.question}\nanswer: {row.answer}")
+    return Group(head(row), lines)
+
+
+def head(row: Dialogue) -> RenderableType:
+    """What is asked and answered, where it comes from, and who speaks."""
+    text = Text(f"{row.source}, {row.split}, {row.licence}\nasked: {row.question}\nanswer: {row.answer}")
+    for turn in row.turns:
+        text.append(f"\n{SPEAKER[turn.speaker]}: {turn.spoken_text}")
     if isinstance(row, AudioDialogue):
-        head.append(f"\n{row.duration_s:.2f} s, voices {row.provenance.voice_a} and {row.provenance.voice_b}")
-    return Group(Panel(head), lines)
+        text.append(f"\n{row.duration_s:.2f} s, voices {row.provenance.voice_a} and {row.provenance.voice_b}")
+    return Panel(text, title=row.dialogue_id, title_align="left")
 
 
 def _rows(
@@ -78,6 +83,16 @@ def _rows(
 
 def _event(event: OracleEvent) -> str:
     return f"{event.t_s:.2f}s r={event.r:.2f} level {event.level} {event.status}: {event.text or '-'}"
+
+
+def words(row: Dialogue) -> RenderableType:
+    """Every word of a dialogue with its start and end, in seconds."""
+    shown = Table("who", "word, start to end in seconds", show_edge=False)
+    for turn in row.turns:
+        timed = [word for utterance in turn.utterances for word in utterance.words]
+        text = "  ".join(f"{word.word} {word.start_s:.2f}-{word.end_s:.2f}" for word in timed)
+        shown.add_row(SPEAKER[turn.speaker], text)
+    return shown
 
 
 def ladder(oracle: OracleRow) -> RenderableType:

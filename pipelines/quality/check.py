@@ -118,7 +118,7 @@ def _dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong:
 
 def _audio(row: AudioDialogue) -> Wrong:
     try:
-        info = soundfile.info(io.BytesIO(row.audio.bytes))
+        info = soundfile.info(io.BytesIO(row.flac))
     except soundfile.LibsndfileError as error:
         yield "audio can be read", str(error)
         return
