@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from pipelines.script.numerals import year
 from pipelines.script.spoken import Unspeakable, spoken_words, word_set
 
 _CONCLUSIONS: Final = ("The answer is {answer}.", "So the answer is {answer}.", "So that makes {answer}.")
@@ -38,7 +39,7 @@ def conclude(answer: str, last_line: str, question: str) -> str | None:
         return f"{before[-1]}{number}"
     if re.match(r" ?%", after):
         return f"{number}%"
-    counted = re.match(r"\.?0* ([a-z]+)\b", after)
+    counted = re.match(r"\.?0* ([a-z]+s|people|children|feet)\b(?!-)", after)
     asked = re.findall(r"how (?:many|much)(?: more| fewer| less| total)? ([a-z]+)", question.lower())
     if counted and asked and counted[1] == asked[-1] and counted[1] not in _NOT_COUNTED:
         return f"{number} {counted[1]}"
@@ -50,6 +51,14 @@ def _same(left: str, right: str) -> bool:
         return float(left.replace(",", "")) == float(right.replace(",", ""))
     except ValueError:
         return False
+
+
+def as_said(answer: str, question: str) -> str:
+    """The answer as written, but a year in words where the question asks for a year."""
+    bare = answer.strip().rstrip(".")
+    if re.fullmatch(r"1[1-9]\d\d|20[0-4]\d", bare) and re.search(r"(?i)\b(?:what|which) year\b|^when\b", question):
+        return year(int(bare))
+    return bare
 
 
 def last_step(explanation: str) -> str:
@@ -76,8 +85,9 @@ def explained(
     """
     step = last_step(explanation)
     concluded = conclude(answer, step, question)
-    target = say(concluded or answer)
-    conclusion = say(rng.choice(_CONCLUSIONS).format(answer=concluded or answer.strip().rstrip(".")))
+    shown = as_said(concluded or answer, question)
+    target = say(shown)
+    conclusion = say(rng.choice(_CONCLUSIONS).format(answer=shown))
     if concluded is None:
         return conclusion, target
     try:

@@ -16,8 +16,20 @@ _RELATIONS: Final = {
     "≠": "not equal to", "≈": "approximately equal to",
 }  # fmt: skip
 _RATES: Final = word_set("hour day week month year minute second person mole mile gallon pound kilogram liter")
+_BEFORE_NUMBERS: Final = word_set("at of is to from by was be between and or than")
+"""Words after which "- 5" is a number below zero, not a dash."""
+
 _ALTERNATIVES: Final = frozenset(
-    {("he", "she"), ("she", "he"), ("his", "her"), ("him", "her"), ("yes", "no"), ("male", "female"), ("true", "false")}
+    {
+        ("he", "she"),
+        ("she", "he"),
+        ("his", "her"),
+        ("him", "her"),
+        ("yes", "no"),
+        ("a", "an"),
+        ("male", "female"),
+        ("true", "false"),
+    }
 )
 
 
@@ -126,6 +138,8 @@ def _say_slash(place: _Place) -> str:
     if left.kind in _OPERANDS and right.kind in _OPERANDS:
         is_letters = "variable" in {left.kind, right.kind}
         return "over" if is_letters else "divided by"
+    if left.kind == "word" and right.kind in _OPERANDS and sign.space_before and sign.space_after and place.in_equation:
+        return "divided by"
     if right.kind != "word" or left.kind not in _OPERANDS | {"word"}:
         raise place.refuse()
     before = place.tokens[place.at - 2] if place.at >= 2 else None
@@ -144,12 +158,17 @@ def _value(token: Token) -> float | None:
         return None
 
 
+def _is_range(left: Token, right: Token) -> bool:
+    """Whether two numbers rise, or are of a kind without a size here, such as times of day."""
+    low, high = _value(left), _value(right)
+    return low is None or high is None or low < high
+
+
 def _say_between_numbers(place: _Place, left: Token, right: Token) -> str:
     """A hyphen without spaces between two numbers: a difference in an equation, else a range from low to high."""
     if place.in_equation:
         return "minus"
-    low, high = _value(left), _value(right)
-    if low is None or high is None or low < high:
+    if _is_range(left, right):
         before = place.tokens[place.at - 2] if place.at >= 2 else None
         if before is not None and before.kind == "operator" and before.text in "×*/+÷":
             raise place.refuse()  # 1.4 × 10-11 has lost its exponent
@@ -168,6 +187,10 @@ def _say_hyphen(place: _Place) -> str:
         return "minus" if _is_operand(left) and _is_operand(right) and place.in_equation else ""
     if not sign.space_before:
         return "minus" if _is_operand(left) and place.in_equation else ""
+    if sign.space_after and left.text.lower() in _BEFORE_NUMBERS and right.kind in numbers:
+        return "minus"
+    if sign.space_after and left.kind in numbers and right.kind in numbers and not place.in_equation:
+        return "to" if _is_range(left, right) else "minus"
     if sign.space_after:
         both = _is_operand(left) and _is_operand(right)
         return "minus" if both or (place.in_equation and _is_term(right)) else ","
@@ -221,6 +244,10 @@ def say_times(tokens: Sequence[Token], at: int) -> str:
     return "x"
 
 
+def _holds_number(place: _Place) -> bool:
+    return place.right is not None and place.right.kind in {"number", "quantity"}
+
+
 def check_brackets(tokens: Sequence[Token]) -> None:
     """Refuses brackets that group a formula: said aloud they would be lost."""
     for at, token in enumerate(tokens):
@@ -229,6 +256,6 @@ def check_brackets(tokens: Sequence[Token]) -> None:
         after = place.right if token.kind == "close" else None
         beside = before or after
         is_sign = beside is not None and beside.kind == "operator" and beside.text not in "-—&"
-        is_call = before is not None and before.kind in _OPERANDS and not token.space_before
+        is_call = before is not None and not token.space_before and (before.kind in _OPERANDS or _holds_number(place))
         if is_sign or is_call or (beside is not None and beside.text == "-" and place.in_equation):
             raise place.refuse()

@@ -38,8 +38,9 @@ def phrase(item: Item, config: ScriptConfig, seed: int) -> Exchange:
         limit = config.max_answer_words
         answer, target = answers.explained(item.answer, item.explanation, item.question, speak, limit, rng)
     else:
-        target = speak(item.answer)
-        answer = speak(answers.of_option(item.answer, completes, rng))
+        shown = answers.as_said(item.answer, item.question)
+        target = speak(shown)
+        answer = speak(answers.of_option(shown, completes, rng))
     _within(answer, config.max_answer_words, "answer_too_long")
     question, answer = _sentence_case(question), _sentence_case(answer)
     return Exchange(question, answer, _find(spoken_words(target), spoken_words(answer)))
@@ -72,7 +73,7 @@ def _can_be_read_out(item: Item, config: ScriptConfig) -> bool:
 
 def _sentence_case(spoken: str) -> str:
     """Sentences that began with a figure begin with a capital again."""
-    return re.sub(r"(^|[.?!] )([a-z])", lambda m: m[1] + m[2].upper(), spoken)
+    return re.sub(r"(^|(?<!\b[A-Z])[.?!] )([a-z])", lambda m: m[1] + m[2].upper(), spoken)
 
 
 def _within(spoken: str, limit: int, reason: str) -> str:

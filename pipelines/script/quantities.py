@@ -6,7 +6,7 @@ from typing import Final
 
 from pipelines.script.numerals import cardinal, decade, fraction, is_one, ordinal, power, written_number, year
 from pipelines.script.spoken import Unspeakable, word_set
-from pipelines.script.units import UNIT, say_unit
+from pipelines.script.units import UNIT, UNIT_BEYOND, say_unit
 
 Match = re.Match[str]
 Rule = tuple[str, re.Pattern[str], Callable[[Match], str]]
@@ -17,10 +17,12 @@ _START: Final = r"(?:(?<![A-Za-z\d._^])|(?<=\dx))"
 _END: Final = r"(?![\dA-Za-z_^°]|[.,]\d|\(|'(?!s\b))"
 _MONTHS: Final = "January|February|March|April|May|June|July|August|September|October|November|December"
 _FUNCTION_WORDS: Final = word_set(
-    "a about after although among an and are as at because before but by can could did does during for from had has "
-    "have he her his how if in is it its many may no not of on or people she should since so than that the their there "
-    "they this through to until was we were what when where which while who why will with would you"
+    "a about after although among an and are as at because before but by can could did does during each for from "
+    "had has have he her his how if in is it its many may no not of on or people she should since so than that "
+    "the their there they this through to until was we were what when where which while who why will with would "
+    "you left less minus more per plus worth"
 )
+_SMALL_NUMBERS: Final = "one|two|three|four|five|six|seven|eight|nine|ten"
 _CURRENCIES: Final = {"$": ("dollar", "cent"), "£": ("pound", "penny"), "€": ("euro", "cent"), "¥": ("yen", "")}
 _SCALES: Final = {"k": "thousand", "K": "thousand", "m": "million", "M": "million", "b": "billion", "B": "billion",
                   "bn": "billion"}  # fmt: skip
@@ -41,7 +43,7 @@ def _follows_as_noun(match: Match) -> bool:
     noun = re.match(r"[ -]([a-z]+)", after)
     if noun is None or noun[1] in _FUNCTION_WORDS:
         return False
-    return bool(re.search(r"\b(?:a|an|another|one|each)\s$", before, re.IGNORECASE)) or bool(
+    return bool(re.search(rf"\b(?:a|an|another|\d+|{_SMALL_NUMBERS})\s$", before, re.IGNORECASE)) or bool(
         re.match(r"(?:bill|note|coupon|voucher|gift card|coin)s?\b", noun[1])
     )
 
@@ -130,9 +132,10 @@ def _fraction(match: Match) -> str:
 
 
 def _power(match: Match) -> str:
-    base = match["base"]
+    base, exponent = match["base"], match["exponent"]
+    said = "to the power of two" if (base, exponent) == ("10", "2") else power(exponent)
     unit = f" {say_unit(match['unit'], plural=True)}" if match["unit"] else ""
-    return f"{base if base.isalpha() else written_number(base)} {power(match['exponent'])}{unit}"
+    return f"{base if base.isalpha() else written_number(base)} {said}{unit}"
 
 
 def _exponent(match: Match) -> str:
@@ -140,8 +143,14 @@ def _exponent(match: Match) -> str:
 
 
 def _quantity(match: Match) -> str:
+    if match["unit"] == "g" and re.search(r"\baccelerat|\bgravit", match.string):
+        raise Unspeakable("formula", match[0])  # grams, or times the earth's pull
     singular = is_one(match["amount"]) or match["gap"] == "-" or _follows_as_noun(match)
     return f"{written_number(match['amount'])} {say_unit(match['unit'], plural=not singular)}"
+
+
+def _no_unit(match: Match) -> str:
+    raise Unspeakable("formula", match.string[match.start() : match.end() + 10])
 
 
 def _coefficient(match: Match) -> str:
@@ -191,13 +200,14 @@ QUANTITY_RULES: Final[list[Rule]] = [
           r"|in\b|at\b|of\b|with\b|for\b|if\b|when\b|a\b|as\b)[a-z])", _date),
     _rule("quantity", rf"(?:{_START}|(?<= ))'?(\d{{1,3}}0)'?s\b", lambda m: decade(int(m[1]))),
     _rule("number", rf"{_START}(\d[\d,]*)(?:st|nd|rd|th)\b", _ordinal),
-    _rule("quantity", rf"{_START}({NUM})[ -]?%", lambda m: f"{written_number(m[1])} percent"),
+    _rule("quantity", rf"{_START}({NUM})[ -]?%(?: percent\b)?", lambda m: f"{written_number(m[1])} percent"),
     _rule("number", rf"{_START}({NUM})[eE]([-+]?\d{{1,2}})(?![\dA-Za-z.])", _exponent),
     _rule("number", rf"{_START}(?P<base>{NUM}|(?<!\()[A-Za-z])\^ ?[{{(]?(?P<exponent>[-+]?\d{{1,3}}|[a-z])[}})]?"
           rf"(?: (?P<unit>{UNIT}))?(?![\dA-Za-z^]|\.\d)", _power),
     _rule("number", rf"{_START}(?:(?P<whole>\d+)(?: |-| and ))?(?P<numerator>\d+)/(?P<denominator>\d+)"
           r"(?:st|nd|rd|th|ths|rds)?(?![\d/A-Za-z_^]|[.,]\d)", _fraction),
     _rule("quantity", rf"{_START}(?P<amount>{NUM})(?P<gap>[ -]?){_NO_UNIT}(?P<unit>{UNIT})", _quantity),
+    _rule("quantity", rf"{_START}{NUM} ?{UNIT_BEYOND}", _no_unit),
     _rule("number", rf"{_START}(\d+)\+(?=[ ,.)?](?! ?[-\d($.]))", lambda m: f"{written_number(m[1])} plus"),
     _rule("word", r"(?<![\w.,])([23])-?D(?![\w'])", lambda m: f"{cardinal(int(m[1]))} D"),
     _rule("variable", rf"{_START}({NUM})([a-z])(?![\dA-Za-z_^(])", _coefficient),

@@ -37,22 +37,24 @@ _NEEDS_OPTIONS: Final = any_of(
     r"\b(?:is|are) (?:most )?(?:nearly )?(?:true|correct|accurate)\b[^.]*\?$",
     r"\b[Aa]\) .*\b[Bb]\) |\((?:A|a|i|1)\) .*\((?:B|b|ii|2)\) |\b[Ii]\. .*\b(?:II|ii)\. |\b1[.)] .*\b2[.)] ",
     r"\bthe following\s*[:.?]?\s*$",
-    r"\bStatement (?:1|one|I)\b",
+    r"\bStatement (?:1|one|I)\b|\b(?:true|correct|false) statement\b",
     flags=re.DOTALL,
 )
 """The options, or a list within the question, are what is asked about."""
 
 _WHICH_OF: Final = re.compile(
-    r"\b([Ww])hich (?:one )?(?:of|among|amongst) the following,?\s+((?:[\w-]+ ){0,3}?)([A-Za-z-]+s|[A-Za-z-]+)\b(?=\s+([A-Za-z]+))"
+    r"\b([Ww])hich (?:one )?(?:of|among|amongst) the following,?\s+"
+    r"(?:((?:[\w-]+ ){0,3}?)([A-Za-z-]+[^\Wsui_]s)\b(?=\s+([A-Za-z]+))|([A-Za-z-]+))"
 )
 _VERBISH: Final = word_set(
-    "is are was were would will can could may might must should has have had does do did best most more better correctly "
-    "accurately describes explains represents provides contains causes occurs shows refers defines illustrates reflects "
-    "gives makes produces involves indicates increases decreases results leads allows requires characterizes applies "
-    "constitutes exhibits influenced contributed also often always generally typically usually primarily probably led "
-    "summarizes supports comes determines identifies helps includes plays led caused came first gave made became played "
-    "clearly ultimately directly likely reduces prevents creates distinguishes demonstrates exemplifies initiated lists "
-    "affects controls belongs works uses describe explain represent provide contain cause occur show refer explains"
+    "is are was were would will can could may might must should has have had does do did best most more better "
+    "correctly accurately describes explains represents provides contains causes occurs shows refers defines "
+    "illustrates reflects gives makes produces involves indicates increases decreases results leads allows "
+    "requires characterizes applies constitutes exhibits influenced contributed also often always generally "
+    "typically usually primarily probably led summarizes supports comes determines identifies helps includes "
+    "plays led caused came first gave made became played clearly ultimately directly likely reduces prevents "
+    "creates distinguishes demonstrates exemplifies initiated lists affects controls belongs works uses describe "
+    "explain represent provide contain cause occur show refer explains"
 )
 _IMPERATIVE: Final = re.compile(
     r"(?:(?:Then|Also|Now|Please|Hence|Thus|(?:If|For|Using|In|Assuming|Given|From|By|At) [^,]+,)\s+)?"
@@ -62,12 +64,15 @@ _IMPERATIVE: Final = re.compile(
     r"|subtract|multiply|divide)\b",
     re.IGNORECASE,
 )
+_LATE_IMPERATIVE: Final = re.compile(r"[,:] (?:then )?(?:find|calculate|compute|determine|evaluate|estimate)\b")
 _ASKING: Final = re.compile(
     r"(?:(?:And|So|Then|But|Now),? )?(?:(?:at|in|to|for|on|by|under|of|from|with) )?"
     r"(?:what|which|who|whose|whom|when|where|why|how)\b",
     re.IGNORECASE,
 )
-_LAST_SENTENCE: Final = re.compile(r"(?:.*[.?!][\"')]?\s+(?=[A-Z\"'$\d_]))?(.*)", re.DOTALL)
+_LAST_SENTENCE: Final = re.compile(
+    r"(?:.*(?<!\b[A-Zv])(?<!\bvs)(?<!\b[DM]r)(?<!\bMrs)(?<!\bSt)[.?!][\"')]?\s+(?=[A-Z\"'$\d_]))?(.*)", re.DOTALL
+)
 _FINISH: Final = ("Can you finish this sentence: {stem}?", "How does this sentence end: {stem}?",
                   "How would you finish this: {stem}?")  # fmt: skip
 _FILL: Final = ("Fill in the blank: {stem}.", "Can you fill in the blank? {stem}.")
@@ -77,7 +82,8 @@ _SHORT_CHOICE: Final = 6
 
 def tidy(question: str) -> str:
     """The question without its number, points or labels at the edges."""
-    text = re.sub(r"^\s*(?:Q(?:uestion)?\s*\d*\s*[:.]|\(?\d{1,3}[.)])\s+(?=[A-Z])", "", question.strip())
+    text = re.sub(r"^\s*\d+\.\d+-\d+\.?\s+(?=[A-Z])", "", question)
+    text = re.sub(r"^\s*(?:Q(?:uestion)?\s*\d*\s*[:.]|\(?\d{1,3}[.)])\s+(?=[A-Z])", "", text.strip())
     return re.sub(r"\s*\(\s*\d+ (?:points?|marks?)\s*\)\s*$", "", text).strip()
 
 
@@ -104,7 +110,7 @@ def _lower_start(text: str) -> str:
 
 def _as_stem(before: str, last: str, rng: random.Random) -> str:
     stem = re.sub(r"[\s:,;.\-–—…_]+$", "", last)
-    if not stem:
+    if not stem or stem.count("(") != stem.count(")"):
         raise NotAskable("not_a_question", last or before)
     return before + rng.choice(_FINISH).format(stem=f"{_lower_start(stem)} what")
 
@@ -132,7 +138,7 @@ def ask_open(question: str, rng: random.Random) -> tuple[str, bool]:
     bare = last.rstrip(" .:;,")
     if _ASKING.match(bare):
         return f"{before}{bare}?", False
-    if _IMPERATIVE.match(bare):
+    if _IMPERATIVE.match(bare) or _LATE_IMPERATIVE.search(bare):
         return f"{before}{bare}.", False
     if last.endswith((".", "!", '"')) or re.search(r"\?\s", text) or _is_blank(text):
         raise NotAskable("not_a_question", last[-80:])
@@ -141,10 +147,12 @@ def ask_open(question: str, rng: random.Random) -> tuple[str, bool]:
 
 def _open_which(match: re.Match[str]) -> str:
     """ "Which of the following is ..." asks what; "which of the following gases is ..." asks which gas."""
-    start, between, noun, verb = match.groups()
-    first = (between or noun).split()[0].lower()
+    start, between, noun, verb, only = match.groups()
+    first = (only or between or noun).split()[0].lower()
     if first in _VERBISH:
-        return f"{'What' if start == 'W' else 'what'} {between}{noun}"
+        return f"{'What' if start == 'W' else 'what'} {only or between + noun}"
+    if only:
+        return f"{start}hich {only}"
     return f"{start}hich {between}{noun if verb in {'are', 'were', 'have', 'do'} else _singular(noun)}"
 
 

@@ -35,7 +35,8 @@ def _word(match: Match) -> str:
     if word in short.EMPHASISED:
         return word.lower()
     if word in BARE_UNITS:
-        return say_unit(word, plural=True)
+        before = match.string[: match.start()]
+        return say_unit(word, plural=not re.search(r"(?i)\b(?:a|an|one|per|each|every)[ -]$", before))
     is_mixed = not word.isupper() and sum(char.isupper() for char in word) > 1
     if is_mixed and _COMPOUND.fullmatch(word):
         return " ".join(word.upper())
@@ -48,6 +49,10 @@ def _word(match: Match) -> str:
     if is_stutter or is_glued:
         raise Unspeakable("code", word)
     return word
+
+
+def _rate(match: Match) -> str:
+    return say_unit(match[0], plural=True)
 
 
 def _compound(match: Match) -> str:
@@ -114,9 +119,13 @@ RULES: Final[list[Rule]] = [
     _rule("word", r"(?<!\w)_{2,}(?!\w)|\.{5,}", "blank"),
     _refusal("formula", r"\b(?:sin|cos|tan|log|ln|exp|lim|max|min|arcsin|arccos|arctan|sqrt|det|dim)(?:\(|_|\^)"),
     _refusal("formula", r"[\[(][\d.]+ ?, ?-?[\d.]+[)\]](?= ?[-+=×*]|\()"),
-    _refusal("number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|(?<=\d) [CFH]\b(?! ?[a-z]*-)"),
+    _refusal("number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d|(?<=[\d}] )[CFH]\b(?![-'])"),
+    _refusal("formula", r"\bn/\d|\d/\d+\)?, ?\(?n/"),
     _refusal("number", r"\d'(?= ?\d|\d|$| [a-z])|\d ?''|\d\" ?(?:x|by|tall|long|wide)\b|\d!(?! [A-Z]| *$)"),
     *QUANTITY_RULES,
+    _rule("word", r"(?<![A-Za-z\d])(?:N/m|(?:km|mi|m|cm|ft|kg|mg|g|lb)/(?:h|hr|sec|s|min|L|ml|mL|kg))"
+          r"(?![A-Za-z\d^/])", _rate),
+    _refusal("code", r"(?<=[A-Za-z] )(?:s|m|K|mol|kg|g|h|cm|dm|L|min)-[1-3]\b"),
     _rule("variable", r"(?<![\w(])([fghuvyFGH])\(([a-z]|\d{1,3})\)(?![\w(^])", _function),
     _rule("word", rf"\b({short.TITLED})s? ({_ROMANS})(?![A-Za-z\d'])", _roman_after_title),
     _rule("word", rf"\b({short.MONARCHS}) ({short.ROMAN_ORDINAL_PATTERN})(?![A-Za-z\d'])", _monarch),
@@ -131,9 +140,10 @@ RULES: Final[list[Rule]] = [
     _rule("word", r"(?<![A-Za-z.])w/o(?![A-Za-z])", "without"),
     _rule("word", r"(?<![A-Za-z.])w/ ?(?=[a-z\d])", "with"),
     _rule("word", r"(?<= )v\.(?= [A-Z])", "versus"),
-    _rule("word", r"(?<![A-Za-z.])((?:[A-Za-z]\.){2,})(?![A-Za-z])", _initials),
+    _rule("word", r"(?<![A-Za-z.])((?:[A-Za-z]\.){2,}"
+          r"|(?:[A-Z]\. )+[A-Z]\.|(?:[A-Z]\.)+[A-Z]\b)(?![A-Za-z])", _initials),
     _rule("word", r"(?:(?<=^)|(?<=[A-Z]\. )|(?<=[A-Z] )|(?<=[A-Z][a-z] )|(?<=[A-Z][a-z]{2} )|(?<=[A-Z][a-z]{3} )"
-          r"|(?<=[A-Z][a-z]{4} )|(?<=[A-Z][a-z]{5} ))([A-Z])\.(?= [A-Z])", _initials),
+          r"|(?<=[A-Z][a-z]{4} )|(?<=[A-Z][a-z]{5} ))([A-Z])\.(?= [A-Za-z])", _initials),
     _rule("word", r"(?<![A-Za-z])([A-Za-z]+)\((?:s|es)\)", lambda m: m[0].replace("(", "").replace(")", "")),
     _rule("variable", r"(?<![A-Za-z\d'])[B-HJ-Zb-z](?![A-Za-z\d_^]|'[a-z])", lambda m: m[0]),
     _rule("word", r"(?<![\d_])[A-Za-z]+(?:'[A-Za-z]+)*(?![\d_^])", _word),

@@ -56,7 +56,10 @@ def _read(tokens: list[Token], at: int) -> str:
 
 
 def _join(pieces: list[str]) -> str:
-    """Words by single spaces; of several marks in a row the strongest, on the word before; none in front."""
+    """Words by single spaces; of several marks in a row the strongest, on the word before.
+
+    No mark stands in front of the first word, and only one that ends a sentence after the last.
+    """
     words: list[str] = []
     for piece in " ".join(pieces).split():
         if piece not in _MARK_STRENGTH:
@@ -65,7 +68,7 @@ def _join(pieces: list[str]) -> str:
             words[-1] += piece
         elif words and _MARK_STRENGTH.index(piece) > _MARK_STRENGTH.index(words[-1][-1]):
             words[-1] = words[-1][:-1] + piece
-    return " ".join(words)
+    return " ".join(words).rstrip(",:;")
 
 
 def _pass(text: str) -> str:

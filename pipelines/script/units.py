@@ -51,6 +51,9 @@ _NO_MORE: Final = rf"(?![A-Za-z0-9^(]|-[0-9A-Za-z]| ?/ ?(?:[A-Za-z]{{1,2}}\b|\d)
 UNIT: Final = rf"{_ONE}{_POWER}(?![A-Za-z]){_DENOMINATOR}?{_NO_MORE}"
 """Pattern of a unit, alone or as a quotient of two, as it may stand after a number."""
 
+UNIT_BEYOND: Final = rf"{_ONE}(?:\^|/| ?/ ?[A-Za-z]{{1,2}}\b)"
+"""Start of a unit that `UNIT` did not match as a whole."""
+
 _PARTS: Final = re.compile(r"(?P<name>[^\d^{}]+)\^?\{?(?P<power>[23]?)\}?")
 
 

@@ -94,5 +94,7 @@ def normalise(text: str) -> str:
     text = re.sub(r"\b(Statement|Sentence|Claim) ?(\d|I{1,2}) ?\|", r"\1 \2:", text)
     if text.count("|") > 1:
         raise Unspeakable("table", text[text.index("|") :][:40])
+    text = re.sub(r"\b([Aa])\(n\)", r"\1", text)
+    text = re.sub(r"(?<=\d) *μ +(?=[CFmgs]\b)", " μ", text)
     text = re.sub(rf"\b({'|'.join(_MONTHS)})\.? (?=\d)", lambda m: f"{_MONTHS[m[1]]} ", text)
     return _lines("".join(_fold(char) for char in text).replace("**", " "))
