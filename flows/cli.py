@@ -42,6 +42,9 @@ LlmUrl = Annotated[
 ]
 LlmModel = Annotated[str | None, typer.Option("--llm-model", help="Model at that URL, or a GGUF file without one.")]
 OracleVersion = Annotated[str | None, typer.Option("--oracle-version", help="Folder under oracles/ to write to.")]
+EvaluationSets = Annotated[
+    list[str], typer.Option("--evaluation-set", help="File of questions that must not be trained on; repeatable.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Folder = Annotated[str, typer.Argument(help="Folder of a dataset.")]
 
@@ -59,6 +62,7 @@ def refresh(
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
     oracle_version: OracleVersion = None,
+    evaluation_set: EvaluationSets = [],  # noqa: B006
     prefect: Annotated[bool, typer.Option("--prefect", help="Run as a Prefect flow; the bytes are the same.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -69,7 +73,9 @@ def refresh(
         from flows.progress import Bars
         from flows.run import run_refresh
 
-        built = options.build_config(profile, config, typed | {"oracle.version": oracle_version})
+        built = options.build_config(
+            profile, config, typed | {"oracle.version": oracle_version, "evaluation_sets": evaluation_set or None}
+        )
         if prefect:
             from flows.refresh_flow import run_as_flow
 

@@ -115,7 +115,7 @@ def _kept(store: Store, config: RefreshConfig, entries: Sequence[ShardEntry]) ->
 
 def _with_flags(store: Store, rejects: Sequence[Reject], source: str) -> list[Reject]:
     flags = [
-        Reject(item_id=dialogue_id, source=source, stage="flags", reason="flagged", detail=reason)
+        Reject(item_id=dialogue_id.rpartition("-v")[0], source=source, stage="flags", reason="flagged", detail=reason)
         for dialogue_id, reason in sorted(flagged(store).items())
         if dialogue_id.startswith(f"{source}-")
     ]

@@ -6,7 +6,7 @@ Every step can be repeated: what is recorded is not made again, so resuming is r
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from itertools import groupby
@@ -24,7 +24,7 @@ from pipelines.membership import Member, MembershipBook
 from pipelines.runner import Part, PartRecord, Runner, make_part
 from pipelines.shards import by_shard
 from pipelines.sources.items import evaluation_questions, read_items, spec_of
-from pipelines.stage import Stage
+from pipelines.stage import Recipe, Stage, recipes_of
 from pipelines.stations import ALL_STAGES, CPU_STAGES, ORACLE, chat_engine, cpu_stages, oracle_stage
 from pipelines.store import Store
 from pipelines.workers import Workers
@@ -65,17 +65,21 @@ def one_run_at_a_time(config: RefreshConfig) -> Iterator[None]:
         StoreError: another run holds it, or the folder cannot be written.
     """
     store = Store(config.out)
+    lock = FileLock(store.at(LOCK), timeout=0)
     try:
         Path(store.at(".store")).mkdir(parents=True, exist_ok=True)
-        with FileLock(store.at(LOCK), timeout=0):
-            store.sweep()
-            yield
+        lock.acquire()
     except Timeout as error:
         raise StoreError(f"Another run is writing {config.out}.", "Wait for it, or choose another --out.") from error
     except OSError as error:
         raise StoreError(
             f"Cannot write {config.out}: {error.strerror or error}.", "Choose another --out, or look at its rights."
         ) from error
+    try:
+        store.sweep()
+        yield
+    finally:
+        lock.release()
 
 
 def plan(config: RefreshConfig) -> Plan:
@@ -95,14 +99,14 @@ def plan(config: RefreshConfig) -> Plan:
     for source in config.sources:
         spec_of(source)  # complains before anything is read
     contaminated = evaluation_questions(config.evaluation_sets)
-    store, stages = Store(config.out), stages_of(config)
+    store, recipes = Store(config.out), recipes_of(stages_of(config))
     parts, rejects, n_rows = [], {}, 0
     for source in config.sources:
         reading = read_items(source, config.limit, config.split, contaminated)
         n_rows += reading.n_rows
         membership = MembershipBook(store, source.name, config.split, config.parts).update(reading, contaminated)
         rejects[source.name] = membership.rejects
-        parts += _parts(membership.members, stages, Runner(store))
+        parts += _parts(membership.members, recipes, Runner(store))
     _check_room(config, parts, store)
     return Plan(parts, rejects, n_rows)
 
@@ -163,12 +167,12 @@ def _reuse(config: RefreshConfig, stage: str, parts: Sequence[Part], on_part: On
     return pending
 
 
-def _parts(members: Sequence[Member], stages: dict[str, Stage[Any]], runner: Runner) -> list[Part]:
+def _parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
     parts = []
     by_part = sorted(members, key=lambda member: member.part_id)  # stable: source order inside a part
     for _, group in groupby(by_part, key=lambda member: member.part_id):
         own = list(group)
-        part = make_part(own, stages)
+        part = make_part(own, recipes)
         runner.put_items(part, [member.item for member in own])
         parts.append(part)
     return parts

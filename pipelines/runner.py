@@ -15,7 +15,7 @@ from data_schemas.errors import StoreError
 from data_schemas.fingerprint import fingerprint
 from data_schemas.records import Item, Reject
 from pipelines.membership import Member
-from pipelines.stage import Stage
+from pipelines.stage import Recipe, Stage
 from pipelines.store import Store, Written
 
 FOLDER = ".store/parts"
@@ -53,13 +53,13 @@ class PartRecord:
     rejects: list[Reject]
 
 
-def make_part(members: Sequence[Member], stages: Mapping[str, Stage[Any]]) -> Part:
+def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
     """A part of these members, with the fingerprints of all it will become."""
     first = members[0]
     items = [member.item for member in members]
     prints = {ITEMS: ids.digest("items", [asdict(item) for item in items])}
-    for name, stage in stages.items():
-        prints[name] = fingerprint(name, stage.version, stage.matters(), [prints[each] for each in stage.inputs])
+    for name, recipe in recipes.items():
+        prints[name] = fingerprint(name, recipe.version, recipe.matters, [prints[each] for each in recipe.inputs])
     return Part(
         part_id=first.part_id,
         shard_id=first.shard_id,

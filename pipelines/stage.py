@@ -1,6 +1,6 @@
 """What a stage is: a name, a version, record types in and out, and one method on a batch. It knows nothing of files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -36,3 +36,17 @@ class Stage(Protocol[Out]):
 
     def run(self, batch: Sequence[Any]) -> StageResult[Out]:
         """The batch's outputs and rejects; the same batch gives the same result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What identifies a stage's work on any part, taken from the stage once: asking it may cost reading models."""
+
+    version: int
+    inputs: tuple[str, ...]
+    matters: dict[str, Any]
+
+
+def recipes_of(stages: Mapping[str, Stage[Any]]) -> dict[str, Recipe]:
+    """The recipes of all stages, in their order."""
+    return {name: Recipe(stage.version, stage.inputs, stage.matters()) for name, stage in stages.items()}

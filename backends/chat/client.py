@@ -58,7 +58,7 @@ class OpenAIChatClient:
         self._config = config
         self._cache = cache
         self._first_backoff_s = first_backoff_s
-        self._places = asyncio.Semaphore(config.max_in_flight)
+        self._places = asyncio.Semaphore(config.n_in_flight)
         self._in_flight: dict[str, asyncio.Task[ChatReply]] = {}
         self._failures_in_a_row = 0
         key = read_api_key(config)

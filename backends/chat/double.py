@@ -16,8 +16,8 @@ Fault = int | Literal["retry-after", "retry-later", "stall", "hang-up", "malform
 """What happens instead of an answer: an HTTP status; 429 with a Retry-After of 10 ms, or of an hour; nothing for as
 long as the server runs; a closed connection; a body that is not JSON; no choices."""
 RETRY_AFTER: dict[Fault | None, str] = {"retry-after": "0.01", "retry-later": "3600"}
-_SENTENCE = """maybe the answer comes from what you said so far and I would look at each part in turn before I say how many
-there are because that often helps us find out which one it should be when we know more about it"""
+_SENTENCE = """maybe the answer comes from what you said so far and I would look at each part in turn before I say
+how many there are because that often helps us find out which one it should be when we know more about it"""
 WORDS = tuple(_SENTENCE.split())
 
 

