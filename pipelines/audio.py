@@ -7,6 +7,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+from data_schemas.errors import StoreError
 from data_schemas.units import SAMPLE_RATE_HZ
 
 Sound = NDArray[np.float32]
@@ -54,6 +55,15 @@ def _dbfs(amplitude: float) -> float:
 
 
 def save_wav(flac: bytes, path: str | Path) -> None:
-    """Writes a FLAC file's sound as 16-bit wav, for players that know no FLAC."""
-    sound, rate_hz = soundfile.read(io.BytesIO(flac), dtype="int16")
-    soundfile.write(path, sound, rate_hz, subtype="PCM_16")
+    """Writes a FLAC file's sound as 16-bit wav, for players that know no FLAC.
+
+    Raises:
+        StoreError: the bytes are no sound file, or the wav cannot be written.
+    """
+    try:
+        sound, rate_hz = soundfile.read(io.BytesIO(flac), dtype="int16")
+        soundfile.write(path, sound, rate_hz, format="WAV", subtype="PCM_16")
+    except (soundfile.LibsndfileError, OSError) as error:
+        raise StoreError(
+            f"Cannot write the sound to {path}: {error}", "Look at that folder, its rights and its disk."
+        ) from error

@@ -1,7 +1,8 @@
 """Which item is in which part: recorded before work, never changed for items that have a part.
 
 One file a source and plan (split and sizes). New items make new parts and shards; an item whose content was corrected
-at its source stays in its part, and only that part is made again.
+at its source stays in its part, and only that part is made again. Only one whose question now falls into another split
+leaves its part for a new one: no split may hold what belongs to another.
 """
 
 import json
@@ -56,10 +57,12 @@ class MembershipBook:
         """Takes in what was read now; items read earlier and not now (a smaller limit) keep their place."""
         known = self.known()
         read = {item.item_id: item for item in reading.items}
-        kept, dropped = _without(contaminated, [_refreshed(member, read) for member in known])
-        there = {member.item.item_id for member in known}
+        refreshed = [(member, _refreshed(member, read)) for member in known]
+        staying = [now for was, now in refreshed if now.item.split == was.item.split]  # else it is as good as new
+        kept, dropped = _without(contaminated, staying)
+        there = {member.item.item_id for member in staying}
         members = kept + self._new(known, [item for item in reading.items if item.item_id not in there])
-        rejects = self._all_rejects(reading) + dropped
+        rejects = self._all_rejects(reading, dropped)
         if members != known:
             self.store.write_table(self._members_path, to_table(members, Member))
         return Membership(members, rejects)
@@ -84,13 +87,14 @@ class MembershipBook:
                 )
         return [new[item.item_id] for item in items]
 
-    def _all_rejects(self, reading: SourceReading) -> list[Reject]:
-        """This reading's rejects, and those of a longer earlier reading whose items are still members."""
+    def _all_rejects(self, reading: SourceReading, dropped: Sequence[Reject]) -> list[Reject]:
+        """This reading's rejects, dropped members that it did not meet itself, and what a longer one refused before."""
         earlier_rows, earlier = 0, []
         if self.store.exists(self._rejects_path):
             book = json.loads(self.store.read_bytes(self._rejects_path))
             earlier_rows, earlier = book["n_rows"], [Reject(**each) for each in book["rejects"]]
-        rejects = list(reading.rejects)
+        met = {(each.item_id, each.reason) for each in reading.rejects}
+        rejects = [*reading.rejects, *(each for each in dropped if (each.item_id, each.reason) not in met)]
         if earlier_rows > reading.n_rows:
             rejects += [each for each in earlier if each not in rejects]
         n_rows = max(earlier_rows, reading.n_rows)

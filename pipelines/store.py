@@ -89,13 +89,15 @@ class Store:
         """
         if sha256 is not None and self.describe(path).sha256 != sha256:
             raise StoreError(f"{self.at(path)} is not what was written: its checksum differs.", _REMAKE)
-        try:
-            with self._translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
+        with self._translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
+            try:
                 file = pq.ParquetFile(source)
                 there = set(file.schema_arrow.names)
                 return file.read(columns=None if columns is None else [name for name in columns if name in there])
-        except pa.ArrowException as error:
-            raise StoreError(f"{self.at(path)} is not a whole Parquet file: {error}.", _REMAKE) from error
+            except (pa.ArrowException, OSError) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise  # the disk's own; what Arrow says of damaged content has no number
+                raise StoreError(f"{self.at(path)} is not a whole Parquet file: {error}.", _REMAKE) from error
 
     def describe(self, path: str) -> Written:
         """The size and checksum of a file that is there."""

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
 from typing import Self
@@ -41,8 +41,10 @@ class Workers:
                 on_part(part, run_here(self.config, stage, part))
             return
         pool = self._started()
-        futures = {pool.submit(run_here, self.config, stage, part): part for part in parts}
+        futures: dict[Future[PartRecord], Part] = {}
         try:
+            for part in parts:
+                futures[pool.submit(run_here, self.config, stage, part)] = part  # fails where a worker died meanwhile
             for future in as_completed(futures):
                 on_part(futures[future], future.result())
         except BrokenProcessPool as error:

@@ -31,7 +31,11 @@ class Moonshine:
 
         sound = soxr.resample(samples, sample_rate_hz, _MODEL_RATE_HZ)
         try:
-            transcript = _transcriber().transcribe_without_streaming(sound.tolist(), _MODEL_RATE_HZ)
+            stream = _transcriber().create_stream()  # a new one each: the whole-file call remembers the last recording
+            stream.start()
+            stream.add_audio(sound.tolist(), _MODEL_RATE_HZ)
+            transcript = stream.stop()
+            stream.close()
         except MoonshineError as error:
             raise BackendError(f"Moonshine failed on {len(samples)} samples: {error}.", "Type: make install") from error
         return " ".join(line.text.strip() for line in transcript.lines if line.text.strip())

@@ -84,6 +84,7 @@ class DoubleEngine:
 
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128  # connections not accepted yet; socketserver's five make clients with many in flight retry
     block_on_close = False  # connections that clients keep alive would hold it
 
     def __init__(self, engine: DoubleEngine) -> None:

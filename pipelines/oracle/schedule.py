@@ -72,18 +72,21 @@ def ticks(words: Sequence[WordTiming], interval_s: float, bounds: Sequence[float
     levels = [level_of(r, bounds) for _, _, r in moments]
     asks = _who_asks(levels, [n for _, n, _ in moments], max_requests)
     return [
-        Tick(t_s=round_s(t_s), n_words_heard=n, n_words=n_words, r=r, level=level, asks=ask)
+        Tick(t_s=t_s, n_words_heard=n, n_words=n_words, r=r, level=level, asks=ask)
         for (t_s, n, r), level, ask in zip(moments, levels, asks, strict=True)
     ]
 
 
 def _times(ends_s: Sequence[float], interval_s: float) -> list[float]:
-    """Multiples of the interval after the second word's end and before the last one's."""
+    """Multiples of the interval after the second word's end and before the last one's, as they are stored.
+
+    Rounded before they are compared: 31 * 0.3 is a hair under 9.3, and a word that ends at 9.3 s has ended by then.
+    """
     if len(ends_s) < 3:
         return []
-    first = math.floor(ends_s[1] / interval_s) + 1
-    last = math.ceil(ends_s[-1] / interval_s) - 1
-    return [k * interval_s for k in range(first, last + 1)]
+    first, last = math.floor(ends_s[1] / interval_s), math.ceil(ends_s[-1] / interval_s)
+    times_s = [round_s(k * interval_s) for k in range(first, last + 1)]
+    return [t_s for t_s in times_s if ends_s[1] < t_s < ends_s[-1]]
 
 
 def _who_asks(levels: Sequence[int], n_heard: Sequence[int], max_requests: int) -> list[int | None]:

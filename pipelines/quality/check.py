@@ -1,15 +1,16 @@
 """Every invariant of a dataset, looked at on the files themselves. What is wrong becomes a fault; nothing is mended."""
 
 import io
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import soundfile
 
 from data_schemas.arrow import from_table, schema_of
 from data_schemas.errors import StoreError
-from data_schemas.manifest import Manifest, ShardEntry
+from data_schemas.manifest import MANIFEST, Manifest, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, OracleRow, Reject, Turn
 from data_schemas.units import SAMPLE_RATE_HZ
 from pipelines.oracle.schedule import TRUTH_LEVEL, level_of, words_of
@@ -35,11 +36,15 @@ class Fault:
 
 @dataclass(slots=True)
 class _Seen:
-    """What later files are held against: turns and splits by dialogue, splits by question group."""
+    """What later files are held against: turns and splits by dialogue, splits by question group; and what adds up."""
 
-    turns: dict[str, tuple[Turn, ...]]
-    splits: dict[str, str]
-    group_splits: dict[str, str]
+    turns: dict[str, tuple[Turn, ...]] = field(default_factory=dict)
+    splits: dict[str, str] = field(default_factory=dict)
+    group_splits: dict[str, str] = field(default_factory=dict)
+    n_dialogues: int = 0
+    audio_s: float = 0.0
+    n_events: Counter[str | None] = field(default_factory=Counter)  # by oracle version
+    n_rejects: int = 0
 
 
 def check(root: str) -> list[Fault]:
@@ -50,7 +55,7 @@ def check(root: str) -> list[Fault]:
     """
     store = Store(root)
     manifest = read_manifest(store)
-    seen = _Seen({}, {}, {})
+    seen = _Seen()
     faults: list[Fault] = []
     order = {DATA: 0, ORACLE: 1, REJECTS: 2}
     for entry in sorted(manifest.shards, key=lambda each: order.get(each.kind, 3)):
@@ -62,6 +67,8 @@ def check(root: str) -> list[Fault]:
 
 def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
     """One file against its manifest entry, its schema, and each row's own rules."""
+    if entry.kind not in _RECORDS:
+        return [Fault(entry.path, "files are of a kind we know", entry.kind)]
     record_type = _RECORDS[entry.kind]
     try:
         if not store.exists(entry.path):
@@ -90,6 +97,7 @@ def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]
     if isinstance(record, OracleRow):
         return [Fault(record.dialogue_id, *wrong) for wrong in _oracle(record, entry, seen)]
     assert isinstance(record, Reject)
+    seen.n_rejects += 1
     return [] if record.reason and record.stage else [Fault(record.item_id, "reject says why", "no reason or stage")]
 
 
@@ -100,6 +108,7 @@ def _dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong:
     if row.dialogue_id in seen.turns:
         yield "dialogue ids are unique", "stands twice"
     seen.turns[row.dialogue_id], seen.splits[row.dialogue_id] = row.turns, row.split
+    seen.n_dialogues, seen.audio_s = seen.n_dialogues + 1, seen.audio_s + row.duration_s
     if (row.split, row.source) != (entry.split, entry.source):
         yield "rows lie in the file of their source and split", f"{row.source}, {row.split}"
     if seen.group_splits.setdefault(row.group_id, row.split) != row.split:
@@ -152,22 +161,29 @@ def _turn(turn: Turn, duration_s: float) -> Wrong:
 
 def _oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
     turns = seen.turns.get(row.dialogue_id)
+    seen.n_events[entry.oracle_version] += len(row.events)
     if turns is None:
         yield "oracles belong to a dialogue of the dataset", "no such dialogue"
         return
     if row.split != seen.splits[row.dialogue_id] or row.split != entry.split:
         yield "splits are disjoint", f"oracle in {row.split}, dialogue in {seen.splits[row.dialogue_id]}"
+    if (row.source, row.oracle_version) != (entry.source, entry.oracle_version):
+        yield "rows lie in the file of their source and version", f"{row.source}, {row.oracle_version}"
     if not (row.model and row.prompt_digest and row.endpoint):
         yield "provenance is complete", "no model, endpoint or prompt digest"
     if [event.event_id for event in row.events] != [f"{row.dialogue_id}-e{n}" for n in range(len(row.events))]:
         yield "events are numbered in order", "ids differ"
-    for turn, answer in pairwise(turns):
-        if turn.speaker == "B" and answer.speaker == "A":
-            yield from _events_of_turn(row, turn, answer.body)
+    asked = {turn.turn_index: (turn, answer) for turn, answer in pairwise(turns) if turn.speaker + answer.speaker == "BA"}
+    if strays := {event.turn_index for event in row.events} - asked.keys():
+        yield "events belong to a turn that is answered", f"turns {', '.join(map(str, sorted(strays)))}"
+    for turn, answer in asked.values():
+        yield from _events_of_turn(row, turn, answer.body)
 
 
 def _events_of_turn(row: OracleRow, turn: Turn, truth: str) -> Wrong:
     words, events = words_of(turn), [event for event in row.events if event.turn_index == turn.turn_index]
+    if not words:
+        return  # the dialogue's own rules have told
     if [event for event in events if event.level == TRUTH_LEVEL] != events[-1:] or not events:
         yield "the last event, and no other, has r = 1", f"turn {turn.turn_index}"
     elif events[-1].text != truth or abs(events[-1].t_s - words[-1].end_s) > TIME_TOLERANCE_S:
@@ -175,7 +191,7 @@ def _events_of_turn(row: OracleRow, turn: Turn, truth: str) -> Wrong:
     if any(later.t_s <= earlier.t_s for earlier, later in pairwise(events)):
         yield "events are ordered", f"turn {turn.turn_index}"
     for event in events:
-        heard = sum(word.end_s <= event.t_s + TIME_TOLERANCE_S for word in words)
+        heard = sum(word.end_s <= event.t_s for word in words)
         if (event.n_words_heard, event.n_words) != (heard, len(words)) or event.r != heard / len(words):
             yield "r is words heard of words", f"{event.event_id}: {event.n_words_heard}/{event.n_words}"
         if event.level != level_of(event.r, row.level_bounds):
@@ -191,8 +207,12 @@ def _unlisted(store: Store, manifest: Manifest) -> list[Fault]:
 
 
 def _check_counts(manifest: Manifest, seen: _Seen) -> list[Fault]:
-    if manifest.counts.dialogues == len(seen.turns):
-        return []
-    return [
-        Fault("dataset.json", "counts add up", f"{manifest.counts.dialogues} dialogues said, {len(seen.turns)} found")
-    ]
+    said = manifest.counts
+    found = (seen.n_dialogues, seen.n_events[manifest.oracle_version], seen.n_rejects)
+    faults = []
+    if (said.dialogues, said.events, said.rejects) != found or abs(said.audio_s - seen.audio_s) > 0.01:
+        counted = f"{found[0]} dialogues, {found[1]} events, {found[2]} rejects, {seen.audio_s:.3f} s found"
+        faults.append(Fault(MANIFEST, "counts add up", f"{counted}; said: {said}"))
+    if make_manifest(manifest.shards, said, manifest.oracle_version).fingerprint != manifest.fingerprint:
+        faults.append(Fault(MANIFEST, "the fingerprint is that of the files", manifest.fingerprint))
+    return faults

@@ -75,7 +75,7 @@ def evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
     for path in paths:
         for index, row in enumerate(rows_of_file(path)):
             texts = [] if isinstance(row, NotARow) else row.get("turns") or [row.get("question") or row.get("prompt")]
-            if not texts or not all(isinstance(text, str) for text in texts):
+            if not (texts and isinstance(texts, list) and all(isinstance(text, str) for text in texts)):
                 raise SourceError(
                     f"Row {index} of the evaluation set {path} has no question.",
                     "Each row needs text under `question` or `prompt`, or a list of texts under `turns`.",

@@ -72,7 +72,9 @@ def _jsonl(path: str) -> Iterator[Row | NotARow]:
 def _row(line: bytes) -> Row | NotARow:
     try:
         row = json.loads(line)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        if b"\\u" in line:
+            json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
+    except (ValueError, RecursionError) as error:  # ValueError: no JSON, no Unicode, or a number of thousands of digits
         return NotARow(f"{error}: {line[:80].decode(errors='replace')}")
     return row if isinstance(row, dict) else NotARow(f"a JSON {type(row).__name__}, not an object")
 

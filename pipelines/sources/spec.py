@@ -76,7 +76,7 @@ def chosen(options: tuple[str, ...], letter: str) -> int:
     Raises:
         BadRowError: not one letter, or no such option, or that option is empty.
     """
-    index = ord(letter.upper()) - ord("A") if len(letter) == 1 else -1
+    index = ord(letter.upper()) - ord("A") if len(letter) == 1 and letter.isascii() else -1
     if not 0 <= index < len(options):
         raise BadRowError("answer_out_of_range", f"answer {letter!r} of {len(options)} options")
     if not options[index]:

@@ -108,7 +108,8 @@ def test_a_long_text_is_said_whole_in_pieces_without_clicks(kokoro, voice, model
     kokoro.synthesise("She bought seven eggs, two loaves of bread and a bottle of milk at the market.", voice, 1.0)
     sentence = model.asked[0][1:-1]
     assert [said.count(token) for token in set(sentence) - {16}] == [
-        20 * sentence.count(token) for token in set(sentence) - {16}  # 16: the space, lost where a piece ends
+        20 * sentence.count(token)
+        for token in set(sentence) - {16}  # 16: the space, lost where a piece ends
     ]
     assert abs(np.diff(sound)).max() < 0.02  # the tone's own greatest step is 0.0173
     silences = [len(list(run)) for is_quiet, run in itertools.groupby(abs(sound) < 1e-6) if is_quiet]

@@ -84,11 +84,14 @@ def test_an_error_in_the_block_stops_it_too() -> None:
 
 
 def test_a_killed_server_stops_the_run(tmp_path: Path) -> None:
-    with pytest.raises(BackendError, match=r"stopped while it was needed .*no connection") as caught:
+    def serve_kill_and_ask() -> None:
         with LlamaCppEngine(CONFIG).serve() as endpoint:
             (server,) = servers_of(os.getpid())
             os.kill(server, signal.SIGKILL)
             asyncio.run(ask(endpoint, tmp_path))
+
+    with pytest.raises(BackendError, match=r"stopped while it was needed .*no connection") as caught:
+        serve_kill_and_ask()
     assert "exit code -9" in str(caught.value)
     assert "listening on" in str(caught.value)  # the end of its log
 
