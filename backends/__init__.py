@@ -1,1 +1,1 @@
-"""The engines behind the stations: chat models, text-to-speech, aligners, recognisers, codecs. `registry.py` lists them."""
+"""The engines behind the stations: chat models, text-to-speech, aligners, recognisers; `registry.py` lists them."""

@@ -10,7 +10,7 @@ from data_schemas.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class BackendEntry:
-    """One back-end. `needs` are the modules that must be importable; `install` is the line to type when they are not."""
+    """One back-end: `needs` are modules that must be importable, `install` is the line to type when they are not."""
 
     kind: str
     name: str

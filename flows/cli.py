@@ -67,12 +67,14 @@ def refresh(
     as_json: AsJson = False,
 ) -> None:
     """Make or refresh a dataset. Running again resumes, and re-uses whatever has not changed."""
-    typed = _typed(source, column_map, limit=limit, out=out, seed=seed, workers=workers, url=llm_url, model=llm_model)
     with _speaking_plainly(as_json):
         from flows import options, show
         from flows.progress import Bars
         from flows.run import run_refresh
 
+        typed = _typed(
+            source, column_map, limit=limit, out=out, seed=seed, workers=workers, url=llm_url, model=llm_model
+        )
         built = options.build_config(
             profile, config, typed | {"oracle.version": oracle_version, "evaluation_sets": evaluation_set or None}
         )
@@ -104,11 +106,11 @@ def preview(
     n_dialogues: Annotated[int, typer.Option("--n", min=1, max=20, help="Dialogues to make.")] = 3,
 ) -> None:
     """Three dialogues of short questions, end to end: text, word times, oracle ladder, sound files."""
-    typed = _typed(source, column_map, limit=None, out=out, seed=seed, workers=1, url=llm_url, model=llm_model)
     with _speaking_plainly(False):
         from flows import options, show
         from flows.preview import preview as make
 
+        typed = _typed(source, column_map, limit=None, out=out, seed=seed, workers=1, url=llm_url, model=llm_model)
         if not source:
             typed["sources"] = [each.model_dump() for each in options.sample_sources()]
         console = show.console()
@@ -232,8 +234,7 @@ def _typed(source: list[str], column_map: list[str], **options: Any) -> dict[str
     """Options as settings by dotted name; None where nothing was typed."""
     from flows.options import parse_sources
 
-    with _speaking_plainly(False):
-        sources = parse_sources(source, column_map) or None
+    sources = parse_sources(source, column_map) or None
     url, model = options.pop("url"), options.pop("model")
     engine = None if url is None else "openai"
     return {**options, "sources": sources, "chat.base_url": url, "chat.model": model, "chat.engine": engine}

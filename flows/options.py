@@ -17,11 +17,13 @@ def parse_sources(sources: Sequence[str], maps: Sequence[str]) -> list[dict[str,
     """`NAME` or `NAME=FILE` and `[NAME:]field=column,…` to source settings; a bare map goes to the last source.
 
     Raises:
-        ConfigError: a map without a source, or one that is not field=column.
+        ConfigError: a source given twice, a map without a source, or one that is not field=column.
     """
     parsed: dict[str, dict[str, Any]] = {}
     for source in sources:
         name, _, path = source.partition("=")
+        if name in parsed:
+            raise ConfigError(f"The source {name!r} is given twice.", "Put its rows into one file.")
         parsed[name] = {"name": name, "path": path or None, "columns": {}}
     for text in maps:
         name, colon, pairs = text.partition(":")
@@ -55,6 +57,10 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
             place = settings
             for step in path:
                 place = place[step]
+                if not isinstance(place, dict):
+                    raise ConfigError(
+                        f"{step} in {file} is no mapping of settings.", "`kame config show` lists them all."
+                    )
             place[last] = value
     return validated(RefreshConfig, settings)
 

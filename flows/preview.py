@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from data_schemas.config import RefreshConfig
-from data_schemas.errors import SourceError
+from data_schemas.errors import SourceError, StoreError
 from data_schemas.records import AudioDialogue, Item, OracleRow
 from pipelines.audio import save_wav
+from pipelines.runner import joined
 from pipelines.script.speakable import spoken_words
 from pipelines.sources.items import read_items
 from pipelines.stations import CPU_STAGES, chat_engine, cpu_stages, oracle_stage
@@ -35,12 +36,14 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
     made: dict[str, list[Any]] = {"items": _items(config)}
     for name in CPU_STAGES:
         stage = cpu_stages(config)[name]
-        batch = list(zip(*(made[each] for each in stage.inputs), strict=True))
-        made[name] = stage.run(batch).outputs
+        made[name] = stage.run(joined([made[each] for each in stage.inputs])).outputs
         if name == "script":
             made[name] = _shortest(made[name], n_dialogues)
     folder = Path(config.out)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"Cannot write to {folder}: {error.strerror or error}.", "Choose another --out.") from error
     with chat_engine(config.chat).serve() as endpoint:
         stage = oracle_stage(config, endpoint, str(folder / "answers.sqlite"), [])
         oracles: list[OracleRow] = stage.run([(row,) for row in made["mixing"]]).outputs

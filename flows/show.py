@@ -9,7 +9,7 @@ from rich.text import Text
 
 from data_schemas.records import AudioDialogue, Dialogue, OracleEvent, OracleRow
 from data_schemas.units import event_frame
-from pipelines.card import Figures
+from pipelines.figures import Figures, tables
 from pipelines.quality.check import Fault
 
 SPEAKER = {"A": "assistant", "B": "user"}
@@ -25,21 +25,9 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> 
 
 def figures(found: Figures) -> RenderableType:
     """What a dataset holds, as the card says it."""
-    per_source = [
-        (source, n, f"{found.audio_s[source] / 60:.1f}", sum(c for (of, _), c in found.rejects.items() if of == source))
-        for source, n in sorted(found.dialogues.items())
-    ]
-    return Group(
-        table("Dialogues", ("source", "dialogues", "minutes", "rejects"), per_source),
-        table("Rejects", ("source", "reason", "items"), [(*key, n) for key, n in sorted(found.rejects.items())]),
-        table("Oracle events", ("level", "events"), sorted(found.levels.items())),
-        table("Event status", ("status", "events"), sorted(found.statuses.items())),
-        table("Voices", ("voice", "utterances"), sorted(found.voices.items())),
-        Text(
-            f"{found.n_dialogues} dialogues, {found.total_audio_s / 60:.1f} minutes, {found.n_words} words timed, "
-            f"{found.n_events} events; splits: {', '.join(f'{name} {n}' for name, n in sorted(found.splits.items()))}"
-        ),
-    )
+    total = f"{found.n_dialogues} dialogues, {found.total_audio_s / 60:.1f} minutes, {found.n_words} words timed, "
+    shown = [table(each.title, each.head, each.rows) for each in tables(found) if each.rows]
+    return Group(*shown, Text(f"{total}{found.n_events} oracle events"))
 
 
 def dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
@@ -110,6 +98,6 @@ def faults(found: Sequence[Fault]) -> RenderableType:
 
 
 def console() -> Console:
-    """Where tables go: standard output, wide enough for them when it is no terminal."""
-    plain = Console()
-    return plain if plain.is_terminal else Console(width=160)
+    """Where tables go: standard output, wide when it is no terminal; brackets in texts are no markup."""
+    plain = Console(markup=False, emoji=False)
+    return plain if plain.is_terminal else Console(width=160, markup=False, emoji=False)

@@ -10,7 +10,8 @@ from data_schemas.config import RefreshConfig
 from data_schemas.errors import DatasetError
 from data_schemas.manifest import MANIFEST, Counts, Manifest, ShardEntry, make_manifest
 from data_schemas.records import SCHEMA_VERSION, Reject
-from pipelines.card import CARD, Figures, count, render
+from pipelines.card import CARD, render
+from pipelines.figures import Figures, count
 from pipelines.runner import Part, Runner
 from pipelines.shards import DATA, ORACLE, compact, write_rejects
 from pipelines.store import Store
@@ -49,7 +50,7 @@ def flagged(store: Store) -> dict[str, str]:
     if not store.exists(FLAGS):
         return {}
     flags = {}
-    for number, line in enumerate(store.read_bytes(FLAGS).decode().splitlines(), 1):
+    for number, line in enumerate(store.read_bytes(FLAGS).splitlines(), 1):
         try:
             flag = json.loads(line)
             flags[str(flag["dialogue_id"])] = str(flag["reason"])

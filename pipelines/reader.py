@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from data_schemas.arrow import from_table
 from data_schemas.errors import DatasetError
 from data_schemas.records import AudioDialogue, OracleRow
-from pipelines.card import Figures, count
+from pipelines.figures import Figures, count
 from pipelines.publish import read_manifest
 from pipelines.shards import DATA, ORACLE
 from pipelines.store import Store

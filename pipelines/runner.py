@@ -125,7 +125,7 @@ class Runner:
             self.read(part, name, record_type)
             for name, record_type in zip(stage.inputs, stage.input_types, strict=True)
         ]
-        result = stage.run(_joined(inputs))
+        result = stage.run(joined(inputs))
         return self._put(part, stage.name, result.outputs, stage.output_type, result.rejects)
 
     def _put(
@@ -138,7 +138,7 @@ class Runner:
         return record
 
 
-def _joined(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+def joined(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """One tuple a dialogue that stands in every input, in the first input's order; a lone input as it is."""
     if len(inputs) == 1:
         return [(each,) for each in inputs[0]]

@@ -173,7 +173,9 @@ def _oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
         yield "provenance is complete", "no model, endpoint or prompt digest"
     if [event.event_id for event in row.events] != [f"{row.dialogue_id}-e{n}" for n in range(len(row.events))]:
         yield "events are numbered in order", "ids differ"
-    asked = {turn.turn_index: (turn, answer) for turn, answer in pairwise(turns) if turn.speaker + answer.speaker == "BA"}
+    asked = {
+        turn.turn_index: (turn, answer) for turn, answer in pairwise(turns) if turn.speaker + answer.speaker == "BA"
+    }
     if strays := {event.turn_index for event in row.events} - asked.keys():
         yield "events belong to a turn that is answered", f"turns {', '.join(map(str, sorted(strays)))}"
     for turn, answer in asked.values():

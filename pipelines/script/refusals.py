@@ -19,7 +19,7 @@ REASONS: Final = frozenset(
 """Why an item cannot be asked aloud, beside the reasons of `spoken.REASONS`."""
 
 
-class NotAskable(Exception):  # noqa: N818 - a verdict on an item, not a fault of the program
+class NotAskable(Exception):
     """An item that cannot be asked and answered aloud.
 
     Args:

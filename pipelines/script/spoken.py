@@ -28,7 +28,7 @@ REASONS: Final = frozenset(
 """All the reasons for which `speak` refuses a text."""
 
 
-class Unspeakable(Exception):  # noqa: N818 - a verdict on a text, not a fault of the program
+class Unspeakable(Exception):
     """A text that cannot be read out without garbling it.
 
     Args:

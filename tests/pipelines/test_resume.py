@@ -18,7 +18,7 @@ from data_schemas.ids import group_id, split_of
 from data_schemas.manifest import Manifest
 from flows.record import RunRecord
 from flows.run import run_refresh
-from pipelines.card import Figures
+from pipelines.figures import Figures
 from pipelines.stations import ALL_STAGES
 
 Files = dict[str, tuple[int, int]]

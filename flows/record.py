@@ -1,0 +1,61 @@
+"""What a run writes of itself under `runs/`: times, tokens, versions and how it ended."""
+
+import json
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from data_schemas import ids
+from data_schemas.config import RefreshConfig
+from data_schemas.errors import StoreError
+from pipelines.store import Store
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """What a run did, kept in `runs/<run_id>.json`, outside byte comparisons. `seconds` is by step."""
+
+    run_id: str
+    started_at: str
+    configuration: dict[str, Any]
+    versions: dict[str, str]
+    outcome: str = "stopped"
+    seconds: dict[str, float] = field(default_factory=dict)
+    chat: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Adds the block's time to the step's."""
+        before_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[step] = round(self.seconds.get(step, 0.0) + time.monotonic() - before_s, 3)
+
+
+@contextmanager
+def recorded(config: RefreshConfig) -> Iterator[RunRecord]:
+    """A run's record, written when the block ends, well or not."""
+    started = datetime.now(UTC)
+    run_id = f"{started:%Y%m%dT%H%M%S}-{ids.digest(started.isoformat(), n_hex=6)}"
+    versions = {"kame-pipeline": version("kame-pipeline"), "python": platform.python_version()}
+    record = RunRecord(run_id, started.isoformat(timespec="seconds"), config.model_dump(mode="json"), versions)
+    try:
+        yield record
+        record.outcome = "done"
+    except BaseException as error:
+        record.outcome = f"{type(error).__name__}: {error}"
+        with suppress(StoreError):  # on a full disk the run's own error is the one to tell
+            _write(config, record)
+        raise
+    _write(config, record)
+
+
+def _write(config: RefreshConfig, record: RunRecord) -> None:
+    text = json.dumps(asdict(record), indent=1)
+    Store(config.out).write_bytes(f"runs/{record.run_id}.json", text.encode())

@@ -1,0 +1,119 @@
+"""A dataset's figures: counted once from its files, shown alike on the card, on the terminal and in Prefect."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.compute as pc
+
+from data_schemas.manifest import ShardEntry
+from pipelines.shards import DATA, ORACLE, REJECTS
+from pipelines.store import Store
+
+_CARD_COLUMNS = ["source", "split", "licence", "duration_s", "turns", "provenance"]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureTable:
+    """Some of the figures as a table; `key` names it for programs, in lower case with dashes."""
+
+    key: str
+    title: str
+    head: tuple[str, ...]
+    rows: list[tuple[object, ...]]
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a dataset holds, counted. Keys of the counters are what they are counted by."""
+
+    dialogues: Counter[str] = field(default_factory=Counter)
+    splits: Counter[str] = field(default_factory=Counter)
+    audio_s: Counter[str] = field(default_factory=Counter)
+    licences: Counter[str] = field(default_factory=Counter)
+    voices: Counter[str] = field(default_factory=Counter)
+    engines: Counter[str] = field(default_factory=Counter)
+    n_words: int = 0
+    levels: Counter[int] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
+    simulators: Counter[str] = field(default_factory=Counter)
+    rejects: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @property
+    def n_dialogues(self) -> int:
+        """Dialogues of all sources."""
+        return sum(self.dialogues.values())
+
+    @property
+    def total_audio_s(self) -> float:
+        """Sound of all sources, in seconds."""
+        return round(sum(self.audio_s.values()), 3)
+
+    @property
+    def n_events(self) -> int:
+        """Oracle events of all levels."""
+        return sum(self.levels.values())
+
+
+def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> Figures:
+    """The figures of the listed files; of the oracles, those of one version."""
+    figures = Figures()
+    for entry in entries:
+        if entry.kind == DATA:
+            _count_dialogues(figures, store.read_table(entry.path, _CARD_COLUMNS))
+        elif entry.kind == ORACLE and entry.oracle_version == oracle_version:
+            _count_events(figures, store.read_table(entry.path))
+        elif entry.kind == REJECTS:
+            table = store.read_table(entry.path, ["source", "reason"])
+            figures.rejects.update(zip(table["source"].to_pylist(), table["reason"].to_pylist(), strict=True))
+    return figures
+
+
+def tables(figures: Figures) -> list[FigureTable]:
+    """All figures, in the order they are shown."""
+    rejects = Counter[str]()
+    for (source, _), n in figures.rejects.items():
+        rejects[source] += n
+    per_source = [
+        (source, figures.dialogues[source], round(figures.audio_s[source] / 60, 1), rejects[source])
+        for source in sorted(figures.dialogues | rejects)
+    ]
+    reasons = [(*key, n) for key, n in sorted(figures.rejects.items())]
+    return [
+        FigureTable("dialogues-by-source", "Dialogues", ("source", "dialogues", "minutes", "rejects"), [*per_source]),
+        FigureTable("rejects-by-reason", "Rejects", ("source", "reason", "items"), [*reasons]),
+        _counted("dialogues-by-split", "Splits", ("split", "dialogues"), figures.splits),
+        _counted("events-by-level", "Oracle events by hint level", ("level", "events"), figures.levels),
+        _counted("events-by-status", "Oracle events by status", ("status", "events"), figures.statuses),
+        _counted("simulators", "Who wrote the oracles", ("model, prompts", "dialogues"), figures.simulators),
+        _counted("licences", "Licences of the questions", ("licence", "dialogues"), figures.licences),
+        _counted("voices", "Voices", ("voice", "utterances"), figures.voices),
+        _counted("engines", "Script method and engines", ("engine", "dialogues"), figures.engines),
+    ]
+
+
+def _counted(key: str, title: str, head: tuple[str, str], counts: Counter[Any]) -> FigureTable:
+    return FigureTable(key, title, head, sorted(counts.items()))
+
+
+def _count_dialogues(figures: Figures, table: Any) -> None:
+    sources = table["source"].to_pylist()
+    figures.dialogues.update(sources)
+    figures.splits.update(table["split"].to_pylist())
+    figures.licences.update(licence or "not stated" for licence in table["licence"].to_pylist())
+    for source, duration_s in zip(sources, table["duration_s"].to_pylist(), strict=True):
+        figures.audio_s[source] += duration_s
+    utterances = pc.list_flatten(pc.struct_field(pc.list_flatten(table["turns"]), "utterances"))
+    figures.n_words += len(pc.list_flatten(pc.struct_field(utterances, "words")))
+    figures.voices.update(pc.struct_field(utterances, "voice").to_pylist())
+    for one in table["provenance"].to_pylist():
+        figures.engines.update((one["script_method"], one["tts"], one["aligner"]))
+
+
+def _count_events(figures: Figures, table: Any) -> None:
+    events = pc.list_flatten(table["events"])
+    figures.levels.update(pc.struct_field(events, "level").to_pylist())
+    figures.statuses.update(pc.struct_field(events, "status").to_pylist())
+    for model, prompt in zip(table["model"].to_pylist(), table["prompt_version"].to_pylist(), strict=True):
+        figures.simulators[f"{model}, prompts {prompt}"] += 1

@@ -1,0 +1,214 @@
+"""The deployment of prefect.yaml at a real server: deployed, run by a worker, its page opened in a browser."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from PIL import Image
+
+from data_schemas.config import RefreshConfig
+from flows.options import validated
+from flows.progress import Bars
+from flows.refresh_flow import n_tasks
+from flows.run import run_refresh
+from pipelines.figures import Figures, tables
+from pipelines.figures import Figures, tables
+from pipelines.quality.check import check
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = shutil.which("chromium")
+QUIET_BROWSER = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+N_SHARDS = 5
+"""Shards of the sample items: two sources have one dialogue for the test split."""
+
+
+@dataclass
+class Prefect:
+    """A server and a worker of our own, spoken to by the commands of docs/prefect.md."""
+
+    url: str
+    environment: dict[str, str]
+    folder: Path
+
+    def type(self, *words: str, timeout_s: float = 120) -> str:
+        """Runs `prefect …` in the repository's folder to its end; gives what it printed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "prefect", *words],
+            cwd=ROOT,
+            env=self.environment,
+            text=True,
+            timeout=timeout_s,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    @contextmanager
+    def started(self, *words: str) -> Iterator[None]:
+        """`prefect …` in the background for the time of a block; whatever it started ends with it."""
+        with (self.folder / f"{words[0]}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "prefect", *words],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                yield
+            finally:
+                _stop(process)
+
+    def ask(self, path: str, **body: Any) -> Any:
+        """What the server's API answers."""
+        answer = httpx.post(f"{self.url}/api{path}", json=body, timeout=30)
+        answer.raise_for_status()
+        return answer.json()
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    finally:
+        with suppress(ProcessLookupError):  # what it left behind, if anything
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def deployment_in_file() -> dict[str, Any]:
+    """The deployment as prefect.yaml has it."""
+    (deployment,) = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    return dict(deployment)
+
+
+def with_doubles(out: Path) -> dict[str, Any]:
+    """The deployment's own parameters, its engines replaced by such as need no model."""
+    config = deployment_in_file()["parameters"]["config"]
+    doubles = {"speech": {"tts": "double"}, "alignment": {"aligner": "double"}, "chat": {"engine": "double"}}
+    return {**config, **doubles, "out": str(out), "workers": 2, "parts": {"dialogues_per_part": 2}}
+
+
+@dataclass
+class Run:
+    """A run of the deployment, watched to its end."""
+
+    prefect: Prefect
+    out: Path
+    flow_run: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """What docs/prefect.md says to type, typed: server, pool, worker, deploy, run."""
+    folder = tmp_path_factory.mktemp("prefect")
+    url = f"http://127.0.0.1:{_free_port()}"
+    settings = {"PREFECT_HOME": str(folder), "PREFECT_API_URL": f"{url}/api", "PREFECT_WORKER_QUERY_SECONDS": "1"}
+    prefect, out = Prefect(url, os.environ | settings, folder), folder / "dataset"
+    with ExitStack() as stack:
+        stack.enter_context(prefect.started("server", "start", "--port", url.rsplit(":", 1)[1]))
+        prefect.type("server", "status", "--wait", "--timeout", "100")
+        prefect.type("work-pool", "create", "local", "--type", "process")
+        stack.enter_context(prefect.started("worker", "start", "--pool", "local"))
+        prefect.type("--no-prompt", "deploy", "--all")
+        parameters = json.dumps({"config": with_doubles(out)})
+        prefect.type("deployment", "run", "refresh/refresh", "--params", parameters, "--watch")
+        (flow_run,) = prefect.ask("/flow_runs/filter")
+        yield Run(prefect, out, flow_run)
+
+
+def test_the_run_is_completed_and_its_bytes_are_those_of_the_plain_run(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run.flow_run["state_name"] == "Completed"
+    monkeypatch.chdir(ROOT)  # the deployment's paths are relative to the folder that was deployed
+    with Bars(quiet=True) as bars:
+        run_refresh(validated(RefreshConfig, with_doubles(tmp_path / "plain")), bars)
+    for name in ("dataset.json", "README.md"):  # the manifest holds the checksums of all files
+        assert (run.out / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+    assert check(str(run.out)) == []
+
+
+def test_the_server_has_its_tasks_and_artifacts(run: Run) -> None:
+    of_run = {"flow_runs": {"id": {"any_": [run.flow_run["id"]]}}}
+    tasks = run.prefect.ask("/task_runs/filter", **of_run)
+    assert len(tasks) == n_tasks(N_SHARDS)
+    assert {task["state_name"] for task in tasks} == {"Completed"}
+    artifacts = run.prefect.ask("/artifacts/filter", **of_run)
+    kinds = {artifact["key"]: artifact["type"] for artifact in artifacts}
+    assert kinds == dict.fromkeys((each.key for each in tables(Figures())), "table") | {"dataset-card": "markdown"}
+
+
+def test_its_schedule_is_there_and_paused(run: Run) -> None:
+    (deployment,) = run.prefect.ask("/deployments/filter")
+    (schedule,) = deployment["schedules"]
+    assert (schedule["active"], schedule["schedule"]["cron"]) == (False, "0 3 * * 1")
+    assert deployment["parameters"] == deployment_in_file()["parameters"]
+
+
+def test_parameters_out_of_bounds_start_nothing(run: Run) -> None:
+    config = with_doubles(run.out) | {"limit": 0}
+    answer = httpx.post(
+        f"{run.prefect.url}/api/deployments/{run.flow_run['deployment_id']}/create_flow_run",
+        json={"parameters": {"config": config}},
+        timeout=30,
+    )
+    assert answer.is_client_error
+    assert "config.limit" in answer.text
+    assert "less than the minimum of 1" in answer.text
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system")
+def test_its_page_shows_the_run(run: Run, tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    picture = tmp_path / "page.png"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET_BROWSER)
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.goto(f"{run.prefect.url}/runs/flow-run/{run.flow_run['id']}")
+        for text in (run.flow_run["name"], "Completed", f"{n_tasks(N_SHARDS)} Task runs"):
+            page.get_by_text(text).first.wait_for(timeout=30_000)
+        page.screenshot(path=picture)
+        page.get_by_text("Artifacts", exact=True).first.click()
+        page.get_by_text("dialogues-by-source").first.wait_for(timeout=30_000)
+        browser.close()
+    colours = Image.open(picture).convert("RGB").getcolors(maxcolors=1400 * 1000)
+    assert colours is not None
+    assert len(colours) > 50, "a page with text and a time line"
+    assert max(n for n, _ in colours) < 0.95 * 1400 * 1000
+
+
+def test_defaults_are_a_sound_configuration_of_the_sample_items() -> None:
+    deployment = deployment_in_file()
+    config = validated(RefreshConfig, deployment["parameters"]["config"])
+    assert [source.name for source in config.sources] == ["gsm8k", "mmlu_pro", "hssbench"]
+    assert all((ROOT / str(source.path)).is_file() for source in config.sources)
+    assert not any(Path(str(path)).is_absolute() for path in (config.out, *(each.path for each in config.sources)))
