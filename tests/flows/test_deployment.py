@@ -24,7 +24,6 @@ from flows.progress import Bars
 from flows.refresh_flow import n_tasks
 from flows.run import run_refresh
 from pipelines.figures import Figures, tables
-from pipelines.figures import Figures, tables
 from pipelines.quality.check import check
 
 ROOT = Path(__file__).resolve().parents[2]
