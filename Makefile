@@ -61,7 +61,8 @@ voices: install ## fetch the English voices (needs Node; without it the five of 
 
 demo: install voices ## make a dataset of 12 dialogues from examples/items and say where to listen
 	@$(BIN)/kame refresh --source gsm8k=examples/items/gsm8k.jsonl --source mmlu_pro=examples/items/mmlu_pro.jsonl \
-	  --source hssbench=examples/items/hssbench.jsonl --out $(DEMO)
+	  --source hssbench=examples/items/hssbench.jsonl --licence gsm8k=CC0-1.0 --licence mmlu_pro=CC0-1.0 \
+	  --licence hssbench=CC0-1.0 --out $(DEMO)
 	@$(BIN)/kame inspect $(DEMO) --wav $(DEMO)/listen.wav
 
 test: install voices lint ## lint, then run all tests, offline

@@ -31,7 +31,7 @@ class SourceConfig(Config):
         description="Own sources: our field (question, answer, id, category, explanation) to the file's column.",
     )
     revision: str | None = Field(default=None, description="Revision of the data set, as provenance and on the Hub.")
-    licence: str | None = Field(default=None, description="Licence of your own questions, carried to every row.")
+    licence: str | None = Field(default=None, description="Licence of the questions, where it is not the usual one of that source.")
 
 
 class SplitConfig(Config):
@@ -72,6 +72,12 @@ class SpeechConfig(Config):
     speed_max: float = Field(default=1.1, ge=0.5, le=2, description="Fastest speed of speech (1 = the voice's own).")
     level_dbfs: float = Field(default=-23.0, ge=-40, le=-10, description="RMS level of every utterance, in dBFS.")
 
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.speed_min > self.speed_max:
+            raise ValueError("speed_min is above speed_max")
+        return self
+
 
 class AlignmentConfig(Config):
     """What gives each spoken word its time."""
@@ -87,6 +93,12 @@ class MixingConfig(Config):
     gap_min_s: float = Field(default=0.2, ge=0, le=5, description="Least gap between two turns, seconds.")
     gap_max_s: float = Field(default=0.8, ge=0, le=5, description="Most gap between two turns, seconds.")
     after_s: float = Field(default=0.6, ge=0, le=5, description="Silence after the last word, seconds.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.before_min_s > self.before_max_s or self.gap_min_s > self.gap_max_s:
+            raise ValueError("before_min_s is above before_max_s, or gap_min_s above gap_max_s")
+        return self
 
 
 class OracleConfig(Config):

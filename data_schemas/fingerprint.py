@@ -25,7 +25,6 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
         "timeout_s": "how long an answer may take, not what it is",
     },
     "OracleConfig": {
-        "version": "the name of the folder, not its content",
         "prompt": "a name or path; the prompts' text is digested instead",
     },
     "SpeechConfig": {

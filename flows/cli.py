@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -31,6 +31,9 @@ Sources = Annotated[
 ]
 Maps = Annotated[
     list[str], typer.Option("--map", help="Columns of your own source: question=q,answer=a[,id=…,category=…].")
+]
+Licences = Annotated[
+    list[str], typer.Option("--licence", help="NAME=LICENCE of a source's questions, where it is not the usual one.")
 ]
 ProfileName = Annotated[str, typer.Option("--profile", help="Where to start from: embedded or gpu.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML over the profile; see `kame config show`.")]
@@ -53,6 +56,7 @@ Folder = Annotated[str, typer.Argument(help="Folder of a dataset.")]
 def refresh(
     source: Sources = [],  # noqa: B006 - Typer reads the default
     column_map: Maps = [],  # noqa: B006
+    licence: Licences = [],  # noqa: B006
     limit: Limit = None,
     out: Annotated[str | None, typer.Option("--out", help="Folder of the dataset.")] = None,
     profile: ProfileName = "embedded",
@@ -72,12 +76,10 @@ def refresh(
         from flows.progress import Bars
         from flows.run import run_refresh
 
-        typed = _typed(
-            source, column_map, limit=limit, out=out, seed=seed, workers=workers, url=llm_url, model=llm_model
-        )
-        built = options.build_config(
-            profile, config, typed | {"oracle.version": oracle_version, "evaluation_sets": evaluation_set or None}
-        )
+        run = {"limit": limit, "out": out, "seed": seed, "workers": workers, "oracle.version": oracle_version}
+        sources = options.parse_sources(source, column_map, licence)
+        typed = {**run, **_chat(llm_url, llm_model), "evaluation_sets": evaluation_set or None}
+        built = options.build_config(profile, config, {**typed, "sources": sources or None})
         if prefect:
             from flows.refresh_flow import run_as_flow
 
@@ -110,11 +112,13 @@ def preview(
         from flows import options, show
         from flows.preview import preview as make
 
-        typed = _typed(source, column_map, limit=None, out=out, seed=seed, workers=1, url=llm_url, model=llm_model)
-        if not source:
-            typed["sources"] = [each.model_dump() for each in options.sample_sources()]
+        sources = options.parse_sources(source, column_map) or None
+        typed = {"out": out, "seed": seed, **_chat(llm_url, llm_model), "sources": sources}
+        built = options.build_config(profile, config, typed)
+        if not built.sources:
+            built = built.model_copy(update={"sources": options.sample_sources()})
         console = show.console()
-        for each in make(options.build_config(profile, config, typed), n_dialogues):
+        for each in make(built, n_dialogues):
             console.print(show.head(each.dialogue), show.words(each.dialogue), show.ladder(each.oracle))
             console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")
 
@@ -230,14 +234,9 @@ def _interrupt(signal_number: int, frame: object) -> None:
     raise KeyboardInterrupt  # so that what was started is stopped, as with Ctrl-C
 
 
-def _typed(source: list[str], column_map: list[str], **options: Any) -> dict[str, Any]:
-    """Options as settings by dotted name; None where nothing was typed."""
-    from flows.options import parse_sources
-
-    sources = parse_sources(source, column_map) or None
-    url, model = options.pop("url"), options.pop("model")
-    engine = None if url is None else "openai"
-    return {**options, "sources": sources, "chat.base_url": url, "chat.model": model, "chat.engine": engine}
+def _chat(url: str | None, model: str | None) -> dict[str, str | None]:
+    """What was typed of the chat model, as settings by dotted name; a URL chooses the engine that calls one."""
+    return {"chat.base_url": url, "chat.model": model, "chat.engine": "openai" if url else None}
 
 
 def _print_json(value: object) -> None:

@@ -13,11 +13,13 @@ from data_schemas.profiles import PROFILES
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def parse_sources(sources: Sequence[str], maps: Sequence[str]) -> list[dict[str, Any]]:
-    """`NAME` or `NAME=FILE` and `[NAME:]field=column,…` to source settings; a bare map goes to the last source.
+def parse_sources(sources: Sequence[str], maps: Sequence[str], licences: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """`NAME` or `NAME=FILE`, `[NAME:]field=column,…` and `NAME=LICENCE` to source settings.
+
+    A map without a name goes to the last source.
 
     Raises:
-        ConfigError: a source given twice, a map without a source, or one that is not field=column.
+        ConfigError: a source given twice, a map or licence without its source, or a map that is not field=column.
     """
     parsed: dict[str, dict[str, Any]] = {}
     for source in sources:
@@ -34,6 +36,11 @@ def parse_sources(sources: Sequence[str], maps: Sequence[str]) -> list[dict[str,
                 f"--map {text} does not fit.", "Say --source NAME=FILE --map question=COLUMN,answer=COLUMN."
             )
         parsed[name]["columns"] = columns
+    for text in licences:
+        name, _, licence = text.partition("=")
+        if name not in parsed or not licence:
+            raise ConfigError(f"--licence {text} does not fit.", "Say --source NAME=FILE --licence NAME=LICENCE.")
+        parsed[name]["licence"] = licence
     return list(parsed.values())
 
 
@@ -110,7 +117,7 @@ def differences(left: RefreshConfig, right: RefreshConfig) -> list[tuple[str, An
 def sample_sources() -> list[SourceConfig]:
     """Our own sample items, where the project's folder is at hand."""
     folder = Path(__file__).resolve().parents[1] / "examples" / "items"
-    return [SourceConfig(name=file.stem, path=str(file)) for file in sorted(folder.glob("*.jsonl"))]
+    return [SourceConfig(name=file.stem, path=str(file), licence="CC0-1.0") for file in sorted(folder.glob("*.jsonl"))]
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
