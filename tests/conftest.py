@@ -8,13 +8,17 @@ import ipaddress
 import os
 import shutil
 import socket
+import subprocess
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from data_schemas.config import RefreshConfig
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 ALLOWED_SKIP = "shared/data"
@@ -52,6 +56,48 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("../shared/data is not there")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def made_config(tmp_path_factory: pytest.TempPathFactory) -> "RefreshConfig":
+    """The configuration of a dataset that is made once, on doubles, of our sample items; nobody may write to it."""
+    from benchmarks.runs import Silent, config_on_doubles  # inside, because what they import reads the environment
+    from data_schemas.config import OracleConfig
+    from flows.run import run_refresh
+
+    config = config_on_doubles(tmp_path_factory.mktemp("made") / "dataset").model_copy(
+        update={"oracle": OracleConfig()}
+    )
+    run_refresh(config, Silent())
+    return config
+
+
+@pytest.fixture(scope="session")
+def made(made_config: "RefreshConfig") -> Path:
+    """The folder of the dataset of `made_config`, for reading."""
+    return Path(made_config.out)
+
+
+@pytest.fixture
+def dataset(made: Path, tmp_path: Path) -> Path:
+    """A copy of that dataset, without its store, that a test may spoil."""
+    shutil.copytree(made, tmp_path / "dataset", ignore=shutil.ignore_patterns(".store"))
+    return tmp_path / "dataset"
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB of its own; only root can mount one."""
+    folder = tmp_path / "tiny_disk"
+    folder.mkdir()
+    mount = shutil.which("mount")
+    if mount is None or os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    mounted = subprocess.run([mount, "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

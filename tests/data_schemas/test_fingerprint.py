@@ -1,0 +1,73 @@
+"""A fingerprint changes with all that decides the content, and with nothing else."""
+
+from typing import Any
+
+import pytest
+
+from data_schemas import config as configs
+from data_schemas.config import Config
+from data_schemas.fingerprint import DOES_NOT_MATTER, fingerprint, what_matters
+
+STAGE_CONFIGS: dict[str, Config] = {
+    each.__name__: each()
+    for each in (
+        configs.ScriptConfig,
+        configs.SpeechConfig,
+        configs.AlignmentConfig,
+        configs.MixingConfig,
+        configs.OracleConfig,
+        configs.ChatConfig,
+    )
+}
+FIELDS = [(name, field) for name, config in STAGE_CONFIGS.items() for field in type(config).model_fields]
+
+
+def print_of(config: Config) -> str:
+    return fingerprint("stage", 1, what_matters(config), ["0" * 16])
+
+
+OF_NONE: dict[str, Any] = {"voices_b": ["other"], "max_in_flight": 2}
+
+
+def another(field: str, value: Any) -> Any:
+    """A value that differs from the one given, of a like type."""
+    if isinstance(value, list):
+        return [*value[:-1], (value[-1] + 1) / 2]
+    if isinstance(value, str):
+        return f"{value}-other"
+    return OF_NONE.get(field, "other") if value is None else value + 1
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_each_field_changes_the_fingerprint_unless_it_is_listed_as_not_mattering(name: str, field: str) -> None:
+    config = STAGE_CONFIGS[name]
+    changed = config.model_copy(update={field: another(field, getattr(config, field))})
+    assert changed != config
+    assert (print_of(changed) == print_of(config)) == (field in DOES_NOT_MATTER.get(name, {}))
+
+
+def test_what_is_listed_as_not_mattering_exists_and_has_its_reason() -> None:
+    for name, fields in DOES_NOT_MATTER.items():
+        assert set(fields) <= set(type(STAGE_CONFIGS[name]).model_fields), name
+        assert all(len(reason.split()) >= 4 for reason in fields.values()), name
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        fingerprint("other", 1, {"a": 1}, ["x", "y"]),
+        fingerprint("stage", 2, {"a": 1}, ["x", "y"]),
+        fingerprint("stage", 1, {"a": 2}, ["x", "y"]),
+        fingerprint("stage", 1, {"b": 1}, ["x", "y"]),
+        fingerprint("stage", 1, {"a": 1}, ["y", "x"]),
+        fingerprint("stage", 1, {"a": 1}, ["x"]),
+    ],
+    ids=["name", "version", "value", "key", "order of inputs", "an input less"],
+)
+def test_name_version_settings_and_inputs_all_count(changed: str) -> None:
+    assert changed != fingerprint("stage", 1, {"a": 1}, ["x", "y"])
+
+
+def test_a_fingerprint_is_the_same_on_every_machine_and_day() -> None:
+    assert fingerprint("stage", 1, {"b": 1, "a": [0.5, None]}, ["x"]) == "46e87b33e99cbe22"
+    assert fingerprint("stage", 1, {"a": [0.5, None], "b": 1}, ["x"]) == "46e87b33e99cbe22"

@@ -1,0 +1,68 @@
+"""Sound through FLAC and wav, and levels in dB."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_schemas.errors import StoreError
+from data_schemas.units import SAMPLE_RATE_HZ
+from pipelines.audio import SILENCE_DBFS, Sound, at_level, from_flac, peak_dbfs, rms_dbfs, save_wav, to_flac
+
+
+def tone(amplitude: float, n_samples: int = 4_800) -> Sound:
+    sound: Sound = (amplitude * np.sin(np.arange(n_samples) * 0.1)).astype(np.float32)
+    return sound
+
+
+def test_flac_keeps_both_channels_to_16_bits() -> None:
+    sound = np.stack([tone(0.5), tone(0.1)], axis=1)
+    back = from_flac(to_flac(sound))
+    assert back.shape == sound.shape
+    assert np.abs(back - sound).max() <= 2**-15
+
+
+def test_the_same_sound_gives_the_same_bytes() -> None:
+    assert to_flac(tone(0.3)) == to_flac(tone(0.3))
+    assert to_flac(tone(0.3)) != to_flac(tone(0.2))
+
+
+def test_levels_of_a_full_sine_are_those_of_the_book() -> None:
+    assert rms_dbfs(tone(1.0)) == pytest.approx(-3.01, abs=0.05)
+    assert peak_dbfs(tone(1.0)) == pytest.approx(0.0, abs=0.01)
+    assert rms_dbfs(tone(0.1)) == pytest.approx(-23.01, abs=0.05)
+
+
+@pytest.mark.parametrize("sound", [np.zeros(0, np.float32), np.zeros(100, np.float32)])
+def test_silence_has_a_level_too_and_stays_silent(sound: Sound) -> None:
+    assert rms_dbfs(sound) == peak_dbfs(sound) == SILENCE_DBFS
+    assert np.array_equal(at_level(sound, -20.0), sound)
+
+
+@given(amplitude=st.floats(1e-3, 1), level_dbfs=st.floats(-40, -10))
+def test_a_sound_is_brought_to_its_level(amplitude: float, level_dbfs: float) -> None:
+    assert rms_dbfs(at_level(tone(amplitude), level_dbfs)) == pytest.approx(level_dbfs, abs=0.01)
+
+
+@given(level_dbfs=st.floats(-40, 0), length=st.integers(1, 400))
+def test_no_level_makes_it_clip(level_dbfs: float, length: int) -> None:
+    peaky = np.zeros(4_800, np.float32)
+    peaky[:length] = tone(0.2, length)
+    peaky[0] = 0.9
+    assert peak_dbfs(at_level(peaky, level_dbfs)) <= -1.0
+
+
+def test_wav_is_the_same_sound(tmp_path: Path) -> None:
+    sound = np.stack([tone(0.5), tone(0.1)], axis=1)
+    save_wav(to_flac(sound), tmp_path / "out.wav")
+    back, rate_hz = soundfile.read(tmp_path / "out.wav", dtype="float32")
+    assert rate_hz == SAMPLE_RATE_HZ
+    assert np.array_equal(back, from_flac(to_flac(sound)))
+
+
+def test_a_wav_that_cannot_be_written_is_our_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no_such_folder"):
+        save_wav(to_flac(tone(0.5)), tmp_path / "no_such_folder" / "out.wav")

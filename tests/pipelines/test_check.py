@@ -1,0 +1,279 @@
+"""Each rule of `check` finds the one fault that breaks it, and nothing is said of a sound dataset."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from data_schemas.arrow import from_table, to_table
+from data_schemas.errors import DatasetError
+from data_schemas.manifest import MANIFEST, Manifest, make_manifest
+from data_schemas.records import Audio, AudioDialogue, OracleEvent, OracleRow, Reject, Turn
+from pipelines.audio import from_flac, to_flac
+from pipelines.figures import count
+from pipelines.publish import read_manifest
+from pipelines.quality.check import check
+from pipelines.store import Store
+
+RECORDS: dict[str, type] = {"data": AudioDialogue, "oracle": OracleRow, "rejects": Reject}
+
+
+def put_manifest(store: Store, manifest: Manifest) -> None:
+    store.write_bytes(MANIFEST, manifest.model_dump_json().encode())
+
+
+def relist(store: Store, path: str, recount: bool = True) -> None:
+    """Makes the manifest true again of a file that was written over."""
+    manifest = read_manifest(store)
+    now, n_rows = store.describe(path), 0
+    if recount:
+        n_rows = store.read_table(path).num_rows
+    changes = {"n_bytes": now.n_bytes, "sha256": now.sha256} | ({"n_rows": n_rows} if recount else {})
+    entries = [each.model_copy(update=changes) if each.path == path else each for each in manifest.shards]
+    counts = manifest.counts
+    if recount:
+        figures = count(store, entries, manifest.oracle_version)
+        made = {"dialogues": figures.n_dialogues, "audio_s": figures.total_audio_s, "events": figures.n_events}
+        counts = counts.model_copy(update=made)
+    put_manifest(store, make_manifest(entries, counts, manifest.oracle_version))
+
+
+def first_path(store: Store, kind: str) -> str:
+    """A file of a kind; of data and oracles one whose first row is in train."""
+    return next(each.path for each in read_manifest(store).of_kind(kind) if each.split in (None, "train"))
+
+
+def spoil_first(root: Path, kind: str, change: Callable[[Any], Any]) -> None:
+    """Writes one fault into the first row of a kind of file, so that nothing but the fault is wrong."""
+    store = Store(str(root))
+    path = first_path(store, kind)
+    rows: list[Any] = from_table(store.read_table(path), RECORDS[kind])
+    changed = change(rows[0])
+    store.write_table(
+        path, to_table([*(changed if isinstance(changed, list) else [changed]), *rows[1:]], RECORDS[kind])
+    )
+    relist(store, path)
+
+
+def rules(root: Path) -> set[str]:
+    return {fault.rule for fault in check(str(root))}
+
+
+def test_nothing_is_wrong_with_what_we_make(made: Path) -> None:
+    assert check(str(made)) == []
+
+
+def on_answer(change: Callable[[Turn], Turn]) -> Callable[[AudioDialogue], AudioDialogue]:
+    """A change of the assistant's turn, on which no oracle event depends."""
+    return lambda row: replace(row, turns=(row.turns[0], change(row.turns[1]), *row.turns[2:]))
+
+
+def on_utterance(**changes: Any) -> Callable[[AudioDialogue], AudioDialogue]:
+    return on_answer(lambda turn: replace(turn, utterances=(replace(turn.utterances[0], **changes),)))
+
+
+def on_words(change: Callable[[list[Any]], Sequence[Any]]) -> Callable[[AudioDialogue], AudioDialogue]:
+    def changed(turn: Turn) -> Turn:
+        said = turn.utterances[0]
+        return replace(turn, utterances=(replace(said, words=tuple(change(list(said.words)))),))
+
+    return on_answer(changed)
+
+
+def swapped(words: list[Any]) -> list[Any]:
+    one, other = words[0], words[1]
+    times = [(other.start_s, other.end_s), (one.start_s, one.end_s)]
+    moved = [replace(word, start_s=start_s, end_s=end_s) for word, (start_s, end_s) in zip(words, times, strict=False)]
+    return [*moved, *words[2:]]
+
+
+def provenance(**changes: Any) -> Callable[[AudioDialogue], AudioDialogue]:
+    return lambda row: replace(row, provenance=replace(row.provenance, **changes))
+
+
+def mono(row: AudioDialogue) -> AudioDialogue:
+    return replace(row, audio=Audio(bytes=to_flac(from_flac(row.flac)[:, 0]), path="x.flac"))
+
+
+def no_words_at_all(row: AudioDialogue) -> AudioDialogue:
+    turns = tuple(replace(t, utterances=tuple(replace(u, words=()) for u in t.utterances)) for t in row.turns)
+    return replace(row, turns=turns)
+
+
+DIALOGUES: list[tuple[str, Callable[[AudioDialogue], Any]]] = [
+    ("dialogue ids are unique", lambda row: [row, row]),
+    ("rows lie in the file of their source and split", lambda row: replace(row, source="other")),
+    ("provenance is complete", provenance(tts=None)),
+    ("provenance is complete", provenance(aligner_digest=None)),
+    ("provenance is complete", provenance(script_method="")),
+    ("provenance is complete", lambda row: replace(row, licence=None)),
+    ("audio can be read", lambda row: replace(row, audio=Audio(bytes=b"no sound", path="x"))),
+    ("audio can be read", lambda row: replace(row, audio=None)),
+    ("audio is stereo at 24 kHz", mono),
+    ("audio is stereo at 24 kHz", lambda row: replace(row, sample_rate_hz=16_000)),
+    ("audio is as long as the row says", lambda row: replace(row, n_samples=row.n_samples + 1)),
+    ("audio is as long as the row says", lambda row: replace(row, duration_s=row.duration_s + 0.001)),
+    ("every spoken word is timed", on_words(lambda words: words[:-1])),
+    ("every spoken word is timed", on_utterance(spoken_text="Something else.")),
+    ("every spoken word is timed", no_words_at_all),
+    ("utterances have times", on_utterance(start_s=None)),
+    ("utterances have times", on_utterance(end_s=None)),
+    ("words are ordered and inside their utterance", on_words(swapped)),
+    ("words are ordered and inside their utterance", on_words(lambda w: [replace(w[0], start_s=0.0), *w[1:]])),
+    ("utterances lie inside the audio", on_utterance(end_s=1e4)),
+    ("words last", on_words(lambda words: [replace(words[0], end_s=words[0].start_s), *words[1:]])),
+]
+
+
+@pytest.mark.parametrize(("rule", "change"), DIALOGUES, ids=[f"{n} {rule}" for n, (rule, _) in enumerate(DIALOGUES)])
+def test_a_fault_in_a_dialogue_breaks_its_rule_alone(
+    dataset: Path, rule: str, change: Callable[[AudioDialogue], Any]
+) -> None:
+    spoil_first(dataset, "data", change)
+    assert rules(dataset) == {rule}
+
+
+def on_event(place: int, **changes: Any) -> Callable[[OracleRow], OracleRow]:
+    def changed(row: OracleRow) -> OracleRow:
+        events = list(row.events)
+        events[place] = replace(events[place], **changes)
+        return replace(row, events=tuple(events))
+
+    return changed
+
+
+def at_the_time_of_the_one_before(row: OracleRow) -> OracleRow:
+    first = row.events[0]
+    second: OracleEvent = replace(first, event_id=row.events[1].event_id)
+    return replace(row, events=(first, second, *row.events[2:]))
+
+
+ORACLES: list[tuple[str, Callable[[OracleRow], OracleRow]]] = [
+    ("oracles belong to a dialogue of the dataset", lambda row: replace(row, dialogue_id="nobody-v0")),
+    ("splits are disjoint", lambda row: replace(row, split="test")),
+    ("rows lie in the file of their source and version", lambda row: replace(row, source="other")),
+    ("rows lie in the file of their source and version", lambda row: replace(row, oracle_version="other")),
+    ("provenance is complete", lambda row: replace(row, model=None)),
+    ("provenance is complete", lambda row: replace(row, endpoint=None)),
+    ("provenance is complete", lambda row: replace(row, prompt_digest="")),
+    ("events are numbered in order", on_event(1, event_id="x-e1")),
+    ("events belong to a turn that is answered", lambda row: replace(row, events=(*row.events, stray(row)))),
+    ("the last event, and no other, has r = 1", lambda row: replace(row, events=row.events[:-1])),
+    ("the last event, and no other, has r = 1", lambda row: replace(row, events=())),
+    ("the last event is the true answer at the last word's end", on_event(-1, text="Something else.")),
+    ("events are ordered", at_the_time_of_the_one_before),
+    ("r is words heard of words", on_event(0, n_words_heard=0)),
+    ("r is words heard of words", on_event(0, n_words=1_000)),
+    ("r is words heard of words", on_event(0, r=0.0)),
+    ("events are of the level their ratio says", on_event(0, level=1)),
+    ("events are of the level their ratio says", lambda row: replace(row, level_bounds=(0.01, 0.02, 0.03, 0.04))),
+    ("failed events, and no others, have no text", on_event(0, status="failed")),
+    ("failed events, and no others, have no text", on_event(0, text=None)),
+]
+
+
+def stray(row: OracleRow) -> OracleEvent:
+    return replace(row.events[0], turn_index=7, event_id=f"{row.dialogue_id}-e{len(row.events)}")
+
+
+@pytest.mark.parametrize(("rule", "change"), ORACLES, ids=[f"{n} {rule}" for n, (rule, _) in enumerate(ORACLES)])
+def test_a_fault_in_an_oracle_row_breaks_its_rule_alone(
+    dataset: Path, rule: str, change: Callable[[OracleRow], OracleRow]
+) -> None:
+    spoil_first(dataset, "oracle", change)
+    assert rules(dataset) == {rule}
+
+
+def test_a_question_in_two_splits_is_found(dataset: Path) -> None:
+    store = Store(str(dataset))
+    splits: dict[str | None, str] = {each.split: each.path for each in read_manifest(store).of_kind("data")}
+    assert len(splits) > 1
+    group = store.read_table(next(path for split, path in splits.items() if split != "train"))["group_id"][0].as_py()
+    spoil_first(dataset, "data", lambda row: replace(row, group_id=group))
+    assert rules(dataset) == {"splits are disjoint"}
+
+
+def test_a_reject_without_reason_is_found(dataset: Path) -> None:
+    spoil_first(dataset, "rejects", lambda row: replace(row, reason=""))
+    assert rules(dataset) == {"reject says why"}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_faults_of_files_are_found(dataset: Path, kind: str) -> None:
+    store = Store(str(dataset))
+    manifest, path = read_manifest(store), first_path(store, kind)
+    whole = store.read_bytes(path)
+
+    store.write_bytes(path, whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert "checksum is the manifest's" in rules(dataset)
+
+    store.write_bytes(path, b"no Parquet")
+    relist(store, path, recount=False)
+    assert "file can be read" in rules(dataset)
+
+    put_manifest(store, manifest)
+    store.remove(path)
+    assert "file is there" in rules(dataset)
+
+    store.write_bytes(path, whole)
+    assert rules(dataset) == set()
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_a_column_too_many_or_too_few_is_found(dataset: Path, kind: str) -> None:
+    store = Store(str(dataset))
+    path = first_path(store, kind)
+    table = store.read_table(path)
+    store.write_table(path, table.append_column("more", pa.array([1] * table.num_rows)))
+    relist(store, path)
+    assert "schema is the record's" in rules(dataset)
+    store.write_table(path, table.drop_columns(["source"]))
+    relist(store, path, recount=False)
+    assert "schema is the record's" in rules(dataset)
+
+
+def test_a_wrong_number_of_rows_is_found(dataset: Path) -> None:
+    store = Store(str(dataset))
+    manifest, path = read_manifest(store), first_path(store, "rejects")
+    entries = [each.model_copy(update={"n_rows": 99}) if each.path == path else each for each in manifest.shards]
+    put_manifest(store, manifest.model_copy(update={"shards": entries}))
+    assert "rows are the manifest's" in rules(dataset)
+
+
+@pytest.mark.parametrize("folder", ["data", "oracles/default", "rejects"])
+def test_a_file_that_is_not_listed_is_found(dataset: Path, folder: str) -> None:
+    (dataset / folder / "more.parquet").write_bytes(b"x")
+    assert [(fault.where, fault.rule) for fault in check(str(dataset))] == [
+        (f"{folder}/more.parquet", "the manifest lists every file")
+    ]
+
+
+@pytest.mark.parametrize("counted", ["dialogues", "audio_s", "events", "rejects"])
+def test_a_count_that_does_not_add_up_is_found(dataset: Path, counted: str) -> None:
+    store = Store(str(dataset))
+    manifest = read_manifest(store)
+    wrong = manifest.counts.model_copy(update={counted: getattr(manifest.counts, counted) + 1})
+    put_manifest(store, manifest.model_copy(update={"counts": wrong}))
+    assert [(fault.where, fault.rule) for fault in check(str(dataset))] == [(MANIFEST, "counts add up")]
+
+
+def test_a_fingerprint_that_is_not_of_these_files_is_found(dataset: Path) -> None:
+    store = Store(str(dataset))
+    put_manifest(store, read_manifest(store).model_copy(update={"fingerprint": "0" * 16}))
+    assert rules(dataset) == {"the fingerprint is that of the files"}
+
+
+def test_a_kind_of_file_nobody_knows_is_found(dataset: Path) -> None:
+    store = Store(str(dataset))
+    manifest = read_manifest(store)
+    odd = manifest.shards[-1].model_copy(update={"kind": "codes"})
+    put_manifest(store, make_manifest([*manifest.shards[:-1], odd], manifest.counts, manifest.oracle_version))
+    assert "files are of a kind we know" in rules(dataset)
+
+
+def test_without_a_manifest_there_is_no_dataset(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="is no dataset"):
+        check(str(tmp_path))

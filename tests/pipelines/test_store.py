@@ -1,0 +1,181 @@
+"""Files are whole or not there, and what is wrong with one is said in our words."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from data_schemas.errors import StoreError
+from pipelines.store import TEMPORARY, Store
+
+TABLE = pa.table({"a": list(range(1_000)), "b": [f"text {n}" for n in range(1_000)]})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "store"))
+
+
+def half_written(store: Store, path: str, error: BaseException) -> None:
+    with store.writing(path) as sink:
+        sink.write(b"half")
+        raise error
+
+
+def names(store: Store) -> list[str]:
+    return sorted(path.name for path in Path(store.root).rglob("*") if path.is_file())
+
+
+def test_what_is_written_is_read_and_described(store: Store) -> None:
+    written = store.write_bytes("a/b/c.json", b"content")
+    assert store.read_bytes("a/b/c.json") == b"content"
+    assert store.describe("a/b/c.json") == written
+    assert (written.n_bytes, store.n_bytes("a/b/c.json")) == (7, 7)
+    assert store.exists("a/b/c.json")
+    assert not store.exists("a/b/d.json")
+
+
+def test_a_new_content_takes_the_place_of_the_old(store: Store) -> None:
+    store.write_bytes("file", b"a long old content")
+    store.write_bytes("file", b"new")
+    assert store.read_bytes("file") == b"new"
+    assert names(store) == ["file"]
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt(), StoreError("Gone.")], ids=repr)
+def test_a_block_that_fails_leaves_nothing_and_keeps_the_old_file(store: Store, error: BaseException) -> None:
+    store.write_bytes("kept", b"old")
+    for path in ("kept", "new"):
+        with pytest.raises(type(error)):
+            half_written(store, path, error)
+    assert names(store) == ["kept"]
+    assert store.read_bytes("kept") == b"old"
+
+
+def test_a_file_has_no_name_until_it_is_whole(store: Store) -> None:
+    with store.writing("folder/file") as sink:
+        sink.write(b"half")
+        assert not store.exists("folder/file")
+        assert all(name.endswith(TEMPORARY) for name in names(store))
+    assert names(store) == ["file"]
+
+
+def test_a_sweep_removes_what_is_half_written_and_nothing_else(store: Store) -> None:
+    store.write_bytes("data/whole.parquet", b"x")
+    store.write_bytes(f"data/half.parquet.0123{TEMPORARY}", b"x")
+    store.write_bytes(f".store/parts/p0/script.json.4567{TEMPORARY}", b"x")
+    store.sweep()
+    assert names(store) == ["whole.parquet"]
+
+
+def test_files_are_listed_by_folder_and_suffix(store: Store) -> None:
+    for path in ("data/b.parquet", "data/a.parquet", "data/x/c.parquet", "data/a.json", "other/d.parquet"):
+        store.write_bytes(path, b"x")
+    assert store.files("data", ".parquet") == ["data/a.parquet", "data/b.parquet", "data/x/c.parquet"]
+    assert store.files("nowhere") == []
+
+
+def test_a_removed_file_is_gone(store: Store) -> None:
+    store.write_bytes("file", b"x")
+    store.remove("file")
+    assert not store.exists("file")
+
+
+def test_the_same_table_gives_the_same_bytes(store: Store) -> None:
+    assert store.write_table("a", TABLE).sha256 == store.write_table("b", TABLE).sha256
+    assert store.read_table("a").equals(TABLE)
+
+
+def test_only_the_columns_asked_for_are_read_and_only_those_there_are(store: Store) -> None:
+    store.write_table("a", TABLE)
+    assert store.read_table("a", ["b", "no_such"]).column_names == ["b"]
+
+
+def test_a_missing_file_is_named(store: Store) -> None:
+    for read in (store.read_bytes, store.read_table, store.describe):
+        with pytest.raises(StoreError, match=r"Cannot read .*/nowhere: No such file"):
+            read("nowhere")
+
+
+def test_a_flipped_bit_is_found_by_the_checksum(store: Store) -> None:
+    written = store.write_table("a", TABLE)
+    assert store.read_table("a", sha256=written.sha256).equals(TABLE)
+    spoilt = bytearray(store.read_bytes("a"))
+    spoilt[len(spoilt) // 3] ^= 1
+    store.write_bytes("a", bytes(spoilt))
+    with pytest.raises(StoreError, match=r"checksum differs.*Remove the file and run"):
+        store.read_table("a", sha256=written.sha256)
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.3, 0.99])
+def test_a_truncated_table_is_our_error_with_a_remedy(store: Store, keep: float) -> None:
+    store.write_table("a", TABLE)
+    whole = store.read_bytes("a")
+    store.write_bytes("a", whole[: int(len(whole) * keep)])
+    with pytest.raises(StoreError, match=r"not a whole Parquet file.*Remove the file and run"):
+        store.read_table("a")
+
+
+def test_any_damage_to_a_table_that_is_noticed_is_our_error(store: Store) -> None:
+    store.write_table("a", TABLE)
+    whole = store.read_bytes("a")
+    noticed = 0
+    for place in range(0, len(whole), max(1, len(whole) // 150)):
+        store.write_bytes("a", whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        try:
+            store.read_table("a")
+        except StoreError as error:
+            assert "Remove the file" in error.remedy  # noqa: PT017 - each of many damages
+            noticed += 1
+    assert noticed > 5
+
+
+def test_a_folder_that_cannot_be_is_our_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(StoreError, match="Cannot write"):
+        Store(str(tmp_path / "file")).write_bytes("a/b", b"x")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_says_to_make_room(store: Store, code: int) -> None:
+    with pytest.raises(StoreError, match="Make room"), store.writing("a"):
+        raise OSError(code, "No space left on device")
+    assert names(store) == []
+
+
+def test_a_disk_that_is_really_full_leaves_the_old_file(tiny_disk: Path) -> None:
+    store = Store(str(tiny_disk))
+    store.write_bytes("kept", b"old")
+    for path in ("kept", "new"):
+        with pytest.raises(StoreError, match=r"No space left on device.*Make room"):
+            store.write_bytes(path, bytes(10**6))
+    assert names(store) == ["kept"]
+    assert store.read_bytes("kept") == b"old"
+
+
+def test_a_disk_that_fills_under_a_parquet_writer_is_our_error(tiny_disk: Path) -> None:
+    store, rows = Store(str(tiny_disk)), pa.table({"a": [str(n * n) for n in range(200_000)]})
+
+    def write() -> None:
+        with store.writing("shard") as sink, pq.ParquetWriter(sink, rows.schema) as writer:
+            writer.write_table(rows)
+
+    with pytest.raises(StoreError, match="Make room"):
+        write()
+    assert names(store) == []
+
+
+def test_a_folder_whose_files_cannot_take_their_names_stays_clean(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(store.fs, "mv", refuse)
+    with pytest.raises(StoreError, match=r"Permission denied.*rights"):
+        store.write_bytes("a", b"x")
+    monkeypatch.undo()
+    assert names(store) == []
