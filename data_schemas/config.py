@@ -31,7 +31,7 @@ class SourceConfig(Config):
         description="Own sources: our field (question, answer, id, category, explanation) to the file's column.",
     )
     revision: str | None = Field(default=None, description="Revision of the data set, as provenance and on the Hub.")
-    licence: str | None = Field(default=None, description="Licence of the questions, where it is not the usual one of that source.")
+    licence: str | None = Field(default=None, description="Licence of the questions, where not the usual one.")
 
 
 class SplitConfig(Config):

@@ -12,11 +12,11 @@ from data_schemas.manifest import MANIFEST, Counts, Manifest, ShardEntry, make_m
 from data_schemas.records import SCHEMA_VERSION, Reject
 from pipelines.card import CARD, render
 from pipelines.figures import Figures, count
+from pipelines.flags import flagged
 from pipelines.runner import Part, Runner
 from pipelines.shards import DATA, ORACLE, compact, write_rejects
 from pipelines.store import Store
 
-FLAGS = "flags.jsonl"
 _FOLDERS = ("data", "oracles", "rejects")
 
 
@@ -39,26 +39,6 @@ def read_manifest(store: Store) -> Manifest:
         return Manifest.model_validate_json(raw)
     except (ValueError, AttributeError, ValidationError) as error:
         raise DatasetError(f"{MANIFEST} of {store.root} is damaged: {error}.", "Run `kame refresh` again.") from error
-
-
-def flagged(store: Store) -> dict[str, str]:
-    """Dialogues that people flagged, with their reasons; they are left out of the next shards and of training.
-
-    Raises:
-        DatasetError: a line is not a flag.
-    """
-    if not store.exists(FLAGS):
-        return {}
-    flags = {}
-    for number, line in enumerate(store.read_bytes(FLAGS).splitlines(), 1):
-        try:
-            flag = json.loads(line)
-            flags[str(flag["dialogue_id"])] = str(flag["reason"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise DatasetError(
-                f"Line {number} of {FLAGS} is no flag: {error}.", "Each line: dialogue_id, reason, time as JSON."
-            ) from error
-    return flags
 
 
 def compact_group(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:

@@ -20,6 +20,7 @@ from backends.protocols import Endpoint
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.records import Reject
+from pipelines.flags import flagged
 from pipelines.membership import Member, MembershipBook
 from pipelines.runner import Part, PartRecord, Runner, make_part
 from pipelines.shards import by_shard
@@ -89,6 +90,7 @@ def plan(config: RefreshConfig) -> Plan:
         ConfigError: no sources, two of one name, or one that is not described.
         SourceError: a source cannot be read.
         StoreError: too little room on the disk for what is to be made.
+        DatasetError: the flags that people left cannot be read.
     """
     names = [source.name for source in config.sources]
     if not names or len(set(names)) < len(names):
@@ -98,8 +100,9 @@ def plan(config: RefreshConfig) -> Plan:
         )
     for source in config.sources:
         spec_of(source)  # complains before anything is read
-    contaminated = evaluation_questions(config.evaluation_sets)
-    store, recipes = Store(config.out), recipes_of(stages_of(config))
+    store = Store(config.out)
+    flagged(store)  # likewise
+    contaminated, recipes = evaluation_questions(config.evaluation_sets), recipes_of(stages_of(config))
     parts, rejects, n_rows = [], {}, 0
     for source in config.sources:
         reading = read_items(source, config.limit, config.split, contaminated)

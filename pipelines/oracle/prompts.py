@@ -89,8 +89,11 @@ class PromptSet(Config):
 def keywords(hint: str, heard: str) -> list[str]:
     """The first two telling words of the true answer that the user has not said; fewer where there are fewer."""
     said = {word.lower() for word in _WORD.findall(heard)}
-    new = [word for word in _WORD.findall(hint) if len(word) > 3 and word.lower() not in said | _COMMON]
-    return list(dict.fromkeys(new))[:2]
+    telling: dict[str, str] = {}
+    for word in _WORD.findall(hint):
+        if len(word) > 3 and word.lower() not in said | _COMMON:
+            telling.setdefault(word.lower(), word)
+    return list(telling.values())[:2]
 
 
 def load_prompts(name: str) -> PromptSet:

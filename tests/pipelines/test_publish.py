@@ -14,7 +14,8 @@ from data_schemas.errors import DatasetError, StoreError
 from data_schemas.manifest import MANIFEST, Manifest
 from flows.run import run_refresh
 from pipelines.card import CARD
-from pipelines.publish import FLAGS, flagged, read_manifest
+from pipelines.flags import FLAGS, flagged
+from pipelines.publish import read_manifest
 from pipelines.quality.check import check
 from pipelines.store import Store
 

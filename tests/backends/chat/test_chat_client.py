@@ -194,7 +194,7 @@ def test_ask_all_stops_at_once_when_the_endpoint_is_gone(tmp_path: Path) -> None
     engine = DoubleEngine(CONFIG, faults=[None, 401], faults_for_ever="stall")
     with engine.serve() as endpoint, pytest.raises(BackendError, match="refuses our key"):
         use(endpoint, tmp_path, lambda client: ask_all(client, numbered(50)))
-    assert len(engine.requests) <= CONFIG.max_in_flight + 2
+    assert len(engine.requests) <= CONFIG.n_in_flight + 2
 
 
 def test_no_more_than_allowed_are_in_flight(tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def test_a_killed_server_stops_the_run(tmp_path: Path) -> None:
 def test_no_server_outlives_its_parent(how: signal.Signals) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with parent:
+        assert parent.stdout is not None
         base_url = parent.stdout.readline().strip()
         (server,) = servers_of(parent.pid)
         ended = os.pidfd_open(server)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -104,7 +105,7 @@ def files_no_larger_than(n_bytes: int) -> Iterator[None]:
 
 def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "replies.sqlite"
-    stored = []
+    stored: list[StoredReply] = []
     with ReplyCache(path) as cache, files_no_larger_than(200_000), pytest.raises(StoreError, match="run again"):
         stored.extend(cache.put(f"key {index}", REPLY, ENDPOINT) for index in range(10_000))
     with ReplyCache(path) as again:
@@ -116,13 +117,15 @@ payloads = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size
 
 
 @given(payloads, payloads, st.integers(0, 3), st.integers(0, 3))
-def test_a_key_stands_for_the_payload_and_the_attempt(one: dict, other: dict, first: int, second: int) -> None:
+def test_a_key_stands_for_the_payload_and_the_attempt(
+    one: dict[str, Any], other: dict[str, Any], first: int, second: int
+) -> None:
     same = one == other and first == second
     assert (reply_key(ENDPOINT, one, first) == reply_key(ENDPOINT, other, second)) == same
 
 
 @given(payloads)
-def test_a_key_does_not_depend_on_order_or_place(payload: dict) -> None:
+def test_a_key_does_not_depend_on_order_or_place(payload: dict[str, Any]) -> None:
     turned = dict(reversed(payload.items()))
     elsewhere = Endpoint(ENDPOINT.name, "http://elsewhere:9/v1", ENDPOINT.model, ENDPOINT.model_digest)
     assert reply_key(ENDPOINT, payload, 0) == reply_key(elsewhere, turned, 0)
