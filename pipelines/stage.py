@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from data_schemas.records import Reject
+from data_schemas.records import Dialogue, Item, Reject
 
 Out = TypeVar("Out")
 
@@ -36,6 +36,11 @@ class Stage(Protocol[Out]):
 
     def run(self, batch: Sequence[Any]) -> StageResult[Out]:
         """The batch's outputs and rejects; the same batch gives the same result."""
+
+
+def refused(record: Item | Dialogue, stage: str, reason: str, detail: str) -> Reject:
+    """The reject row of an item, or of the dialogue made from it; a long detail is cut."""
+    return Reject(item_id=record.item_id, source=record.source, stage=stage, reason=reason, detail=detail[:500])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from data_schemas.records import Clip, Clips, Dialogue, DialogueWords, Reject, U
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
 from pipelines.audio import from_flac
 from pipelines.script.speakable import spoken_words
-from pipelines.stage import StageResult
+from pipelines.stage import StageResult, refused
 
 
 class AlignmentStage:
@@ -46,15 +46,7 @@ class AlignmentStage:
                     )
                 )
             except AlignmentRefused as refusal:
-                rejects.append(
-                    Reject(
-                        item_id=dialogue.item_id,
-                        source=dialogue.source,
-                        stage=self.name,
-                        reason="words_not_found",
-                        detail=str(refusal),
-                    )
-                )
+                rejects.append(refused(dialogue, self.name, "words_not_found", str(refusal)))
         return StageResult(outputs, rejects)
 
     def _align(self, dialogue: Dialogue, clip: Clip) -> UtteranceWords:

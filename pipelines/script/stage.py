@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 from data_schemas import ids
 from data_schemas.config import ScriptConfig
 from data_schemas.fingerprint import what_matters
-from data_schemas.records import Dialogue, Item, Provenance, Reject, Turn, Utterance
+from data_schemas.records import Dialogue, Item, Provenance, Turn, Utterance
 from pipelines.script.phrasing import Exchange, phrase
 from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Unspeakable
-from pipelines.stage import StageResult
+from pipelines.stage import StageResult, refused
 
 METHOD = "rules-1"
 
@@ -39,14 +39,7 @@ class ScriptStage:
             try:
                 said = phrase(item, self._config, ids.seed_for(self._seed, item.item_id, self.name))
             except (NotAskable, Unspeakable) as refusal:
-                reject = Reject(
-                    item_id=item.item_id,
-                    source=item.source,
-                    stage=self.name,
-                    reason=refusal.reason,
-                    detail=refusal.detail[:200],
-                )
-                result.rejects.append(reject)
+                result.rejects.append(refused(item, self.name, refusal.reason, refusal.detail))
             else:
                 result.outputs.append(self._dialogue(item, said))
         return result

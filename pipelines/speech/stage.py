@@ -11,7 +11,7 @@ from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import what_matters
 from data_schemas.records import Clip, Clips, Dialogue, Reject
 from pipelines.audio import at_level, to_flac
-from pipelines.stage import StageResult
+from pipelines.stage import StageResult, refused
 
 
 def resolve_voices(config: SpeechConfig, tts: TextToSpeech) -> tuple[str, list[str]]:
@@ -64,15 +64,7 @@ class SpeechStage:
             try:
                 outputs.append(self._speak(dialogue))
             except SpeechRefused as refusal:
-                rejects.append(
-                    Reject(
-                        item_id=dialogue.item_id,
-                        source=dialogue.source,
-                        stage=self.name,
-                        reason="speech_refused",
-                        detail=str(refusal),
-                    )
-                )
+                rejects.append(refused(dialogue, self.name, "speech_refused", str(refusal)))
         return StageResult(outputs, rejects)
 
     def _speak(self, dialogue: Dialogue) -> Clips:
