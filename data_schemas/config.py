@@ -70,7 +70,12 @@ class SpeechConfig(Config):
     )
     speed_min: float = Field(default=0.95, ge=0.5, le=2, description="Slowest speed of speech (1 = the voice's own).")
     speed_max: float = Field(default=1.1, ge=0.5, le=2, description="Fastest speed of speech (1 = the voice's own).")
-    level_dbfs: float = Field(default=-23.0, ge=-40, le=-10, description="RMS level of every utterance, in dBFS.")
+    level_dbfs: float = Field(
+        default=-27.0,
+        ge=-40,
+        le=-10,
+        description="RMS level of every utterance, in dBFS; above -27 some voices clip.",
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

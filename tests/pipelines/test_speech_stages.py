@@ -247,8 +247,8 @@ def test_a_row_says_who_spoke_who_timed_and_how_loud() -> None:
     made = row.provenance
     assert (made.tts, made.aligner, made.voice_a, made.seed) == ("double", "double", "double_a", 7)
     assert made.voice_b in {"double_b", "double_c"}
-    assert row.quality.rms_dbfs_a == pytest.approx(-23.0, abs=0.1)
-    assert row.quality.rms_dbfs_b == pytest.approx(-23.0, abs=0.1)
+    assert row.quality.rms_dbfs_a == pytest.approx(SpeechConfig().level_dbfs, abs=0.1)
+    assert row.quality.rms_dbfs_b == pytest.approx(SpeechConfig().level_dbfs, abs=0.1)
     assert (row.quality.wer, row.quality.number_recall) == (None, None)
 
 
