@@ -14,10 +14,10 @@ def digest(*parts: object, n_hex: int = 16) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:n_hex]
 
 
-def item_id(source: str, native_id: str | None, question: str, answer: str) -> str:
-    """An item's id: by the id its source gives it, else by its content."""
+def item_id(source: str, native_id: str | None, question: str) -> str:
+    """An item's id: by the id its source gives it, else by its question, so that a corrected answer keeps it."""
     if native_id is None:
-        return f"{source}-{digest(question, answer)}"
+        return f"{source}-{digest(question)}"
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", native_id)
     return f"{source}-{safe}" if safe == native_id else f"{source}-{safe}-{digest(native_id, n_hex=8)}"
 

@@ -3,20 +3,24 @@
 from pydantic import Field
 
 from data_schemas import ids
-from data_schemas.config import Config
+from data_schemas.config import Config, SplitConfig
 from data_schemas.records import SCHEMA_VERSION
 
 MANIFEST = "dataset.json"
 
 
 class ShardEntry(Config):
-    """One file of the dataset. `kind` is data, oracle or rejects; `oracle_version` is set for oracle files alone."""
+    """One file of the dataset; `kind` is data, oracle or rejects.
+
+    An oracle file also says its version and which data file it was made for: with that file it stays or goes.
+    """
 
     path: str
     kind: str
     source: str
     split: str | None = None
     oracle_version: str | None = None
+    data_path: str | None = None
     n_rows: int
     n_bytes: int
     sha256: str
@@ -37,6 +41,7 @@ class Manifest(Config):
     schema_version: int = SCHEMA_VERSION
     fingerprint: str
     oracle_version: str = Field(description="The oracles that the card's `oracles` config reads.")
+    split: SplitConfig = Field(description="How all sources in this folder were split.")
     counts: Counts
     shards: list[ShardEntry]
 
@@ -45,8 +50,16 @@ class Manifest(Config):
         return [each for each in self.shards if each.kind == kind]
 
 
-def make_manifest(shards: list[ShardEntry], counts: Counts, oracle_version: str) -> Manifest:
+def make_manifest(
+    shards: list[ShardEntry], counts: Counts, oracle_version: str, split: SplitConfig | None = None
+) -> Manifest:
     """A manifest with its fingerprint, its files in order of their paths."""
     ordered = sorted(shards, key=lambda each: each.path)
     print_ = ids.digest("dataset", SCHEMA_VERSION, [[each.path, each.sha256] for each in ordered])
-    return Manifest(fingerprint=print_, oracle_version=oracle_version, counts=counts, shards=ordered)
+    return Manifest(
+        fingerprint=print_,
+        oracle_version=oracle_version,
+        split=split or SplitConfig(),
+        counts=counts,
+        shards=ordered,
+    )

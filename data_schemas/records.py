@@ -204,7 +204,7 @@ class OracleEvent:
     """What a back-end would have answered at `t_s`, having heard `n_words_heard` of the turn's `n_words` words.
 
     `status`: `answered` by its own request; `shared` with the request of an earlier event of its level, `request_id`;
-    `truth`, level 5; `failed`, then `text` is null.
+    `truth`, level 5; `failed`, then `text` is null and `error` says why.
     """
 
     event_id: str
@@ -218,6 +218,7 @@ class OracleEvent:
     text: str | None
     raw_text: str | None
     request_id: str | None
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +234,9 @@ class OracleRow:
     model_digest: str | None
     prompt_version: str
     prompt_digest: str
+    interval_s: float
     level_bounds: tuple[float, ...]
+    max_requests_per_turn: int
     seed: int
     events: tuple[OracleEvent, ...]
 

@@ -86,7 +86,9 @@ def refresh(
             manifest, figures = run_as_flow(built)
         else:
             with Bars(quiet=as_json) as bars:
-                _, manifest, figures = run_refresh(built, bars)
+                record, manifest, figures = run_refresh(built, bars)
+            if record.n_kept:
+                typer.echo(f"kame: {record.n_kept} items of earlier runs stay, beyond what was read now.", err=True)
         if as_json:
             _print_json({"out": built.out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
             return

@@ -45,7 +45,7 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
     except OSError as error:
         raise StoreError(f"Cannot write to {folder}: {error.strerror or error}.", "Choose another --out.") from error
     with chat_engine(config.chat).serve() as endpoint:
-        stage = oracle_stage(config, endpoint, str(folder / "answers.sqlite"), [])
+        stage = oracle_stage(config, endpoint, str(folder / "answers.sqlite"), lambda _: None)
         oracles: list[OracleRow] = stage.run([(row,) for row in made["mixing"]]).outputs
     return [Previewed(row, oracle, _save(row, folder)) for row, oracle in zip(made["mixing"], oracles, strict=True)]
 

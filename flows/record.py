@@ -5,20 +5,28 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+from backends.chat.client import ChatUsage
 from data_schemas import ids
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError
 from pipelines.store import Store
 
+_PACKAGES = ("kame-pipeline", "pyarrow", "datasets", "openai", "numpy", "soundfile")
+"""Whose versions are recorded; engines tell theirs by their digests."""
+
 
 @dataclass(slots=True)
 class RunRecord:
-    """What a run did, kept in `runs/<run_id>.json`, outside byte comparisons. `seconds` is by step."""
+    """What a run did, kept in `runs/<run_id>.json`, outside byte comparisons.
+
+    `seconds` is by step; `n_kept` are items of earlier runs that a limit left unread this time; `usages` is what the
+    chat model took, an entry a part, written as one sum.
+    """
 
     run_id: str
     started_at: str
@@ -26,7 +34,13 @@ class RunRecord:
     versions: dict[str, str]
     outcome: str = "stopped"
     seconds: dict[str, float] = field(default_factory=dict)
-    chat: dict[str, int] = field(default_factory=dict)
+    n_kept: int = 0
+    usages: list[ChatUsage] = field(default_factory=list)
+
+    @property
+    def chat(self) -> ChatUsage:
+        """What the chat model took in all."""
+        return ChatUsage(*map(sum, zip(*map(astuple, self.usages), strict=True)))
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
@@ -43,7 +57,7 @@ def recorded(config: RefreshConfig) -> Iterator[RunRecord]:
     """A run's record, written when the block ends, well or not."""
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%dT%H%M%S}-{ids.digest(started.isoformat(), n_hex=6)}"
-    versions = {"kame-pipeline": version("kame-pipeline"), "python": platform.python_version()}
+    versions = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
     record = RunRecord(run_id, started.isoformat(timespec="seconds"), config.model_dump(mode="json"), versions)
     try:
         yield record
@@ -57,5 +71,6 @@ def recorded(config: RefreshConfig) -> Iterator[RunRecord]:
 
 
 def _write(config: RefreshConfig, record: RunRecord) -> None:
-    text = json.dumps(asdict(record), indent=1)
+    told = {name: value for name, value in asdict(record).items() if name != "usages"}
+    text = json.dumps({**told, "chat": asdict(record.chat)}, indent=1)
     Store(config.out).write_bytes(f"runs/{record.run_id}.json", text.encode())

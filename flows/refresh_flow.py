@@ -25,7 +25,6 @@ try:
 except ModuleNotFoundError as error:
     raise BackendError("Prefect is not installed.", "Type: pip install 'kame-pipeline[flows]'") from error
 
-from backends.chat.client import ChatUsage
 from backends.protocols import Endpoint
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest, ShardEntry
@@ -36,6 +35,7 @@ from pipelines.card import render
 from pipelines.figures import Figures, tables
 from pipelines.refresh import OnPart, Plan
 from pipelines.runner import Part, PartRecord
+from pipelines.stations import OnUsage
 from pipelines.workers import Workers
 
 N_STEPS_A_SHARD = 6
@@ -62,9 +62,11 @@ def run_stage(workers: Workers, stage: str, parts: Sequence[Part], on_part: OnPa
 
 
 @task(name="oracle", task_run_name="oracle {parts[0].shard_id}", cache_policy=NO_CACHE, persist_result=False)
-def run_oracle(config: RefreshConfig, parts: Sequence[Part], endpoint: Endpoint | None, on_part: OnPart) -> ChatUsage:
+def run_oracle(
+    config: RefreshConfig, parts: Sequence[Part], endpoint: Endpoint | None, on_part: OnPart, on_usage: OnUsage
+) -> None:
     """The oracles of one shard's dialogues, asked of the chat model that is up for all oracle tasks."""
-    return pipeline.run_oracle(config, parts, endpoint, on_part)
+    pipeline.run_oracle(config, parts, endpoint, on_part, on_usage)
 
 
 @task(name="compact", task_run_name="compact {group[0].shard_id}", cache_policy=NO_CACHE, persist_result=False)

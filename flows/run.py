@@ -1,10 +1,9 @@
 """One refresh from beginning to end; its steps are called as they are or as a scheduler's tasks, in one order."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import dataclass
 from typing import Protocol
 
-from backends.chat.client import ChatUsage
 from backends.protocols import Endpoint
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest, ShardEntry
@@ -14,7 +13,7 @@ from pipelines.figures import Figures
 from pipelines.publish import compact_group, publish
 from pipelines.refresh import OnPart, Plan
 from pipelines.runner import Part, PartRecord
-from pipelines.stations import CPU_STAGES, ORACLE
+from pipelines.stations import CPU_STAGES, ORACLE, OnUsage
 from pipelines.workers import Workers
 
 
@@ -40,7 +39,7 @@ class Steps:
     groups: Callable[[Plan], list[list[Part]]] = lambda plan: [plan.parts]
     plan: Callable[[RefreshConfig], Plan] = refresh.plan
     run_stage: Callable[[Workers, str, Sequence[Part], OnPart], None] = refresh.run_stage
-    run_oracle: Callable[[RefreshConfig, Sequence[Part], Endpoint | None, OnPart], ChatUsage] = refresh.run_oracle
+    run_oracle: Callable[[RefreshConfig, Sequence[Part], Endpoint | None, OnPart, OnUsage], None] = refresh.run_oracle
     compact_group: Callable[[RefreshConfig, Sequence[Part]], list[ShardEntry]] = compact_group
     publish: Callable[[RefreshConfig, Plan, Sequence[ShardEntry]], tuple[Manifest, Figures]] = publish_all
 
@@ -55,9 +54,12 @@ def run_refresh(config: RefreshConfig, progress: Progress, steps: Steps = PLAIN)
     Raises:
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
+    refresh.check_request(config)
     with refresh.one_run_at_a_time(config), recorded(config) as record:
         with record.timed("plan"):
             plan = steps.plan(config)
+            record.n_kept = plan.n_kept
+            refresh.check_endpoint(config, plan.parts)
         groups, n_items = steps.groups(plan), sum(part.n_items for part in plan.parts)
         with Workers(config) as workers:
             for stage in CPU_STAGES:
@@ -67,8 +69,8 @@ def run_refresh(config: RefreshConfig, progress: Progress, steps: Steps = PLAIN)
                         steps.run_stage(workers, stage, group, progress.part)
         progress.stage(ORACLE, n_items)
         with record.timed(ORACLE), refresh.oracle_endpoint(config, plan.parts) as endpoint:
-            usages = [steps.run_oracle(config, group, endpoint, progress.part) for group in groups]
-            record.chat = asdict(ChatUsage(*map(sum, zip(*map(astuple, usages), strict=True))))
+            for group in groups:
+                steps.run_oracle(config, group, endpoint, progress.part, record.usages.append)
         with record.timed("publish"):
             entries = [entry for group in plan.groups() for entry in steps.compact_group(config, group)]
             manifest, figures = steps.publish(config, plan, entries)

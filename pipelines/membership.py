@@ -54,12 +54,20 @@ class MembershipBook:
         return from_table(self.store.read_table(self._members_path), Member)
 
     def update(self, reading: SourceReading, contaminated: frozenset[str]) -> Membership:
-        """Takes in what was read now; items read earlier and not now (a smaller limit) keep their place."""
+        """Takes in what was read now.
+
+        Items read earlier and not now keep their place when a limit cut the reading short; when the whole source was
+        read they are gone from it, and from the dataset.
+        """
         known = self.known()
         read = {item.item_id: item for item in reading.items}
         refreshed = [(member, _refreshed(member, read)) for member in known]
         staying = [now for was, now in refreshed if now.item.split == was.item.split]  # else it is as good as new
+        gone = [each for each in staying if reading.is_whole and each.item.item_id not in read]
+        staying = [each for each in staying if not reading.is_whole or each.item.item_id in read]
         kept, dropped = _without(contaminated, staying)
+        refused_now = {each.item_id for each in reading.rejects}
+        dropped += [_gone(each.item) for each in gone if each.item.item_id not in refused_now]
         there = {member.item.item_id for member in staying}
         members = kept + self._new(known, [item for item in reading.items if item.item_id not in there])
         rejects = self._all_rejects(reading, dropped)
@@ -127,6 +135,16 @@ def _without(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[l
             )
         )
     return kept, dropped
+
+
+def _gone(item: Item) -> Reject:
+    return Reject(
+        item_id=item.item_id,
+        source=item.source,
+        stage=STAGE,
+        reason="removed_at_source",
+        detail="stood in the source when it was read before",
+    )
 
 
 def _count(known: Sequence[Member], field: str) -> Counter[str]:

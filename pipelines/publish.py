@@ -1,8 +1,8 @@
 """Shards to a dataset that others can open: rejects, card, and the manifest last; then what is superseded goes."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 
 from pydantic import ValidationError
 
@@ -17,7 +17,7 @@ from pipelines.runner import Part, Runner
 from pipelines.shards import DATA, ORACLE, compact, write_rejects
 from pipelines.store import Store
 
-_FOLDERS = ("data", "oracles", "rejects")
+_OURS = re.compile(r"/[a-z0-9_]+(-[a-z0-9_]+)?-[0-9a-f]{16}\.parquet$")
 
 
 def read_manifest(store: Store) -> Manifest:
@@ -38,7 +38,10 @@ def read_manifest(store: Store) -> Manifest:
             )
         return Manifest.model_validate_json(raw)
     except (ValueError, AttributeError, ValidationError) as error:
-        raise DatasetError(f"{MANIFEST} of {store.root} is damaged: {error}.", "Run `kame refresh` again.") from error
+        raise DatasetError(
+            f"{MANIFEST} of {store.root} is damaged: {str(error).splitlines()[0]}.",
+            "Remove that file and run `kame refresh` with all the dataset's sources; nothing is made twice.",
+        ) from error
 
 
 def compact_group(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
@@ -53,7 +56,7 @@ def publish(
 ) -> tuple[Manifest, Figures]:
     """Writes rejects, card and manifest, then removes files that no longer belong.
 
-    Sources that this run does not name, and oracles of other versions whose dialogues are still there, stay.
+    Sources that this run does not name stay, and oracles of other versions whose data file is still the same.
     """
     store = Store(config.out)
     kept = _kept(store, config, entries)
@@ -70,7 +73,7 @@ def publish(
         events=figures.n_events,
         rejects=sum(figures.rejects.values()),
     )
-    manifest = make_manifest(every, counts, config.oracle.version)
+    manifest = make_manifest(every, counts, config.oracle.version, config.split)
     store.write_bytes(CARD, render(manifest, figures).encode())
     store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
     _remove_superseded(store, manifest)
@@ -83,14 +86,11 @@ def _kept(store: Store, config: RefreshConfig, entries: Sequence[ShardEntry]) ->
         return []
     ours = {source.name for source in config.sources}
     data_now = {entry.path for entry in entries if entry.kind == DATA}
-    before = read_manifest(store)
-    data_before = {entry.path for entry in before.of_kind(DATA) if entry.source in ours}
-    untouched = data_before <= data_now  # no shard of ours was replaced, so other oracles still fit
     return [
         entry
-        for entry in before.shards
+        for entry in read_manifest(store).shards
         if entry.source not in ours
-        or (entry.kind == ORACLE and entry.oracle_version != config.oracle.version and untouched)
+        or (entry.kind == ORACLE and entry.oracle_version != config.oracle.version and entry.data_path in data_now)
     ]
 
 
@@ -104,8 +104,9 @@ def _with_flags(store: Store, rejects: Sequence[Reject], source: str) -> list[Re
 
 
 def _remove_superseded(store: Store, manifest: Manifest) -> None:
+    """Removes files that are ours by their name and that the manifest does not list."""
     listed = {entry.path for entry in manifest.shards}
-    for folder in _FOLDERS:
+    for folder in ("data", "oracles", "rejects"):
         for path in store.files(folder, ".parquet"):
-            if path not in listed and PurePosixPath(path).parts[0] in _FOLDERS:
+            if path not in listed and _OURS.search(path):
                 store.remove(path)

@@ -8,25 +8,27 @@ Every step can be repeated: what is recorded is not made again, so resuming is r
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from backends.chat.client import ChatUsage
 from backends.protocols import Endpoint
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError, StoreError
+from data_schemas.manifest import MANIFEST
 from data_schemas.records import Reject
 from pipelines.flags import flagged
 from pipelines.membership import Member, MembershipBook
+from pipelines.publish import read_manifest
 from pipelines.runner import Part, PartRecord, Runner, make_part
 from pipelines.shards import by_shard
 from pipelines.sources.items import evaluation_questions, read_items, spec_of
+from pipelines.sources.reading import check_file
 from pipelines.stage import Recipe, Stage, recipes_of
-from pipelines.stations import ALL_STAGES, CPU_STAGES, ORACLE, chat_engine, cpu_stages, oracle_stage
+from pipelines.stations import ALL_STAGES, CPU_STAGES, ORACLE, OnUsage, chat_engine, cpu_stages, oracle_stage
 from pipelines.store import Store
 from pipelines.workers import Workers
 
@@ -41,11 +43,12 @@ OnPart = Callable[[str, Part, PartRecord], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The parts of a run, and what reading each source refused."""
+    """The parts of a run, what reading each source refused, and how many items stay that were not read this time."""
 
     parts: list[Part]
     source_rejects: dict[str, list[Reject]]
     n_rows: int
+    n_kept: int
 
     def groups(self) -> list[list[Part]]:
         """The parts, a list a shard."""
@@ -55,7 +58,7 @@ class Plan:
 def stages_of(config: RefreshConfig) -> dict[str, Stage[Any]]:
     """All stages of a run, in order; the oracle stage only described, so that nothing is started."""
     described = chat_engine(config.chat).describe()
-    return {**cpu_stages(config), ORACLE: oracle_stage(config, described, "", [])}
+    return {**cpu_stages(config), ORACLE: oracle_stage(config, described, "", lambda _: None)}
 
 
 @contextmanager
@@ -83,14 +86,14 @@ def one_run_at_a_time(config: RefreshConfig) -> Iterator[None]:
         lock.release()
 
 
-def plan(config: RefreshConfig) -> Plan:
-    """Reads the sources, records which item is in which part, and lays down the parts' items.
+def check_request(config: RefreshConfig) -> None:
+    """Whether this run can begin at all; writes nothing.
 
     Raises:
-        ConfigError: no sources, two of one name, or one that is not described.
-        SourceError: a source cannot be read.
-        StoreError: too little room on the disk for what is to be made.
-        DatasetError: the flags that people left cannot be read.
+        ConfigError: no sources, two of one name, one that is not described, a back-end or voice that is not there, a
+            folder of somebody else's, or another split than the one its other sources have.
+        SourceError: a source's file is not there.
+        DatasetError: the dataset or its flags cannot be read.
     """
     names = [source.name for source in config.sources]
     if not names or len(set(names)) < len(names):
@@ -99,19 +102,44 @@ def plan(config: RefreshConfig) -> Plan:
             "Say --source gsm8k=FILE, --source mmlu_pro, … each once.",
         )
     for source in config.sources:
-        spec_of(source)  # complains before anything is read
+        spec_of(source)
+        if source.path is not None:
+            check_file(source.path)
+    stages_of(config)
     store = Store(config.out)
-    flagged(store)  # likewise
+    if store.fs.isdir(store.root) and store.fs.ls(store.root) and not store.exists(".store"):
+        raise ConfigError(f"{config.out} is not empty and holds no dataset.", "Choose a folder of its own with --out.")
+    flagged(store)
+    if store.exists(MANIFEST):
+        before = read_manifest(store)
+        others = {entry.source for entry in before.shards} - set(names)
+        if others and before.split != config.split:
+            raise ConfigError(
+                f"{', '.join(sorted(others))} in {config.out} is split otherwise ({before.split}).",
+                "Use the same split, name all sources, or choose another --out: a question must keep to one split.",
+            )
+
+
+def plan(config: RefreshConfig) -> Plan:
+    """Reads the sources, records which item is in which part, and lays down the parts' items.
+
+    Raises:
+        SourceError: a source or an evaluation set cannot be read.
+        StoreError: too little room on the disk for what is to be made.
+    """
+    store = Store(config.out)
     contaminated, recipes = evaluation_questions(config.evaluation_sets), recipes_of(stages_of(config))
-    parts, rejects, n_rows = [], {}, 0
+    parts, rejects, n_rows, n_kept = [], {}, 0, 0
     for source in config.sources:
         reading = read_items(source, config.limit, config.split, contaminated)
-        n_rows += reading.n_rows
         membership = MembershipBook(store, source.name, config.split, config.parts).update(reading, contaminated)
+        read_now = {item.item_id for item in reading.items}
+        n_kept += sum(member.item.item_id not in read_now for member in membership.members)
+        n_rows += reading.n_rows
         rejects[source.name] = membership.rejects
         parts += _parts(membership.members, recipes, Runner(store))
     _check_room(config, parts, store)
-    return Plan(parts, rejects, n_rows)
+    return Plan(parts, rejects, n_rows, n_kept)
 
 
 def run_stage(workers: Workers, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
@@ -130,21 +158,33 @@ def oracle_endpoint(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[En
         yield endpoint
 
 
-def run_oracle(config: RefreshConfig, parts: Sequence[Part], endpoint: Endpoint | None, on_part: OnPart) -> ChatUsage:
-    """Runs the oracle stage on those parts that lack it, and says what that took.
+def check_endpoint(config: RefreshConfig, parts: Sequence[Part]) -> None:
+    """Reaches the chat model once, before hours of speech are made that would then wait for it.
+
+    Raises:
+        BackendError: it cannot be started or reached, or refuses our key.
+    """
+    with oracle_endpoint(config, parts):
+        pass
+
+
+def run_oracle(
+    config: RefreshConfig, parts: Sequence[Part], endpoint: Endpoint | None, on_part: OnPart, on_usage: OnUsage
+) -> None:
+    """Runs the oracle stage on those parts that lack it.
 
     Args:
         endpoint: what `oracle_endpoint` gave; None when nothing is pending.
+        on_usage: is given what each part takes, counted while it runs.
     """
     pending = _reuse(config, ORACLE, parts, on_part)
-    usages: list[ChatUsage] = []
-    if pending:
-        assert endpoint is not None
-        store = Store(config.out)
-        stage = oracle_stage(config, endpoint, store.at(ANSWERS), usages)
-        for part in pending:
-            on_part(ORACLE, part, Runner(store).run(part, stage))
-    return ChatUsage(*(sum(counts) for counts in zip(*map(astuple, usages), strict=True)))
+    if not pending:
+        return
+    assert endpoint is not None
+    store = Store(config.out)
+    stage = oracle_stage(config, endpoint, store.at(ANSWERS), on_usage)
+    for part in pending:
+        on_part(ORACLE, part, Runner(store).run(part, stage))
 
 
 def all_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
@@ -163,7 +203,7 @@ def _reuse(config: RefreshConfig, stage: str, parts: Sequence[Part], on_part: On
     pending = []
     for part in parts:
         record = runner.record(part, stage)
-        if record is None:
+        if record is None or not record.is_final:
             pending.append(part)
         else:
             on_part(stage, part, record)
@@ -187,6 +227,6 @@ def _check_room(config: RefreshConfig, parts: Sequence[Part], store: Store) -> N
     free, needed = shutil.disk_usage(config.out).free, n_new * BYTES_PER_DIALOGUE
     if free < needed:
         raise StoreError(
-            f"{config.out} has {free / 1e9:.1f} GB free; {n_new} new dialogues may need {needed / 1e9:.1f} GB.",
+            f"{config.out} has {free // 10**6} MB free; {n_new} new dialogues may need {needed // 10**6} MB.",
             "Make room, choose another --out, or read fewer items with --limit.",
         )

@@ -15,7 +15,7 @@ from data_schemas.errors import StoreError
 from data_schemas.fingerprint import fingerprint
 from data_schemas.records import Item, Reject
 from pipelines.membership import Member
-from pipelines.stage import Recipe, Stage
+from pipelines.stage import Recipe, Stage, StageResult
 from pipelines.store import Store, Written
 
 FOLDER = ".store/parts"
@@ -45,12 +45,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
-    """What a stage left of a part."""
+    """What a stage left of a part. It is `final` when nothing in it waits for another try."""
 
     n_rows: int
     n_bytes: int
     sha256: str
+    n_to_retry: int
     rejects: list[Reject]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is what it will always be."""
+        return self.n_to_retry == 0
 
 
 def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
@@ -79,7 +85,7 @@ class Runner:
     def put_items(self, part: Part, items: Sequence[Item]) -> None:
         """Lays down what the first stage reads."""
         if self.record(part, ITEMS) is None:
-            self._put(part, ITEMS, items, Item, [])
+            self._put(part, ITEMS, StageResult(list(items), []), Item)
 
     def record(self, part: Part, stage: str) -> PartRecord | None:
         """The record of a stage's output for a part, or None where there is none or its file is gone or cut."""
@@ -89,7 +95,9 @@ class Runner:
         try:
             raw = json.loads(self.store.read_bytes(path))
             rejects = [Reject(**each) for each in raw.pop("rejects")]
-            record = PartRecord(**{name: raw[name] for name in ("n_rows", "n_bytes", "sha256")}, rejects=rejects)
+            record = PartRecord(
+                **{name: raw[name] for name in ("n_rows", "n_bytes", "sha256", "n_to_retry")}, rejects=rejects
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"The record {self.store.at(path)} is damaged: {error}.", "Remove it and run again."
@@ -119,20 +127,24 @@ class Runner:
     def run(self, part: Part, stage: Stage[Any]) -> PartRecord:
         """The stage's output for a part: what is recorded, or made now from its inputs."""
         done = self.record(part, stage.name)
-        if done is not None:
+        if done is not None and done.is_final:
             return done
         inputs: list[list[Any]] = [
             self.read(part, name, record_type)
             for name, record_type in zip(stage.inputs, stage.input_types, strict=True)
         ]
         result = stage.run(joined(inputs))
-        return self._put(part, stage.name, result.outputs, stage.output_type, result.rejects)
+        return self._put(part, stage.name, result, stage.output_type)
 
-    def _put(
-        self, part: Part, stage: str, outputs: Sequence[Any], record_type: type, rejects: Sequence[Reject]
-    ) -> PartRecord:
-        written: Written = self.store.write_table(part.path(stage), to_table(outputs, record_type))
-        record = PartRecord(n_rows=len(outputs), n_bytes=written.n_bytes, sha256=written.sha256, rejects=list(rejects))
+    def _put(self, part: Part, stage: str, result: StageResult[Any], record_type: type) -> PartRecord:
+        written: Written = self.store.write_table(part.path(stage), to_table(result.outputs, record_type))
+        record = PartRecord(
+            n_rows=len(result.outputs),
+            n_bytes=written.n_bytes,
+            sha256=written.sha256,
+            n_to_retry=result.n_to_retry,
+            rejects=result.rejects,
+        )
         text = json.dumps({"stage": stage, "fingerprint": part.fingerprints[stage], **asdict(record)}, indent=1)
         self.store.write_bytes(part.record_path(stage), text.encode())
         return record

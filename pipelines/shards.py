@@ -38,13 +38,13 @@ def compact(
     """
     first = group[0]
     hidden = _in_group(runner, group, flagged)
-    entries = []
+    entries: list[ShardEntry] = []
     for kind, record_type in ((DATA, AudioDialogue), (ORACLE, OracleRow)):
         stage, folder = ("mixing", "data") if kind == DATA else ("oracle", f"oracles/{oracle_version}")
-        name = ids.digest("shard", [part.fingerprints[stage] for part in group], hidden)
+        name = ids.digest("shard", [_identity(runner, part, stage) for part in group], hidden)
         path = f"{folder}/{first.split}-{first.source}-{name}.parquet"
         entry = known.get(path)
-        if entry is None or not runner.store.exists(path) or runner.store.n_bytes(path) != entry.n_bytes:
+        if entry is None or not _stands(runner.store, entry):
             n_rows = _write(runner.store, path, _schema(record_type), _tables(runner, group, stage, hidden))
             if n_rows == 0:
                 continue
@@ -55,6 +55,7 @@ def compact(
                 source=first.source,
                 split=first.split,
                 oracle_version=oracle_version if kind == ORACLE else None,
+                data_path=entries[0].path if kind == ORACLE else None,
                 n_rows=n_rows,
                 n_bytes=written.n_bytes,
                 sha256=written.sha256,
@@ -79,6 +80,17 @@ def write_rejects(store: Store, source: str, rejects: Sequence[Reject]) -> list[
             sha256=written.sha256,
         )
     ]
+
+
+def _identity(runner: Runner, part: Part, stage: str) -> list[str]:
+    """What the part gives to its shard's name: its fingerprint, and its content while that is not final."""
+    record = runner.finished(part, stage)
+    return [part.fingerprints[stage]] if record.is_final else [part.fingerprints[stage], record.sha256]
+
+
+def _stands(store: Store, entry: ShardEntry) -> bool:
+    """Whether the file is there as it was written, to the last bit."""
+    return store.exists(entry.path) and store.describe(entry.path).sha256 == entry.sha256
 
 
 def _in_group(runner: Runner, group: Sequence[Part], flagged: frozenset[str]) -> list[str]:

@@ -11,10 +11,14 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True, slots=True)
 class StageResult(Generic[Out]):
-    """What a stage made of a batch, in the batch's order, and what it refused."""
+    """What a stage made of a batch, in the batch's order, and what it refused.
+
+    `n_to_retry` counts what failed for a reason that may pass; a later run makes such a part again.
+    """
 
     outputs: list[Out]
     rejects: list[Reject]
+    n_to_retry: int = 0
 
 
 class Stage(Protocol[Out]):

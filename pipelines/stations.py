@@ -1,6 +1,6 @@
 """Configuration to stages: the one place where back-ends are chosen by name and handed to the stations."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any
@@ -38,6 +38,9 @@ def _cpu_stages(config_json: str) -> dict[str, Stage[Any]]:
     return {stage.name: stage for stage in stages}
 
 
+OnUsage = Callable[[ChatUsage], None]
+
+
 def cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
     """The stages that need no server, in order; models are loaded when first used, once a process."""
     return _cpu_stages(config.model_dump_json())
@@ -49,20 +52,20 @@ def chat_engine(config: ChatConfig) -> ChatEngine:
     return engine
 
 
-def oracle_stage(config: RefreshConfig, endpoint: Endpoint, cache_path: str, usages: list[ChatUsage]) -> OracleStage:
+def oracle_stage(config: RefreshConfig, endpoint: Endpoint, cache_path: str, on_usage: OnUsage) -> OracleStage:
     """The oracle stage against a running endpoint, answers cached in `cache_path`.
 
     With an endpoint that is only described (no base URL) it serves for fingerprints, not to run.
 
     Args:
-        usages: where the client's counts are added, one entry a part.
+        on_usage: is given the client's counts at the start of each part; they grow while it runs.
     """
 
     @asynccontextmanager
     async def open_client() -> AsyncIterator[ChatClient]:
         with ReplyCache(cache_path) as cache:
             async with OpenAIChatClient(endpoint, config.chat, cache) as client:
-                usages.append(client.usage)
+                on_usage(client.usage)
                 yield client
 
     return OracleStage(config.oracle, config.seed, endpoint, open_client)

@@ -18,9 +18,9 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_schemas.errors import StoreError
+from data_schemas.errors import ConfigError, StoreError
 
-TEMPORARY = ".writing"
+TEMPORARY = ".kame-writing"
 """Suffix of files that are not whole yet; a run sweeps those of a run that was killed."""
 
 
@@ -37,6 +37,8 @@ class Store:
     """A folder of files that are whole or not there."""
 
     def __init__(self, root: str) -> None:
+        if "://" in root:
+            raise ConfigError(f"{root} is no local folder.", "Only local folders can hold a dataset so far.")
         self.fs, self.root = fsspec.core.url_to_fs(root)
 
     def at(self, path: str) -> str:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 FIRST_BACKOFF_S = 0.5
 """Most seconds before the second try; doubled with each further one, and a random share of it is waited."""
 MAX_BACKOFF_S = 30.0
-MAX_FAILURES_IN_A_ROW = 8
-"""So many requests failed for good with no answer between them mean that the endpoint is at fault, not they."""
+MIN_FAILURES = 8
+MAX_FAILED_SHARE = 0.9
+"""From so many failures on, and when so many of all requests failed, the endpoint is at fault and not they."""
 
 
 @dataclass(slots=True)
@@ -60,7 +61,6 @@ class OpenAIChatClient:
         self._first_backoff_s = first_backoff_s
         self._places = asyncio.Semaphore(config.n_in_flight)
         self._in_flight: dict[str, asyncio.Task[ChatReply]] = {}
-        self._failures_in_a_row = 0
         key = read_api_key(config)
         self._faults = FaultTranslator(endpoint, key, config.api_key_env, longest_wait_s=config.timeout_s)
         self._openai = open_async(endpoint.base_url, key, config.timeout_s)
@@ -119,7 +119,6 @@ class OpenAIChatClient:
             except RequestError as error:
                 self._count_failure(error)
                 raise
-        self._failures_in_a_row = 0
         self.usage.n_requests += 1
         self.usage.n_tokens_in += answer.n_tokens_in
         self.usage.n_tokens_cached += answer.n_tokens_cached
@@ -128,11 +127,11 @@ class OpenAIChatClient:
 
     def _count_failure(self, error: RequestError) -> None:
         self.usage.n_failed += 1
-        self._failures_in_a_row += 1
-        if self._failures_in_a_row < MAX_FAILURES_IN_A_ROW:
+        n_failed, n_answered = self.usage.n_failed, self.usage.n_requests + self.usage.n_from_cache
+        if n_failed < MIN_FAILURES or n_failed < MAX_FAILED_SHARE * (n_failed + n_answered):
             return
         raise BackendError(
-            f"{self._failures_in_a_row} requests to {self._endpoint.name!r} failed one after another: {error.what}",
+            f"{n_failed} requests to {self._endpoint.name!r} failed and {n_answered} were answered: {error.what}",
             "Mend the endpoint or the payload's settings and run again: answers are kept.",
         ) from error
 

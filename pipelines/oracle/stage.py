@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -37,14 +37,26 @@ class _Asked:
     truth: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a request left in an event: the fields of `OracleEvent` of the same names."""
+
+    status: str
+    text: str | None = None
+    raw_text: str | None = None
+    request_id: str | None = None
+    error: str | None = None
+
+
 class OracleStage:
     """Asks one endpoint for all events of a batch at once; the client bounds what is in flight and caches answers.
 
-    A request that fails for good leaves failed events, without text. A back-end that is gone stops the run.
+    A request that fails leaves failed events, without text and with its error; a later run asks for it again. A
+    back-end that is gone stops the run.
     """
 
     name: ClassVar[str] = "oracle"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("mixing",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = OracleRow
@@ -71,7 +83,7 @@ class OracleStage:
         asked = [self._plan(dialogue, payloads) for (dialogue,) in batch]
         answers = asyncio.run(self._ask(payloads))
         rows = [self._row(dialogue, events, answers) for (dialogue,), events in zip(batch, asked, strict=True)]
-        return StageResult(rows, [])
+        return StageResult(rows, [], n_to_retry=sum(isinstance(answer, RequestError) for answer in answers))
 
     async def _ask(self, payloads: list[Payload]) -> list[Answer]:
         async with self.open_client() as client:
@@ -120,20 +132,21 @@ class OracleStage:
             model_digest=self.endpoint.model_digest,
             prompt_version=self.prompts.version,
             prompt_digest=self.prompts.digest,
+            interval_s=self.config.interval_s,
             level_bounds=tuple(self.config.level_bounds),
+            max_requests_per_turn=self.config.max_requests_per_turn,
             seed=self.seed,
             events=tuple(events),
         )
 
     def _event(self, event_id: str, asked: _Asked, answers: Sequence[Answer], first_of: set[int]) -> OracleEvent:
         tick = asked.tick
-        answered: tuple[str, str | None, str | None, str | None] = ("truth", asked.truth, None, None)
+        said = _Said("truth", text=asked.truth)
         if asked.request is not None:
-            answered = self._answered(answers[asked.request])
-            if answered[0] == "answered" and asked.request in first_of:
-                answered = ("shared", *answered[1:])
+            said = self._said(answers[asked.request])
+            if said.status == "answered" and asked.request in first_of:
+                said = replace(said, status="shared")
             first_of.add(asked.request)
-        status, text, raw_text, request_id = answered
         return OracleEvent(
             event_id=event_id,
             t_s=tick.t_s,
@@ -142,35 +155,32 @@ class OracleStage:
             n_words=tick.n_words,
             r=tick.r,
             level=tick.level,
-            status=status,
-            text=text,
-            raw_text=raw_text,
-            request_id=request_id,
+            **asdict(said),
         )
 
-    def _answered(self, answer: Answer) -> tuple[str, str | None, str | None, str | None]:
-        """Status, text, raw text and request id of a request's answer."""
+    def _said(self, answer: Answer) -> _Said:
         if isinstance(answer, RequestError):
-            return "failed", None, None, None
-        text = spoken_answer(answer.text, self.config.max_words)
-        return ("answered" if text else "failed"), text, answer.text, answer.request_id
+            return _Said("failed", error=f"request: {answer.what}")
+        try:
+            text = spoken_answer(answer.text, self.config.max_words)
+        except Unspeakable as refusal:
+            return _Said("failed", None, answer.text, answer.request_id, f"{refusal.reason}: {refusal.detail}"[:200])
+        return _Said("answered", text, answer.text, answer.request_id)
 
 
-def spoken_answer(raw_text: str, max_words: int) -> str | None:
+def spoken_answer(raw_text: str, max_words: int) -> str:
     """A model's answer as it would be said: its first paragraph, whole sentences as far as they fit `max_words`.
 
-    A first sentence that is longer is cut at the bound, as a voice that is interrupted would be. None where nothing
-    can be said.
+    A first sentence that is longer is cut at the bound, as a voice that is interrupted would be.
+
+    Raises:
+        Unspeakable: nothing can be said, or not surely.
     """
-    paragraph = raw_text.strip().strip('"').split("\n", 1)[0]
-    try:
-        said = speak(paragraph)
-    except Unspeakable:
-        return None
+    said = speak(raw_text.strip().strip('"').split("\n", 1)[0])
     kept: list[str] = []
     for sentence in re.findall(r"[^.?!]+[.?!]*", said):
         if kept and len(spoken_words(" ".join([*kept, sentence]))) > max_words:
             break
         kept.append(sentence.strip())
     words = " ".join(kept).split()[:max_words]
-    return " ".join(words).rstrip(",;:") or None
+    return " ".join(words).rstrip(",;:")

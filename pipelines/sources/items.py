@@ -18,11 +18,12 @@ STAGE = "source"
 
 @dataclass(frozen=True, slots=True)
 class SourceReading:
-    """What was read of one source: items in source order, rejects, and how many rows were looked at."""
+    """What was read of one source: items in source order, rejects, how many rows were looked at, and whether all."""
 
     items: list[Item]
     rejects: list[Reject]
     n_rows: int
+    is_whole: bool
 
 
 def spec_of(config: SourceConfig) -> SourceSpec:
@@ -62,7 +63,7 @@ def read_items(
             rejects.append(
                 Reject(item_id=row_id, source=spec.name, stage=STAGE, reason=bad.reason, detail=bad.detail[:500])
             )
-    return SourceReading(list(items.values()), rejects, len(rows))
+    return SourceReading(list(items.values()), rejects, len(rows), is_whole=limit is None or len(rows) < limit)
 
 
 def evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
@@ -113,7 +114,7 @@ def _draft(spec: SourceSpec, row: Row | NotARow) -> Draft:
 def _item(spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Draft) -> Item:
     group = ids.group_id(draft.question)
     return Item(
-        item_id=ids.item_id(spec.name, draft.native_id, draft.question, draft.answer),
+        item_id=ids.item_id(spec.name, draft.native_id, draft.question),
         group_id=group,
         source=spec.name,
         native_id=draft.native_id,

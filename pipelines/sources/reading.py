@@ -26,15 +26,19 @@ def rows_of_file(path: str) -> Iterator[Row | NotARow]:
     Raises:
         SourceError: the file is missing, truncated, not text, or neither JSONL(.gz) nor Parquet.
     """
-    file = Path(path)
-    if not file.is_file():
+    check_file(path)
+    yield from _parquet(path) if path.endswith(".parquet") else _jsonl(path)
+
+
+def check_file(path: str) -> None:
+    """Whether a file is there and of a kind we read, by its name.
+
+    Raises:
+        SourceError: it is not.
+    """
+    if not Path(path).is_file():
         raise SourceError(f"There is no file {path}.", "Give --source NAME=FILE with a JSONL(.gz) or Parquet file.")
-    suffixes = "".join(file.suffixes[-2:])
-    if suffixes.endswith(".parquet"):
-        yield from _parquet(path)
-    elif suffixes.endswith((".jsonl", ".jsonl.gz", ".json.gz", ".ndjson")):
-        yield from _jsonl(path)
-    else:
+    if not path.endswith((".parquet", ".jsonl", ".jsonl.gz", ".json.gz", ".ndjson")):
         raise SourceError(f"{path} is neither JSONL(.gz) nor Parquet by its name.", "Rename or convert it.")
 
 

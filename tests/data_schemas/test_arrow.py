@@ -66,11 +66,14 @@ COLUMNS_OF_SCHEMA_1 = {
         "model_digest": "string",
         "prompt_version": "string not null",
         "prompt_digest": "string not null",
+        "interval_s": "double not null",
         "level_bounds": "list<element: double not null> not null",
+        "max_requests_per_turn": "int64 not null",
         "seed": "int64 not null",
         "events": "list<element: struct<event_id: string not null, t_s: double not null, turn_index: int64 not null, "
         "n_words_heard: int64 not null, n_words: int64 not null, r: double not null, level: int64 not null, "
-        "status: string not null, text: string, raw_text: string, request_id: string> not null> not null",
+        "status: string not null, text: string, raw_text: string, request_id: string, "
+        "error: string> not null> not null",
     },
 }
 

@@ -16,9 +16,9 @@ NAMES = st.text(min_size=1, max_size=40)
 
 def test_ids_are_what_they_were_when_the_first_dataset_was_made() -> None:
     assert ids.digest("a", 1, None, [1.5]) == "d98de18cfa0c5b85"
-    assert ids.item_id("gsm8k", None, "How many?", "12") == "gsm8k-8ebb9716898e41ef"
-    assert ids.item_id("mmlu_pro", "70", "Which gas?", "Helium") == "mmlu_pro-70"
-    assert ids.item_id("mine", "a b/c", "Which gas?", "Helium") == "mine-a_b_c-1ad62081"
+    assert ids.item_id("gsm8k", None, "How many?") == "gsm8k-8002e3f4d41a4fd6"
+    assert ids.item_id("mmlu_pro", "70", "Which gas?") == "mmlu_pro-70"
+    assert ids.item_id("mine", "a b/c", "Which gas?") == "mine-a_b_c-1ad62081"
     assert ids.dialogue_id("mmlu_pro-70", 0) == "mmlu_pro-70-v0"
     assert ids.group_id("How many pens has Tom?") == "q-060cfc793c4a5d5c"
     assert ids.seed_for(0, "mmlu_pro-70-v0", "gaps") == 2_184_881_402_783_050_457
@@ -41,18 +41,17 @@ def test_splits_are_what_they_were_when_the_first_dataset_was_made() -> None:
 
 @given(name=NAMES)
 def test_an_item_id_is_safe_as_a_file_name(name: str) -> None:
-    assert re.fullmatch(r"mine-[A-Za-z0-9._-]+", ids.item_id("mine", name, "Which?", "This."))
+    assert re.fullmatch(r"mine-[A-Za-z0-9._-]+", ids.item_id("mine", name, "Which?"))
 
 
 @given(one=NAMES, other=NAMES)
 def test_items_of_two_native_ids_are_two(one: str, other: str) -> None:
-    same = ids.item_id("mine", one, "Which?", "This.") == ids.item_id("mine", other, "Which?", "This.")
+    same = ids.item_id("mine", one, "Which?") == ids.item_id("mine", other, "Which?")
     assert same == (one == other)
 
 
-def test_items_without_native_id_are_told_apart_by_question_and_answer() -> None:
-    there = {ids.item_id("gsm8k", None, question, answer) for question in "ab" for answer in "cd"}
-    assert len(there) == 4
+def test_items_without_native_id_are_told_apart_by_their_question() -> None:
+    assert ids.item_id("gsm8k", None, "a") != ids.item_id("gsm8k", None, "b")
 
 
 @given(words=WORDS, marks=st.text(alphabet=" .,;:!?\"'()\t\n", min_size=1, max_size=3))

@@ -192,7 +192,7 @@ def test_flags_that_are_none(bench: Bench, line: bytes) -> None:
 def test_too_little_room_is_said_before_work(tiny_disk: Path, tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.out = tiny_disk / "out"
-    assert_one_message(bench.refresh(), 5, "GB free; 4 new dialogues may need")
+    assert_one_message(bench.refresh(), 5, "MB free; 4 new dialogues may need")
     assert bench.state() == {}
 
 

@@ -251,7 +251,9 @@ def test_a_corpus_of_56000_dialogues_stays_under_3000_tasks(tmp_path: Path) -> N
     for source, n in n_items.items():
         items = [_item(source, number) for number in range(n)]
         book = MembershipBook(Store(str(tmp_path)), source, SplitConfig(), PartConfig())
-        shards |= {each.shard_id for each in book.update(SourceReading(items, [], n), frozenset()).members}
+        shards |= {
+            each.shard_id for each in book.update(SourceReading(items, [], n, is_whole=True), frozenset()).members
+        }
     assert len(shards) >= 56_000 / 256
     assert refresh_flow.n_tasks(len(shards)) < 3000
 

@@ -43,7 +43,9 @@ def reject(number: int, reason: str = "empty_field") -> Reject:
 
 
 def reading(n: int, rejects: int = 0) -> SourceReading:
-    return SourceReading([item(k) for k in range(n)], [reject(n + k) for k in range(rejects)], n + rejects)
+    return SourceReading(
+        [item(k) for k in range(n)], [reject(n + k) for k in range(rejects)], n + rejects, is_whole=False
+    )
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_items_fill_parts_and_parts_fill_shards(book: MembershipBook) -> None:
 
 
 def test_each_split_has_parts_of_its_own(book: MembershipBook) -> None:
-    read = SourceReading([item(0), item(1, split="test"), item(2)], [], 3)
+    read = SourceReading([item(0), item(1, split="test"), item(2)], [], 3, is_whole=False)
     assert {name: part for name, (part, _) in places(update(book, read)).items()} == {
         "mine-0": "mine-train-p00000",
         "mine-1": "mine-test-p00000",
@@ -109,7 +111,7 @@ def test_a_smaller_limit_takes_nobody_away_nor_what_was_refused(book: Membership
 def test_a_corrected_item_stays_where_it_is_with_its_new_content(book: MembershipBook) -> None:
     before = update(book, reading(3))
     corrected = [item(0), replace(item(1), answer="That."), item(2)]
-    after = update(book, SourceReading(corrected, [], 3))
+    after = update(book, SourceReading(corrected, [], 3, is_whole=False))
     assert places(after) == places(before)
     assert [member.item.answer for member in after.members] == ["It.", "That.", "It."]
 
@@ -117,12 +119,14 @@ def test_a_corrected_item_stays_where_it_is_with_its_new_content(book: Membershi
 def test_another_revision_of_the_same_content_changes_nothing(book: MembershipBook) -> None:
     before = update(book, reading(2))
     revised = [replace(item(k), revision="2") for k in range(2)]
-    assert update(book, SourceReading(revised, [], 2)) == before
+    assert update(book, SourceReading(revised, [], 2, is_whole=False)) == before
 
 
 def test_an_item_found_in_an_evaluation_set_later_is_dropped_and_counted_once(book: MembershipBook) -> None:
     before = places(update(book, reading(4)))
-    now = SourceReading([item(0), item(2), item(3)], [replace(reject(1, "contaminated"), item_id="mine-1")], 4)
+    now = SourceReading(
+        [item(0), item(2), item(3)], [replace(reject(1, "contaminated"), item_id="mine-1")], 4, is_whole=False
+    )
     after = update(book, now, "What is 1?")
     assert places(after) == {name: place for name, place in before.items() if name != "mine-1"}
     assert [(each.item_id, each.reason) for each in after.rejects] == [("mine-1", "contaminated")]
@@ -139,7 +143,7 @@ def test_an_item_beyond_the_limit_that_is_found_in_an_evaluation_set_stays_refus
 
 def test_numbers_of_parts_are_not_used_twice_after_a_drop(book: MembershipBook) -> None:
     update(book, reading(3))
-    after = update(book, SourceReading([item(1), item(2), item(3)], [], 3), "What is 0?")
+    after = update(book, SourceReading([item(1), item(2), item(3)], [], 3, is_whole=False), "What is 0?")
     assert places(after)["mine-3"] == ("mine-train-p00002", "mine-train-s0001")
 
 
@@ -150,3 +154,18 @@ def test_another_plan_is_another_book(tmp_path: Path) -> None:
     assert MembershipBook(store, "mine", SplitConfig(seed=1), PARTS).known() == []
     assert MembershipBook(store, "other", SPLIT, PARTS).known() == []
     assert len(MembershipBook(store, "mine", SPLIT, PARTS).known()) == 3
+
+
+def test_what_is_gone_from_a_source_that_was_read_whole_is_gone_and_told(book: MembershipBook) -> None:
+    update(book, reading(3))
+    after = update(book, SourceReading([item(0), item(2)], [], 2, is_whole=True))
+    assert [member.item.item_id for member in after.members] == ["mine-0", "mine-2"]
+    assert [(each.item_id, each.reason) for each in after.rejects] == [("mine-1", "removed_at_source")]
+    assert [member.item.item_id for member in update(book, reading(3)).members] == ["mine-0", "mine-2", "mine-1"]
+
+
+def test_an_item_that_is_refused_now_is_told_once(book: MembershipBook) -> None:
+    update(book, reading(2))
+    refused = replace(reject(1, "contaminated"), item_id="mine-1")
+    after = update(book, SourceReading([item(0)], [refused], 2, is_whole=True))
+    assert after.rejects == [refused]

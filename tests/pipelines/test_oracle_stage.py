@@ -17,7 +17,7 @@ from data_schemas.errors import BackendError
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.oracle.stage import OracleStage, spoken_answer
 from pipelines.reader import DatasetReader
-from pipelines.script.speakable import spoken_words
+from pipelines.script.speakable import Unspeakable, spoken_words
 from pipelines.stations import oracle_stage
 from pipelines.store import Store
 
@@ -50,7 +50,7 @@ class Run:
         )
         engine = DoubleEngine(config.chat, faults, for_ever)
         with engine.serve() as endpoint:
-            result = oracle_stage(config, endpoint, str(self.folder / "answers.sqlite"), self.usages).run(batch)
+            result = oracle_stage(config, endpoint, str(self.folder / "answers.sqlite"), self.usages.append).run(batch)
         self.requests = engine.requests
         assert result.rejects == []
         return result.outputs
@@ -134,6 +134,8 @@ def test_a_request_that_fails_leaves_failed_events_without_text(run: Run, dialog
     failed = [event for event in row.events if event.status == "failed"]
     assert failed
     assert {(event.text, event.raw_text, event.request_id) for event in failed} == {(None, None, None)}
+    assert all(event.error and event.error.startswith("request: ") for event in failed)
+    assert all(event.error is None for event in row.events if event.status != "failed")
     assert [event.status for event in row.events][-1] == "truth"
     assert any(event.status == "answered" for event in row.events)
 
@@ -175,15 +177,17 @@ def test_what_identifies_the_stages_work(tmp_path: Path) -> None:
         ("I think it is Rome.", "I think it is Rome."),
         ('"It is 4."', "It is four."),
         ("It is Rome.\n\nUser: really?", "It is Rome."),
-        ("", None),
-        ("  \n ", None),
-        ("∀x∃y", None),
         ("One two three. Four five six seven.", "One two three."),
         ("one two three four five six seven", "one two three four five"),
         ("One, two, three, four, five, six", "One, two, three, four, five"),
     ],
 )
-def test_an_answer_is_cut_to_whole_sentences_that_can_be_said(raw: str, said: str | None) -> None:
-    found = spoken_answer(raw, max_words=5)
-    assert found == said
-    assert found is None or len(spoken_words(found)) <= 5
+def test_an_answer_is_cut_to_whole_sentences_that_can_be_said(raw: str, said: str) -> None:
+    assert spoken_answer(raw, max_words=5) == said
+    assert len(spoken_words(said)) <= 5
+
+
+@pytest.mark.parametrize("raw", ["", "  \n ", "∀x∃y"])
+def test_an_answer_that_cannot_be_said_is_refused(raw: str) -> None:
+    with pytest.raises(Unspeakable):
+        spoken_answer(raw, max_words=5)

@@ -108,7 +108,7 @@ def test_a_second_run_asks_nothing_makes_nothing_and_gives_the_same_bytes(
     before = world.files()
     record, _, _ = world.refresh()
     written = world.written_since(before)
-    assert record.chat["n_requests"] == 0
+    assert record.chat.n_requests == 0
     assert stages_in(written) == set()
     assert of_dataset(written) == set()
     assert_same(world.out, finished.out)
@@ -134,7 +134,7 @@ def test_a_changed_prompt_makes_only_the_oracles_again(world: World) -> None:
     assert world.shards() == shards_before
     assert world.oracles().isdisjoint(oracles_before)
     assert len(world.oracles()) == len(oracles_before)
-    assert record.chat["n_requests"] > 0
+    assert record.chat.n_requests > 0
 
 
 def test_going_back_to_the_earlier_prompt_asks_nothing_and_gives_the_earlier_bytes(
@@ -142,7 +142,7 @@ def test_going_back_to_the_earlier_prompt_asks_nothing_and_gives_the_earlier_byt
 ) -> None:
     world.refresh(oracle=OracleConfig(max_words=10))
     record, _, _ = world.refresh()
-    assert record.chat["n_requests"] == 0
+    assert record.chat.n_requests == 0
     ours, theirs = contents(world.out), contents(finished.out)
     assert {name: ours.get(name) for name in theirs if name != "answers"} == {
         name: data for name, data in theirs.items() if name != "answers"
@@ -267,7 +267,7 @@ def test_shards_that_were_cut_or_lost_are_written_again_without_asking(world: Wo
     (world.out / first).write_bytes((world.out / first).read_bytes()[:-7])
     (world.out / last).unlink()
     record, _, _ = world.refresh()
-    assert record.chat["n_requests"] == 0
+    assert record.chat.n_requests == 0
     assert_same(world.out, finished.out)
 
 
@@ -276,7 +276,7 @@ def test_answers_once_given_are_not_asked_for_again(world: World, finished: Worl
     for part in world.parts("oracle"):
         part.unlink()
     record, _, _ = world.refresh()
-    assert (record.chat["n_requests"], record.chat["n_from_cache"]) == (0, given)
+    assert (record.chat.n_requests, record.chat.n_from_cache) == (0, given)
     assert_same(world.out, finished.out)
 
 
