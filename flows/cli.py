@@ -108,9 +108,10 @@ def preview(
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
     n_dialogues: Annotated[int, typer.Option("--n", min=1, max=20, help="Dialogues to make.")] = 3,
+    as_json: AsJson = False,
 ) -> None:
     """Three dialogues of short questions, end to end: text, word times, oracle ladder, sound files."""
-    with _speaking_plainly(False):
+    with _speaking_plainly(as_json):
         from flows import options, show
         from flows.preview import preview as make
 
@@ -119,8 +120,12 @@ def preview(
         built = options.build_config(profile, config, typed)
         if not built.sources:
             built = built.model_copy(update={"sources": options.sample_sources()})
+        made = make(built, n_dialogues)
+        if as_json:
+            _print_json([each.as_json() for each in made])
+            return
         console = show.console()
-        for each in make(built, n_dialogues):
+        for each in made:
             console.print(show.head(each.dialogue), show.words(each.dialogue), show.ladder(each.oracle))
             console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")
 
@@ -136,6 +141,7 @@ def inspect(
     with _speaking_plainly(as_json):
         from flows import show
         from pipelines.reader import DatasetReader
+        from pipelines.reader import as_json as told
 
         reader = DatasetReader(folder)
         row, oracle = reader.dialogue(dialogue)
@@ -144,7 +150,7 @@ def inspect(
 
             save_wav(row.flac, wav)
         if as_json:
-            _print_json(reader.as_json(row, oracle))
+            _print_json({"counts": reader.manifest.counts.model_dump(), **told(row, oracle)})
             return
         console = show.console()
         console.print(show.figures(reader.figures()), show.dialogue(row, oracle))

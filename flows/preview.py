@@ -8,6 +8,7 @@ from data_schemas.config import RefreshConfig
 from data_schemas.errors import SourceError, StoreError
 from data_schemas.records import AudioDialogue, Item, OracleRow
 from pipelines.audio import save_wav
+from pipelines.reader import as_json
 from pipelines.runner import joined
 from pipelines.script.speakable import spoken_words
 from pipelines.sources.items import read_items
@@ -24,6 +25,10 @@ class Previewed:
     dialogue: AudioDialogue
     oracle: OracleRow
     sound_file: str
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it for programs, the sound as its file's name."""
+        return {**as_json(self.dialogue, self.oracle), "sound_file": self.sound_file}
 
 
 def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:

@@ -1,6 +1,5 @@
 """The one reader of a dataset: dialogues joined with their oracles, and the figures of the whole."""
 
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -61,8 +60,8 @@ class DatasetReader:
         """The card's figures."""
         return count(self.store, self.manifest.shards, self.oracle_version)
 
-    def as_json(self, row: AudioDialogue, oracle: OracleRow | None) -> dict[str, Any]:
-        """Counts and one dialogue for programs; the sound itself is left out."""
-        shown = {name: value for name, value in asdict(row).items() if name != "audio"}
-        counts = json.loads(self.manifest.counts.model_dump_json())
-        return {"counts": counts, "dialogue": shown, "oracle": asdict(oracle) if oracle else None}
+
+def as_json(row: AudioDialogue, oracle: OracleRow | None) -> dict[str, Any]:
+    """One dialogue with its oracles for programs; the sound itself is left out."""
+    shown = {name: value for name, value in asdict(row).items() if name != "audio"}
+    return {"dialogue": shown, "oracle": asdict(oracle) if oracle else None}

@@ -40,5 +40,6 @@ SPEC = SourceSpec(
     hub_split="train",
     licence="none found: not for redistribution",
     columns=("id", "correct_answer"),
+    more_columns=("question", "options", "en", "category", "pic_path"),
     draft=draft,
 )

@@ -9,7 +9,7 @@ from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import SourceError
 from data_schemas.records import Item, Reject
 from pipelines.sources import gsm8k, hssbench, mmlu_pro, own
-from pipelines.sources.reading import NotARow, Row, rows_of_file, rows_of_hub
+from pipelines.sources.reading import NotARow, Row, hub_revision, rows_of_file, rows_of_hub
 from pipelines.sources.spec import BadRowError, Draft, SourceSpec
 
 SPECS: dict[str, SourceSpec] = {spec.name: spec for spec in (gsm8k.SPEC, mmlu_pro.SPEC, hssbench.SPEC)}
@@ -44,6 +44,8 @@ def read_items(
         ConfigError: a source that is none of ours and is not described.
     """
     spec = spec_of(config)
+    if config.path is None and spec.hub_id is not None:  # what is read is what is written down
+        config = config.model_copy(update={"revision": hub_revision(spec.hub_id, config.revision)})
     rows = list(islice(_rows(spec, config), limit))
     where = config.path or spec.hub_id
     _check_columns(spec, rows, str(where))
@@ -89,7 +91,8 @@ def _rows(spec: SourceSpec, config: SourceConfig) -> Iterator[Row | NotARow]:
     if config.path is not None:
         return rows_of_file(config.path)
     assert spec.hub_id is not None  # sources without one need a path (own.spec)
-    return rows_of_hub(spec.hub_id, spec.hub_config, spec.hub_split, config.revision)
+    columns = (*spec.columns, *spec.more_columns)
+    return rows_of_hub(spec.hub_id, spec.hub_config, spec.hub_split, config.revision, columns)
 
 
 def _check_columns(spec: SourceSpec, rows: list[Row | NotARow], where: str) -> None:

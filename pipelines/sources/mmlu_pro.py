@@ -31,5 +31,6 @@ SPEC = SourceSpec(
     hub_split="test",
     licence="MIT",
     columns=("question_id", "question", "options", "answer"),
+    more_columns=("answer_index", "cot_content", "category"),
     draft=draft,
 )

@@ -3,7 +3,8 @@
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,17 +43,45 @@ def check_file(path: str) -> None:
         raise SourceError(f"{path} is neither JSONL(.gz) nor Parquet by its name.", "Rename or convert it.")
 
 
-def rows_of_hub(hub_id: str, config: str | None, split: str, revision: str | None) -> Iterator[Row]:
-    """The rows of a data set on the Hub, streamed.
+def rows_of_hub(
+    hub_id: str, config: str | None, split: str, revision: str | None, columns: Sequence[str]
+) -> Iterator[Row]:
+    """The rows of a data set on the Hub, streamed; of its columns only those named, so that no picture is fetched.
 
     Raises:
         SourceError: it cannot be reached or has no such config, split or revision.
     """
     import datasets  # heavy: 1 s
 
+    with _hub_translated(hub_id):
+        rows = datasets.load_dataset(hub_id, config, split=split, revision=revision, streaming=True)
+        if rows.column_names is not None:
+            rows = rows.select_columns([name for name in rows.column_names if name in columns])
+        yield from rows
+
+
+def hub_revision(hub_id: str, revision: str | None) -> str | None:
+    """The commit that a revision of a data set on the Hub (None: its newest) stands for, as provenance.
+
+    A folder in the place of a Hub id has no commits: the revision is what is given.
+
+    Raises:
+        SourceError: the Hub cannot be reached or has no such revision.
+    """
+    if Path(hub_id).is_dir():
+        return revision
+    from huggingface_hub import HfApi
+
+    with _hub_translated(hub_id):
+        sha: str | None = HfApi().dataset_info(hub_id, revision=revision).sha
+        return sha
+
+
+@contextmanager
+def _hub_translated(hub_id: str) -> Iterator[None]:
     try:
-        yield from datasets.load_dataset(hub_id, config, split=split, revision=revision, streaming=True)
-    except Exception as error:
+        yield
+    except Exception as error:  # the Hub's clients raise errors of many libraries
         first = str(error).strip().split("\n")[0][:300]
         raise SourceError(
             f"Cannot read {hub_id} from the Hugging Face Hub: {type(error).__name__}: {first}.",

@@ -37,7 +37,10 @@ class BadRowError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
-    """A question set: where it is, what it may be used for, which columns it must have, and how to read a row."""
+    """A question set: where it is, what it may be used for, and how to read a row.
+
+    A row must have `columns`; `draft` looks at `more_columns` too, and at nothing else.
+    """
 
     name: str
     hub_id: str | None
@@ -45,6 +48,7 @@ class SourceSpec:
     hub_split: str
     licence: str | None
     columns: tuple[str, ...]
+    more_columns: tuple[str, ...] = ()
     draft: Callable[[Row], Draft]
 
 

@@ -1,0 +1,108 @@
+"""Rules of one row of an oracle shard: its events are those of the schedule, and share what was asked for them."""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pydantic import ValidationError
+
+from data_schemas.config import OracleConfig
+from data_schemas.records import OracleEvent, OracleRow, Turn, WordTiming
+from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, ticks, words_of
+from pipelines.quality.dialogue_rules import TIME_TOLERANCE_S, Wrong
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTurn:
+    """What the oracles of a user's turn are held against: its words' ends, and the answer that follows."""
+
+    turn_index: int
+    ends_s: "array[float]"  # no more of the words: all turns of a source are held in memory
+    truth: str
+
+    def schedule(self, row: OracleRow) -> list[Tick]:
+        """The events there should be, by the settings that the row says it was made with."""
+        words = [WordTiming(word="", start_s=at_s, end_s=at_s, score=0.0, method="") for at_s in self.ends_s]
+        return ticks(words, row.interval_s, row.level_bounds, row.max_requests_per_turn)
+
+
+def asked_turns(turns: Sequence[Turn]) -> list[AskedTurn]:
+    """The user's turns that the assistant answers."""
+    return [
+        AskedTurn(turn.turn_index, array("d", (word.end_s for word in words_of(turn))), answer.body)
+        for turn, answer in pairwise(turns)
+        if turn.speaker == "B" and answer.speaker == "A"
+    ]
+
+
+def wrong_in_oracles(row: OracleRow, asked: Sequence[AskedTurn]) -> Wrong:
+    """What is wrong with a row, given the turns of its dialogue."""
+    if not (row.model and row.prompt_digest and row.endpoint):
+        yield "provenance is complete", "no model, endpoint or prompt digest"
+    if [event.event_id for event in row.events] != [f"{row.dialogue_id}-e{n}" for n in range(len(row.events))]:
+        yield "events are numbered in order", "ids differ"
+    if strays := {event.turn_index for event in row.events} - {turn.turn_index for turn in asked}:
+        yield "events belong to a turn that is answered", f"turns {', '.join(map(str, sorted(strays)))}"
+    for event in row.events:
+        is_failed = event.status == "failed"
+        if (event.text is None) != is_failed:
+            yield "failed events, and no others, have no text", f"{event.event_id}: {event.status}"
+        if (event.error is not None) != is_failed:
+            yield "failed events, and no others, say why", f"{event.event_id}: {event.status}, error: {event.error}"
+    try:
+        OracleConfig(
+            interval_s=row.interval_s,
+            level_bounds=list(row.level_bounds),
+            max_requests_per_turn=row.max_requests_per_turn,
+        )
+    except ValidationError as error:
+        yield "the schedule's settings can be", "; ".join(f"{each['loc']}: {each['msg']}" for each in error.errors())
+        return
+    for turn in asked:
+        if turn.ends_s:  # where there are none, the dialogue's own rules have told
+            yield from _events_of_turn(row, turn)
+
+
+def _events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
+    events = [event for event in row.events if event.turn_index == turn.turn_index]
+    schedule = turn.schedule(row)
+    if found := _off_schedule(events, schedule):
+        yield "events are those of the schedule", f"turn {turn.turn_index}: {found}"
+    if len(events) != len(schedule):
+        return  # no telling which event stands for which tick
+    if events[-1].text != turn.truth and events[-1].level == TRUTH_LEVEL:
+        yield "the last event is the true answer at the last word's end", f"turn {turn.turn_index}"
+    for index, (event, tick) in enumerate(zip(events, schedule, strict=True)):
+        asker = None if tick.asks in (None, index) else events[tick.asks]
+        if wrong := _badly_shared(event, tick, asker):
+            yield "events share what was asked for them", f"{event.event_id}: {wrong}"
+
+
+def _off_schedule(events: Sequence[OracleEvent], schedule: Sequence[Tick]) -> str:
+    """The first event that is not as scheduled; empty when all are."""
+    for event, tick in zip(events, schedule, strict=False):
+        is_there = abs(event.t_s - tick.t_s) <= TIME_TOLERANCE_S and abs(event.r - tick.r) <= 1e-9
+        counted = (event.n_words_heard, event.n_words, event.level)
+        if not is_there or counted != (tick.n_words_heard, tick.n_words, tick.level):
+            return f"{event.event_id} is {_moment(event)}, not {_moment(tick)}"
+    return "" if len(events) == len(schedule) else f"{len(events)} events, not {len(schedule)}"
+
+
+def _moment(at: OracleEvent | Tick) -> str:
+    return f"at {at.t_s} s, {at.n_words_heard}/{at.n_words} words, r {at.r:.3f}, level {at.level}"
+
+
+def _badly_shared(event: OracleEvent, tick: Tick, asker: OracleEvent | None) -> str:
+    """Why an event's status or text is not what its tick's request gave; `asker` is another event that asked for it."""
+    if tick.asks is None:
+        is_truth = (event.status, event.raw_text, event.request_id) == ("truth", None, None)
+        return "" if is_truth else f"{event.status}, request {event.request_id}, where nobody is asked"
+    if asker is None:
+        is_asked = event.status == "failed" or (event.status == "answered" and event.request_id is not None)
+        return "" if is_asked else f"{event.status}, request {event.request_id}, where one is asked"
+    if event.status != ("failed" if asker.status == "failed" else "shared"):
+        return f"{event.status}, where {asker.event_id} was {asker.status} for it"
+    same = ("request_id", "text", "raw_text", "error")
+    differ = [name for name in same if getattr(event, name) != getattr(asker, name)]
+    return f"{', '.join(differ)} not those of {asker.event_id}" if differ else ""
