@@ -18,7 +18,7 @@ FULL: Final = {
 FULL_WITHOUT_DOT: Final = {"vs": "versus", "etc": "et cetera", "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz",
                            "Dr": "Doctor", "Jr": "Junior", "Sr": "Senior", "ie": "that is", "eg": "for example",
                            "AM": "A M", "US": "U S", "USA": "U S A", "UK": "U K", "WHO": "W H O", "LED": "L E D",
-                           "LEDs": "L E Ds", "AD": "A D", "PhD": "P H D"}  # fmt: skip
+                           "LEDs": "L E Ds", "AD": "A D", "PhD": "P H D", "pH": "P H"}  # fmt: skip
 """Also without a dot; the capitals are those that the phonemiser or the aligner would take for a word."""
 
 EMPHASISED: Final = word_set(

@@ -143,8 +143,8 @@ def _exponent(match: Match) -> str:
 
 
 def _quantity(match: Match) -> str:
-    if match["unit"] == "g" and re.search(r"\baccelerat|\bgravit", match.string):
-        raise Unspeakable("formula", match[0])  # grams, or times the earth's pull
+    if match["unit"] in {"g", "mg"} and re.search(r"\baccelerat|\bgravit|\bmass m\b", match.string):
+        raise Unspeakable("formula", match[0])  # (milli)grams, or (mass) times the earth's pull
     singular = is_one(match["amount"]) or match["gap"] == "-" or _follows_as_noun(match)
     return f"{written_number(match['amount'])} {say_unit(match['unit'], plural=not singular)}"
 
@@ -203,7 +203,7 @@ QUANTITY_RULES: Final[list[Rule]] = [
     _rule("quantity", rf"{_START}({NUM})[ -]?%(?: percent\b)?", lambda m: f"{written_number(m[1])} percent"),
     _rule("number", rf"{_START}({NUM})[eE]([-+]?\d{{1,2}})(?![\dA-Za-z.])", _exponent),
     _rule("number", rf"{_START}(?P<base>{NUM}|(?<!\()[A-Za-z])\^ ?[{{(]?(?P<exponent>[-+]?\d{{1,3}}|[a-z])[}})]?"
-          rf"(?: (?P<unit>{UNIT}))?(?![\dA-Za-z^]|\.\d)", _power),
+          rf"(?: (?P<unit>{UNIT}))?(?![\dA-Za-z^]|\.\d| ?{UNIT_BEYOND})", _power),
     _rule("number", rf"{_START}(?:(?P<whole>\d+)(?: |-| and ))?(?P<numerator>\d+)/(?P<denominator>\d+)"
           r"(?:st|nd|rd|th|ths|rds)?(?![\d/A-Za-z_^]|[.,]\d)", _fraction),
     _rule("quantity", rf"{_START}(?P<amount>{NUM})(?P<gap>[ -]?){_NO_UNIT}(?P<unit>{UNIT})", _quantity),

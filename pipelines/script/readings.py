@@ -4,11 +4,12 @@ import re
 from typing import Final
 
 from pipelines.script import abbreviations as short
+from pipelines.script.broken import is_run_together
 from pipelines.script.formulas import OPERATORS
 from pipelines.script.numerals import cardinal
 from pipelines.script.quantities import QUANTITY_RULES, Match, Rule
-from pipelines.script.spoken import Unspeakable
-from pipelines.script.units import BARE_UNITS, say_unit
+from pipelines.script.spoken import Unspeakable, word_set
+from pipelines.script.units import NUMBERED_UNITS, PLAIN_UNITS, say_unit
 
 _GREEK: Final = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "θ": "theta", "λ": "lambda", "μ": "mu",
@@ -20,10 +21,17 @@ _ELEMENTS: Final = (
     "|Ra|H|B|C|N|O|F|P|S|K|V|I|U"
 )
 _COMPOUND: Final = re.compile(rf"(?:(?:{_ELEMENTS})\d{{0,2}}){{2,}}|(?:H|O|N|F|Cl|Br|I)2|O3")
-_TWO_CAPITALS: Final = re.compile(
-    r"(?:Mc|Mac|De|La|Le|Di|Da|Du|Van|Von|Fitz|You|Pay|Face|Go|Java|Play|Micro|Star|Air)[A-Z]"
+_COUNTS: Final = word_set(
+    "many two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty seventy "
+    "eighty ninety hundred thousand million few several half dozen more fewer extra "
+    "additional total cubic square"
 )
-"""Names with a capital inside; other words with one have lost a space."""
+"""Words before a unit that say how many there are."""
+
+_ONE_OF: Final = re.compile(
+    r"\b(?:a|an|one|per|each|every) (?:(?:cubic|square) )?$|/ ?$|(?<!\d )\b\d+/\d+[ -]$", re.IGNORECASE
+)
+"""What stands before a unit in the singular."""
 
 _NO_VOWEL_WORDS: Final = frozenset({"hmm", "nth", "th", "Mc", "St", "Mt", "tv"})
 
@@ -32,11 +40,12 @@ def _word(match: Match) -> str:
     word = match[0]
     if word in short.FULL_WITHOUT_DOT:
         return short.FULL_WITHOUT_DOT[word]
+    if word == "NO" and re.search(r"\b(?:of|for|with|and|from|to|the) $", match.string[: match.start()]):
+        raise Unspeakable("code", word)  # nitric oxide, or "no" with emphasis
     if word in short.EMPHASISED:
         return word.lower()
-    if word in BARE_UNITS:
-        before = match.string[: match.start()]
-        return say_unit(word, plural=not re.search(r"(?i)\b(?:a|an|one|per|each|every)[ -]$", before))
+    if word in PLAIN_UNITS or word in NUMBERED_UNITS:
+        return _unit_alone(match)
     is_mixed = not word.isupper() and sum(char.isupper() for char in word) > 1
     if is_mixed and _COMPOUND.fullmatch(word):
         return " ".join(word.upper())
@@ -45,14 +54,30 @@ def _word(match: Match) -> str:
     if len(letters) > 1 and not is_initials and not re.search(r"[aeiouyAEIOUY]", word) and word not in _NO_VOWEL_WORDS:
         raise Unspeakable("code", word)
     is_stutter = re.search(r"(.)\1\1", word.lower()) and (len(word) > 3 or not word.isupper())
-    is_glued = re.search(r"[a-z]{2}[A-Z][a-z]{2}", word) and not _TWO_CAPITALS.match(word)
-    if is_stutter or is_glued:
+    if is_stutter:
         raise Unspeakable("code", word)
+    if is_run_together(letters):
+        raise Unspeakable("broken_text", word)
     return word
 
 
+def _unit_alone(match: Match) -> str:
+    """A unit without digits before it; mg may be mass times gravity, so such a one needs a word that counts it."""
+    unit, before, after = match[0], match.string[: match.start()], match.string[match.end() :]
+    one = _ONE_OF.search(before)
+    counted = re.search(r"([A-Za-z]+)[ -]$", before)
+    is_counted = re.search(r"\d ?$", before) or (counted is not None and counted[1].lower() in _COUNTS)
+    is_asked = re.search(r"(?:\b[Ii]n |\()$", before) and re.match(r"\s*(?:[.,;:?)]|$)", after)
+    goes_on = re.match(r"-[A-Za-z]", after) or (unit == "mph" and before.endswith("/"))
+    if (unit in PLAIN_UNITS or one or is_counted or is_asked) and not goes_on:
+        return say_unit(unit, plural=not one)
+    raise Unspeakable("code", f"{before[-15:]}{unit}{after[:15]}")
+
+
 def _rate(match: Match) -> str:
-    return say_unit(match[0], plural=True)
+    if re.search(r"(?:\d|\b(?:in|of|many)) ?$|\($|\bUnits?: $", match.string[: match.start()]):
+        return say_unit(match[0], plural=True)
+    raise Unspeakable("code", match[0])
 
 
 def _compound(match: Match) -> str:
@@ -120,6 +145,7 @@ RULES: Final[list[Rule]] = [
     _refusal("formula", r"\b(?:sin|cos|tan|log|ln|exp|lim|max|min|arcsin|arccos|arctan|sqrt|det|dim)(?:\(|_|\^)"),
     _refusal("formula", r"[\[(][\d.]+ ?, ?-?[\d.]+[)\]](?= ?[-+=×*]|\()"),
     _refusal("number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d|(?<=[\d}] )[CFH]\b(?![-'])"),
+    _refusal("number", r"(?<![\d.])\d\.\d+ ?[x×] ?10[1-9]\d?(?![\d.,]| ?=)"),  # the exponent was lost
     _refusal("formula", r"\bn/\d|\d/\d+\)?, ?\(?n/"),
     _refusal("number", r"\d'(?= ?\d|\d|$| [a-z])|\d ?''|\d\" ?(?:x|by|tall|long|wide)\b|\d!(?! [A-Z]| *$)"),
     *QUANTITY_RULES,

@@ -10,6 +10,7 @@ REASONS: Final = frozenset(
         "needs_options",  # cannot be answered without its options, and they are too many or too long to be read out
         "answer_refers_to_options",  # "all of the above", "A and B"
         "needs_picture",  # speaks of a picture, table or figure
+        "many_blanks",  # two or more blanks to fill in: a listener cannot tell which word goes where
         "needs_writing",  # asks for or about something written: programs, logical formulas
         "not_a_question",  # no question found in it
         "question_too_long",
@@ -63,9 +64,12 @@ _POINTS_AT_PICTURE: Final = any_of(
 """For items without a picture, where "table" and "picture" are mostly things."""
 
 _SPEAKS_OF_PICTURE: Final = any_of(
-    rf"\b{_VISUAL}s?\b",
-    r"\b(?:shown|depicted|pictured|displayed|portrayed|observ\w+|look(?:ing)? at|visible|scene|artifact|scenario)\b",
-    r"\b(?:above|below|here|left|right|background|foreground|labell?ed|shaded|curves?|panel|figures)\b",
+    rf"\b(?<!\bpublic )(?!figures? of speech\b){_VISUAL}s?\b",
+    r"\b(?:shown|depicted|pictured|displayed|portrayed|observ(?!ed that\b)\w+|look(?:ing)? at|visible)\b",
+    r"\b(?:scene|artifact|scenario)\b",
+    r"\b(?:above|below|here|left|right|background|foreground|labell?ed|shaded|panel)\b",
+    r"\bcurves? (?:[A-Z]\w{0,2}|illustrates?|represents?|shows?|looks?|has|have|shift\w*)\b",
+    r"\brepresents?\b.*\brepresents?\b",
     r"\b(?:these|those|this (?!year|time|question|sentence|case)\w+)\b",
     r"\b(?:painters?|artists?|author|decorative|embroider\w+|murals?|statues?|sculptures?|portraits?|reliefs?)\b",
     r"\bsymbols on\b",
@@ -104,14 +108,20 @@ _NEEDS_WRITING: Final = any_of(
 """Programs, formal logic, chemical equations, and questions in lettered parts."""
 
 
+_SEVERAL_BLANKS: Final = re.compile(r"_{2,}[^_]*[^_\s][^_]*_{2,}")
+"""Blanks side by side are one, for an answer of two words."""
+
+
 def check_question(item: Item) -> None:
     """Refuses a question about what only the eye can have.
 
     An item that comes with a picture is judged more strictly: any mention of something seen.
 
     Raises:
-        NotAskable: `needs_picture` or `needs_writing`.
+        NotAskable: `needs_picture`, `needs_writing` or `many_blanks`.
     """
+    if several := _SEVERAL_BLANKS.search(item.question):
+        raise NotAskable("many_blanks", several[0][-80:])
     pattern = _POINTS_AT_PICTURE if item.picture is None else _SPEAKS_OF_PICTURE
     if seen := pattern.search(item.question):
         raise NotAskable("needs_picture", seen[0])

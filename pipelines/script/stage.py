@@ -12,14 +12,14 @@ from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Unspeakable
 from pipelines.stage import StageResult, refused
 
-METHOD = "rules-1"
+METHOD = "rules-2"
 
 
 class ScriptStage:
     """Items to dialogues of a question (B, the user) and its answer (A, the assistant)."""
 
     name: ClassVar[str] = "script"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("items",)
     input_types: ClassVar[tuple[type, ...]] = (Item,)
     output_type: ClassVar[type] = Dialogue

@@ -28,7 +28,9 @@ _UNCHANGING: Final = {
     "Hz": "hertz", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "K": "kelvin", "kW-h": "kilowatt hours",
     "mph": "miles per hour", "MPH": "miles per hour", "hp": "horsepower", "fps": "feet per second", "T": "tesla",
     "psia": "pounds per square inch absolute", "Mbps": "megabits per second", "sq ft": "square feet",
-    "sq. ft": "square feet", "mpg": "miles per gallon", "rpm": "revolutions per minute", "torr": "torr", "bar": "bar",
+    "sq. ft": "square feet", "cu ft": "cubic feet", "cu. ft": "cubic feet", "ft-lb": "foot pounds",
+    "ft-lbs": "foot pounds", "kW-hr": "kilowatt hours",
+    "mpg": "miles per gallon", "rpm": "revolutions per minute", "torr": "torr", "bar": "bar",
     "kph": "kilometers per hour", "psi": "pounds per square inch", "mmHg": "millimeters of mercury", "dB": "decibels",
     "ppm": "parts per million", "°C": "degrees Celsius", "°F": "degrees Fahrenheit", "°K": "kelvin",
     "bps": "bits per second", "°": "degrees",
@@ -46,12 +48,24 @@ _LENGTHS: Final = frozenset({"mm", "cm", "dm", "m", "km", "nm", "ft", "in", "inc
 _ABBREVIATIONS: Final = sorted({*_REGULAR, *_UNCHANGING, *_IRREGULAR}, key=len, reverse=True)
 _ONE: Final = "(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + ")"
 _POWER: Final = r"(?:\^?\{?[23]\}?)?"
-_DENOMINATOR: Final = rf"(?: ?/ ?(?:{_ONE}|{'|'.join(_FULL_NAMES)}){_POWER}(?![A-Za-z])| {_ONE}\^\{{?-[12]\}}?)"
-_NO_MORE: Final = rf"(?![A-Za-z0-9^(]|-[0-9A-Za-z]| ?/ ?(?:[A-Za-z]{{1,2}}\b|\d)| {_ONE}\^?-\d)"
-UNIT: Final = rf"{_ONE}{_POWER}(?![A-Za-z]){_DENOMINATOR}?{_NO_MORE}"
-"""Pattern of a unit, alone or as a quotient of two, as it may stand after a number."""
+_JOINT: Final = r"(?: ?[×*] ?| )"
+_UNDER: Final = rf"{_JOINT}{_ONE}\^(?:-[1-3]|\{{ ?-[1-3] ?\}})"
+_DENOMINATOR: Final = rf"(?: ?/ ?(?:{_ONE}|{'|'.join(_FULL_NAMES)}){_POWER}(?![A-Za-z])|(?:{_UNDER}){{1,3}})"
+_PRODUCT: Final = rf"(?:k?N|kg|[mk]?W|m?A|Pa|J|C){_JOINT}(?:hr?|m|s)"
+_INVERSE: Final = r"(?:s|min|hr?|yr|[ckmn]m|mol)\^(?:-1|\{ ?-1 ?\})"
+_NO_MORE: Final = (
+    r"(?![A-Za-z0-9^({]|-[0-9A-Za-z]| ?/ ?(?:[A-Za-z]{1,2}\b|\d)"
+    rf"| ?/ ?{_ONE}(?![A-Za-z])| {_ONE}(?:\^|-\d| ?/)| ?[×*] ?{_ONE}(?![A-Za-z]))"
+)
+UNIT: Final = rf"(?:{_PRODUCT}|{_ONE}){_POWER}(?![A-Za-z]){_DENOMINATOR}?{_NO_MORE}|(?<= ){_INVERSE}{_NO_MORE}"
+"""Pattern of a unit as it may stand after a number: alone, times another, or over one by a slash or powers below zero.
 
-UNIT_BEYOND: Final = rf"{_ONE}(?:\^|/| ?/ ?[A-Za-z]{{1,2}}\b)"
+Only products in use are taken ("N·m", "kW h"); one over a unit needs a space before it ("3 s^-1", but not "3s^-1").
+"""
+
+UNIT_BEYOND: Final = (
+    rf"{_ONE}(?:\^|/| ?/ ?[A-Za-z]{{1,2}}\b| ?[×*] ?{_ONE}(?![A-Za-z])| {_ONE}(?:\^|-\d| ?/ ?[A-Za-z]{{1,3}}\b))"
+)
 """Start of a unit that `UNIT` did not match as a whole."""
 
 _PARTS: Final = re.compile(r"(?P<name>[^\d^{}]+)\^?\{?(?P<power>[23]?)\}?")
@@ -80,10 +94,18 @@ def _factor(text: str, plural: bool) -> str:
 
 def say_unit(text: str, plural: bool) -> str:
     """The words of a unit that matched `UNIT`, in the singular or the plural."""
-    text = re.sub(r" (\S+?)\^\{?-([12])\}?$", lambda m: f"/{m[1]}{m[2] if m[2] != '1' else ''}", text)
-    over, slash, under = (part.strip() for part in text.partition("/"))
-    return f"{_factor(over, plural)} per {_factor(under, plural=False)}" if slash else _factor(over, plural)
+    text = re.sub(
+        rf"(?:^|{_JOINT})({_ONE})\^\{{? ?-([1-3])(?: ?\}})?", lambda m: f"/{m[1]}{m[2] if m[2] != '1' else ''}", text
+    )
+    over, *under = (part.strip() for part in text.split("/"))
+    factors = re.split(r" ?[×*] ?| (?=(?:hr?|m|s)\b)", over) if re.match(_PRODUCT, over) else [over]
+    first = [_factor(factor, plural=False) for factor in factors[:-1]]
+    last = [_factor(factors[-1], plural)] if over else []
+    return " ".join([*first, *last, *(f"per {_factor(factor, plural=False)}" for factor in under)])
 
 
-BARE_UNITS: Final = word_set("km cm mm kg mg lbs lb hrs hr kgs hp nm mins ml mL mph kWh kJ kPa kW ft oz yds")
-"""Units said in full even without a number before them, as in "how many km"."""
+PLAIN_UNITS: Final = word_set("lbs hrs kgs mins mL mph kWh kJ kPa kW yds")
+"""Units said in full even without a number before them, for they can be nothing else."""
+
+NUMBERED_UNITS: Final = word_set("km cm mm kg mg lb hr hp nm ml ft oz")
+"""Units said in full only where something counts them, as in "how many km": alone they may be two variables."""

@@ -65,7 +65,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(socketserver.BaseServer, "handle_error", lambda *_: None)  # the double's, when we hang up
     made = Bench(tmp_path)
     yield made
-    assert list(made.out.rglob("*.writing")) == [], "something was left half written"
+    assert list(made.out.rglob("*.kame-writing")) == [], "something was left half written"
 
 
 def assert_one_message(result: Result, exit_code: int, *says: str) -> None:
@@ -206,7 +206,7 @@ def test_a_disk_that_fills_up_on_the_way(
     there = os.statvfs(tiny_disk)
     (tiny_disk / "ballast").write_bytes(bytes(there.f_bavail * there.f_frsize - free_bytes))
     assert_one_message(bench.refresh(), 5, "No space left|full")
-    assert list(bench.out.rglob("*.writing")) == []
+    assert list(bench.out.rglob("*.kame-writing")) == []
     assert "dataset.json" not in bench.state()
 
 

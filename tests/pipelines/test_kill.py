@@ -137,7 +137,7 @@ def test_what_a_killed_run_was_writing_is_swept_away(whole: Path, tmp_path: Path
     shutil.copytree(whole, out)
     for folder in ("data", ".store/parts/left-behind"):
         (out / folder).mkdir(exist_ok=True)
-        (out / folder / "half.parquet.0123.writing").write_bytes(b"half")
+        (out / folder / "half.parquet.0123.kame-writing").write_bytes(b"half")
     run_refresh(config_on_doubles(out), Silent())
     assert_same(out, whole)
 

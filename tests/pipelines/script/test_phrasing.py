@@ -92,6 +92,8 @@ def test_true_or_false() -> None:
         ("How many fish are in the shaded area?", "needs_picture"),
         ("What does the cartoon below say?", "needs_picture"),
         ("What does the following program print?", "needs_writing"),
+        ("Pikes are _____, and carps are ____.", "many_blanks"),
+        ("_____, ___ and\n____ are fish", "many_blanks"),
         ("Why? " + "word " * 150, "question_too_long"),
     ],
 )
@@ -106,6 +108,33 @@ def test_an_item_with_a_picture_may_not_speak_of_anything_seen() -> None:
     assert phrase(tables, ScriptConfig(), 0).question == "How many legs have these tables?"
     with pytest.raises(NotAskable, match="needs_picture"):
         phrase(replace(tables, picture="p.png"), ScriptConfig(), 0)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which curve never crosses the supply curve?",
+        "Which figure of speech is in it?",
+        "Who observed that fish swim?",
+    ],
+)
+def test_words_for_pictures_that_mean_something_else_may_stand_beside_one(question: str) -> None:
+    said = phrase(item(question, "a fish", picture="p.png"), ScriptConfig(), 0)
+    assert said.question == question
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the central figure holding?",
+        "Which point of curve D is best?",
+        "Prices represent wages and QD represents workers. How many work?",
+        "Observe the fish. What is it?",
+    ],
+)
+def test_words_for_pictures_beside_one_are_refused(question: str) -> None:
+    with pytest.raises(NotAskable, match="needs_picture"):
+        phrase(item(question, "a fish", picture="p.png"), ScriptConfig(), 0)
 
 
 @pytest.mark.parametrize(
