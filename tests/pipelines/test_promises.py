@@ -73,7 +73,10 @@ def test_a_run_that_cannot_begin_makes_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_request_that_failed_is_asked_again_by_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    often = {"oracle": OracleConfig(), "chat": ChatConfig(engine="double", max_attempts=1, max_in_flight=1)}
+    often: dict[str, Any] = {
+        "oracle": OracleConfig(),
+        "chat": ChatConfig(engine="double", max_attempts=1, max_in_flight=1),
+    }
     once = config(tmp_path, **often)
     with monkeypatch.context() as patched:
         patched.setattr(refresh, "chat_engine", lambda chat: DoubleEngine(chat, faults=[None, 500, None, 400]))
