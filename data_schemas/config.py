@@ -5,9 +5,15 @@ The same classes are the options of `kame`, the form of the Prefect deployment a
 """
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+
+def _at_home(path: str | None) -> str | None:
+    """A path with `~` written out, which shells leave in `--out=~/x` and YAML always."""
+    return None if path is None else str(Path(path).expanduser()) if path.startswith("~") else path
 
 
 class Config(BaseModel):
@@ -32,6 +38,8 @@ class SourceConfig(Config):
     )
     revision: str | None = Field(default=None, description="Revision of the data set, as provenance and on the Hub.")
     licence: str | None = Field(default=None, description="Licence of the questions, where not the usual one.")
+
+    _expanded = field_validator("path")(_at_home)
 
 
 class SplitConfig(Config):
@@ -180,3 +188,5 @@ class RefreshConfig(Config):
     mixing: MixingConfig = Field(default_factory=MixingConfig, description="Utterances to two channels.")
     oracle: OracleConfig = Field(default_factory=OracleConfig, description="The oracle ladder.")
     chat: ChatConfig = Field(default_factory=ChatConfig, description="The chat model behind the oracle.")
+
+    _expanded = field_validator("out")(_at_home)

@@ -89,6 +89,10 @@ def refresh(
                 record, manifest, figures = run_refresh(built, bars)
             if record.n_kept:
                 typer.echo(f"kame: {record.n_kept} items of earlier runs stay, beyond what was read now.", err=True)
+        if n_failed := figures.statuses["failed"]:
+            typer.echo(
+                f"kame: {n_failed} oracle events failed; the same command asks again where a request did.", err=True
+            )
         if as_json:
             _print_json({"out": built.out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
             return

@@ -13,6 +13,7 @@ from pipelines.runner import joined
 from pipelines.script.speakable import spoken_words
 from pipelines.sources.items import read_items
 from pipelines.stations import CPU_STAGES, chat_engine, cpu_stages, oracle_stage
+from pipelines.store import Store
 
 ROWS_LOOKED_AT = 100
 """Rows of each source among which the shortest questions are sought."""
@@ -38,6 +39,7 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
         SourceError: no item of the sources can be said.
         KameError: as in a run.
     """
+    Store(config.out)  # complains of a place that is no local folder
     made: dict[str, list[Any]] = {"items": _items(config)}
     for name in CPU_STAGES:
         stage = cpu_stages(config)[name]

@@ -18,6 +18,8 @@ def flagged(store: Store) -> dict[str, str]:
         return {}
     flags = {}
     for number, line in enumerate(store.read_bytes(FLAGS).splitlines(), 1):
+        if not line.strip():
+            continue
         try:
             flag = json.loads(line)
             flags[str(flag["dialogue_id"])] = str(flag["reason"])

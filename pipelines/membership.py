@@ -1,6 +1,6 @@
 """Which item is in which part: recorded before work, never changed for items that have a part.
 
-One file a source and plan (split and sizes). New items make new parts and shards; an item whose content was corrected
+One file a source. New items make new parts and shards; an item whose content was corrected
 at its source stays in its part, and only that part is made again. Only one whose question now falls into another split
 leaves its part for a new one: no split may hold what belongs to another.
 """
@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from data_schemas import ids
 from data_schemas.arrow import from_table, to_table
@@ -18,6 +19,7 @@ from pipelines.sources.items import STAGE, SourceReading
 from pipelines.store import Store
 
 FOLDER = ".store/membership"
+_PLAN = b"kame_plan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,20 +40,26 @@ class Membership:
 
 
 class MembershipBook:
-    """Reads and writes the membership of one source under one plan."""
+    """Reads and writes the membership of one source. Under another plan (split, sizes) its items are planned anew."""
 
     def __init__(self, store: Store, source: str, split: SplitConfig, parts: PartConfig) -> None:
         self.store = store
+        self.split = split
         self.parts = parts
-        name = f"{FOLDER}/{source}-{ids.digest(split.model_dump(), parts.model_dump(), n_hex=8)}"
-        self._members_path = f"{name}.parquet"
-        self._rejects_path = f"{name}.rejects.json"
+        self._plan = ids.digest(split.model_dump(), parts.model_dump())
+        self._members_path = f"{FOLDER}/{source}.parquet"
+        self._notes_path = f"{FOLDER}/{source}.json"
 
     def known(self) -> list[Member]:
-        """The members recorded so far."""
+        """The members recorded so far, in parts of this plan."""
         if not self.store.exists(self._members_path):
             return []
-        return from_table(self.store.read_table(self._members_path), Member)
+        table = self.store.read_table(self._members_path)
+        members = from_table(table, Member)
+        if (table.schema.metadata or {}).get(_PLAN) == self._plan.encode():
+            return members
+        items = [replace(each.item, split=ids.split_of(each.item.group_id, self.split)) for each in members]
+        return self._new([], items)
 
     def update(self, reading: SourceReading, contaminated: frozenset[str]) -> Membership:
         """Takes in what was read now.
@@ -66,13 +74,12 @@ class MembershipBook:
         gone = [each for each in staying if reading.is_whole and each.item.item_id not in read]
         staying = [each for each in staying if not reading.is_whole or each.item.item_id in read]
         kept, dropped = _without(contaminated, staying)
-        refused_now = {each.item_id for each in reading.rejects}
-        dropped += [_gone(each.item) for each in gone if each.item.item_id not in refused_now]
         there = {member.item.item_id for member in staying}
         members = kept + self._new(known, [item for item in reading.items if item.item_id not in there])
-        rejects = self._all_rejects(reading, dropped)
-        if members != known:
-            self.store.write_table(self._members_path, to_table(members, Member))
+        rejects = self._rejects(reading, [*dropped, *(_gone(each.item) for each in gone)], members)
+        table = to_table(members, Member)
+        metadata = {**(table.schema.metadata or {}), _PLAN: self._plan.encode()}
+        self.store.write_table(self._members_path, table.replace_schema_metadata(metadata))
         return Membership(members, rejects)
 
     def _new(self, known: Sequence[Member], items: Sequence[Item]) -> list[Member]:
@@ -95,20 +102,28 @@ class MembershipBook:
                 )
         return [new[item.item_id] for item in items]
 
-    def _all_rejects(self, reading: SourceReading, dropped: Sequence[Reject]) -> list[Reject]:
-        """This reading's rejects, dropped members that it did not meet itself, and what a longer one refused before."""
-        earlier_rows, earlier = 0, []
-        if self.store.exists(self._rejects_path):
-            book = json.loads(self.store.read_bytes(self._rejects_path))
-            earlier_rows, earlier = book["n_rows"], [Reject(**each) for each in book["rejects"]]
-        met = {(each.item_id, each.reason) for each in reading.rejects}
-        rejects = [*reading.rejects, *(each for each in dropped if (each.item_id, each.reason) not in met)]
-        if earlier_rows > reading.n_rows:
-            rejects += [each for each in earlier if each not in rejects]
-        n_rows = max(earlier_rows, reading.n_rows)
-        text = json.dumps({"n_rows": n_rows, "rejects": [asdict(each) for each in rejects]}, indent=1)
-        self.store.write_bytes(self._rejects_path, text.encode())
-        return rejects
+    def _rejects(self, reading: SourceReading, dropped: Sequence[Reject], members: Sequence[Member]) -> list[Reject]:
+        """What reading refused, now or beyond this limit before, and what was dropped, now or before and is not back.
+
+        Written down before the members are: a run killed between the two drops the same ones again.
+        """
+        notes: dict[str, Any] = {"n_rows": 0, "refused": [], "dropped": []}
+        if self.store.exists(self._notes_path):
+            notes = json.loads(self.store.read_bytes(self._notes_path))
+        refused = list(reading.rejects)
+        if not reading.is_whole and notes["n_rows"] > reading.n_rows:
+            refused += [each for each in (Reject(**raw) for raw in notes["refused"]) if each not in refused]
+        there = {member.item.item_id for member in members}
+        told = {each.item_id for each in refused} | there
+        away = {each.item_id: each for each in (*(Reject(**raw) for raw in notes["dropped"]), *dropped)}
+        still_away = [each for each in away.values() if each.item_id not in told]
+        notes = {
+            "n_rows": reading.n_rows if reading.is_whole else max(notes["n_rows"], reading.n_rows),
+            "refused": [asdict(each) for each in refused],
+            "dropped": [asdict(each) for each in still_away],
+        }
+        self.store.write_bytes(self._notes_path, json.dumps(notes, indent=1).encode())
+        return [each for each in refused if each.item_id not in there or each.reason == "duplicate"] + still_away
 
 
 def _refreshed(member: Member, read: dict[str, Item]) -> Member:

@@ -5,6 +5,7 @@
 Every step can be repeated: what is recorded is not made again, so resuming is running again.
 """
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ BYTES_PER_DIALOGUE = 2_500_000
 
 ANSWERS = ".store/answers.sqlite"
 LOCK = ".store/lock"
+EVALUATION = ".store/evaluation.json"
 
 OnPart = Callable[[str, Part, PartRecord], None]
 
@@ -107,16 +109,21 @@ def check_request(config: RefreshConfig) -> None:
             check_file(source.path)
     stages_of(config)
     store = Store(config.out)
-    if store.fs.isdir(store.root) and store.fs.ls(store.root) and not store.exists(".store"):
+    if (
+        store.fs.isdir(store.root)
+        and store.fs.ls(store.root)
+        and not (store.exists(".store") or store.exists(MANIFEST))
+    ):
         raise ConfigError(f"{config.out} is not empty and holds no dataset.", "Choose a folder of its own with --out.")
     flagged(store)
     if store.exists(MANIFEST):
         before = read_manifest(store)
         others = {entry.source for entry in before.shards} - set(names)
-        if others and before.split != config.split:
+        same = (before.split, before.oracle_version) == (config.split, config.oracle.version)
+        if others and not same:
             raise ConfigError(
-                f"{', '.join(sorted(others))} in {config.out} is split otherwise ({before.split}).",
-                "Use the same split, name all sources, or choose another --out: a question must keep to one split.",
+                f"{', '.join(sorted(others))} in {config.out} is split otherwise, or has other oracles.",
+                "Use the same split and --oracle-version, name all sources, or choose another --out.",
             )
 
 
@@ -128,7 +135,7 @@ def plan(config: RefreshConfig) -> Plan:
         StoreError: too little room on the disk for what is to be made.
     """
     store = Store(config.out)
-    contaminated, recipes = evaluation_questions(config.evaluation_sets), recipes_of(stages_of(config))
+    contaminated, recipes = _contaminated(config, store), recipes_of(stages_of(config))
     parts, rejects, n_rows, n_kept = [], {}, 0, 0
     for source in config.sources:
         reading = read_items(source, config.limit, config.split, contaminated)
@@ -140,6 +147,27 @@ def plan(config: RefreshConfig) -> Plan:
         parts += _parts(membership.members, recipes, Runner(store))
     _check_room(config, parts, store)
     return Plan(parts, rejects, n_rows, n_kept)
+
+
+def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
+    """The questions of all evaluation sets this folder was ever given: what must not be trained on stays so.
+
+    Raises:
+        ConfigError: new ones, while sources that may hold them are not read by this run.
+    """
+    before = set(json.loads(store.read_bytes(EVALUATION))) if store.exists(EVALUATION) else set()
+    now = before | evaluation_questions(config.evaluation_sets)
+    if now == before:
+        return frozenset(before)
+    ours = {source.name for source in config.sources}
+    shards = read_manifest(store).shards if store.exists(MANIFEST) else []
+    if others := sorted({entry.source for entry in shards} - ours):
+        raise ConfigError(
+            f"The evaluation sets are new to {config.out}, and {', '.join(others)} may hold their questions.",
+            "Name all sources of the dataset with --source in this run.",
+        )
+    store.write_bytes(EVALUATION, json.dumps(sorted(now), ensure_ascii=False).encode())
+    return frozenset(now)
 
 
 def run_stage(workers: Workers, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:

@@ -147,13 +147,27 @@ def test_numbers_of_parts_are_not_used_twice_after_a_drop(book: MembershipBook) 
     assert places(after)["mine-3"] == ("mine-train-p00002", "mine-train-s0001")
 
 
-def test_another_plan_is_another_book(tmp_path: Path) -> None:
+def test_another_plan_takes_the_same_items_into_parts_of_its_own(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     update(MembershipBook(store, "mine", SPLIT, PARTS), reading(3))
-    assert MembershipBook(store, "mine", SPLIT, PartConfig(dialogues_per_part=3)).known() == []
-    assert MembershipBook(store, "mine", SplitConfig(seed=1), PARTS).known() == []
-    assert MembershipBook(store, "other", SPLIT, PARTS).known() == []
-    assert len(MembershipBook(store, "mine", SPLIT, PARTS).known()) == 3
+    wide = MembershipBook(store, "mine", SPLIT, PartConfig(dialogues_per_part=3))
+    after = update(wide, SourceReading([item(0)], [], 1, is_whole=False))
+    assert [member.item.item_id for member in after.members] == ["mine-0", "mine-1", "mine-2"]
+    assert all(member.part_id.endswith("-p00000") for member in after.members)
+    assert wide.known() == after.members
+
+
+def test_rejects_of_a_whole_reading_replace_those_before(book: MembershipBook) -> None:
+    update(book, SourceReading([item(0)], [reject(1), reject(2)], 3, is_whole=True))
+    assert update(book, SourceReading([item(0)], [], 1, is_whole=True)).rejects == []
+
+
+def test_what_was_removed_stays_told_until_it_is_back(book: MembershipBook) -> None:
+    whole = [SourceReading([item(k) for k in range(n)], [], n, is_whole=True) for n in (1, 2)]
+    update(book, whole[1])
+    for _ in range(2):
+        assert [each.item_id for each in update(book, whole[0]).rejects] == ["mine-1"]
+    assert update(book, whole[1]).rejects == []
 
 
 def test_what_is_gone_from_a_source_that_was_read_whole_is_gone_and_told(book: MembershipBook) -> None:

@@ -134,3 +134,28 @@ def test_another_split_beside_sources_that_keep_theirs_is_refused(tmp_path: Path
     other = [SourceConfig(name="other", path=str(tmp_path / "mine.jsonl"), columns={"question": "q", "answer": "a"})]
     with pytest.raises(ConfigError, match=r"mine in .* is split otherwise"):
         run(config(tmp_path).model_copy(update={"sources": other, "split": SplitConfig(seed=1)}))
+
+
+def test_what_must_not_be_trained_on_stays_out_in_later_runs(tmp_path: Path) -> None:
+    run(config(tmp_path))
+    bench = tmp_path / "bench.jsonl"
+    bench.write_text(json.dumps({"turns": [ROWS[1]["q"]]}), encoding="utf-8")
+    run(config(tmp_path, evaluation_sets=[str(bench)]))
+    run(config(tmp_path))
+    assert set(answers(config(tmp_path))) == {ROWS[0]["q"], ROWS[2]["q"]}
+
+
+def test_a_new_evaluation_set_wants_all_sources_named(tmp_path: Path) -> None:
+    run(config(tmp_path))
+    bench = tmp_path / "bench.jsonl"
+    bench.write_text(json.dumps({"question": ROWS[1]["q"]}), encoding="utf-8")
+    other = [SourceConfig(name="other", path=str(tmp_path / "mine.jsonl"), columns={"question": "q", "answer": "a"})]
+    with pytest.raises(ConfigError, match="mine may hold their questions"):
+        run(config(tmp_path, sources=other, evaluation_sets=[str(bench)]))
+
+
+def test_other_sizes_and_a_limit_take_nobody_away(tmp_path: Path) -> None:
+    before = run(config(tmp_path))
+    after = run(config(tmp_path, limit=1, parts=PartConfig(dialogues_per_part=2, parts_per_shard=2)))
+    assert after.counts == before.counts
+    assert check(str(tmp_path / "out")) == []
