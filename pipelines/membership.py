@@ -1,8 +1,8 @@
 """Which item is in which part: recorded before work, never changed for items that have a part.
 
-One file a source. New items make new parts and shards; an item whose content was corrected
-at its source stays in its part, and only that part is made again. Only one whose question now falls into another split
-leaves its part for a new one: no split may hold what belongs to another.
+One file a source. New items make new parts and shards; an item whose content was corrected at its source stays in its
+part, and only that part is made again. Only one whose question now falls into another split leaves its part for a new
+one: no split may hold what belongs to another.
 """
 
 import json
@@ -16,6 +16,7 @@ from data_schemas.arrow import from_table, to_table
 from data_schemas.config import PartConfig, SplitConfig
 from data_schemas.records import Item, Reject
 from pipelines.sources.items import STAGE, SourceReading
+from pipelines.stage import refused
 from pipelines.store import Store
 
 FOLDER = ".store/membership"
@@ -110,20 +111,20 @@ class MembershipBook:
         notes: dict[str, Any] = {"n_rows": 0, "refused": [], "dropped": []}
         if self.store.exists(self._notes_path):
             notes = json.loads(self.store.read_bytes(self._notes_path))
-        refused = list(reading.rejects)
+        refusals = list(reading.rejects)
         if not reading.is_whole and notes["n_rows"] > reading.n_rows:
-            refused += [each for each in (Reject(**raw) for raw in notes["refused"]) if each not in refused]
+            refusals += [each for each in (Reject(**raw) for raw in notes["refused"]) if each not in refusals]
         there = {member.item.item_id for member in members}
-        told = {each.item_id for each in refused} | there
+        told = {each.item_id for each in refusals} | there
         away = {each.item_id: each for each in (*(Reject(**raw) for raw in notes["dropped"]), *dropped)}
         still_away = [each for each in away.values() if each.item_id not in told]
         notes = {
             "n_rows": reading.n_rows if reading.is_whole else max(notes["n_rows"], reading.n_rows),
-            "refused": [asdict(each) for each in refused],
+            "refused": [asdict(each) for each in refusals],
             "dropped": [asdict(each) for each in still_away],
         }
         self.store.write_bytes(self._notes_path, json.dumps(notes, indent=1).encode())
-        return [each for each in refused if each.item_id not in there or each.reason == "duplicate"] + still_away
+        return [each for each in refusals if each.item_id not in there or each.reason == "duplicate"] + still_away
 
 
 def _refreshed(member: Member, read: dict[str, Item]) -> Member:
@@ -140,30 +141,16 @@ def _without(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[l
         if ids.normalise_question(member.item.question) not in contaminated:
             kept.append(member)
             continue
-        dropped.append(
-            Reject(
-                item_id=member.item.item_id,
-                source=member.item.source,
-                stage=STAGE,
-                reason="contaminated",
-                detail="stands in an evaluation set that was added later",
-            )
-        )
+        dropped.append(refused(member.item, STAGE, "contaminated", "stands in an evaluation set that was added later"))
     return kept, dropped
 
 
 def _gone(item: Item) -> Reject:
-    return Reject(
-        item_id=item.item_id,
-        source=item.source,
-        stage=STAGE,
-        reason="removed_at_source",
-        detail="stood in the source when it was read before",
-    )
+    return refused(item, STAGE, "removed_at_source", "stood in the source when it was read before")
 
 
 def _count(known: Sequence[Member], field: str) -> Counter[str]:
-    """How many parts (or shards) each split has so far: one more than its greatest number, so none is used twice."""
+    """The next free number of a part (or shard) in each split: one more than the greatest that has members."""
     greatest: Counter[str] = Counter()
     for member in known:
         number = int(getattr(member, field).rsplit("-", 1)[1][1:]) + 1

@@ -44,10 +44,20 @@ def read_manifest(store: Store) -> Manifest:
         ) from error
 
 
+def manifest_if_any(store: Store) -> Manifest | None:
+    """The manifest of a dataset, or None where none has been published yet.
+
+    Raises:
+        DatasetError: it is damaged, or of a newer schema.
+    """
+    return read_manifest(store) if store.exists(MANIFEST) else None
+
+
 def compact_group(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
     """The shards of one group of parts; those that stand are not written again."""
     store = Store(config.out)
-    known = {entry.path: entry for entry in read_manifest(store).shards} if store.exists(MANIFEST) else {}
+    before = manifest_if_any(store)
+    known = {entry.path: entry for entry in before.shards} if before else {}
     return compact(Runner(store), group, config.oracle.version, frozenset(flagged(store)), known)
 
 
@@ -82,13 +92,14 @@ def publish(
 
 def _kept(store: Store, config: RefreshConfig, entries: Sequence[ShardEntry]) -> list[ShardEntry]:
     """Entries of the manifest that is there which this run does not replace."""
-    if not store.exists(MANIFEST):
+    before = manifest_if_any(store)
+    if before is None:
         return []
     ours = {source.name for source in config.sources}
     data_now = {entry.path for entry in entries if entry.kind == DATA}
     return [
         entry
-        for entry in read_manifest(store).shards
+        for entry in before.shards
         if entry.source not in ours
         or (entry.kind == ORACLE and entry.oracle_version != config.oracle.version and entry.data_path in data_now)
     ]

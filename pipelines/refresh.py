@@ -19,11 +19,11 @@ from filelock import FileLock, Timeout
 from backends.protocols import Endpoint
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError, StoreError
-from data_schemas.manifest import MANIFEST
+from data_schemas.manifest import MANIFEST, Manifest
 from data_schemas.records import Reject
 from pipelines.flags import flagged
 from pipelines.membership import Member, MembershipBook
-from pipelines.publish import read_manifest
+from pipelines.publish import manifest_if_any
 from pipelines.runner import Part, PartRecord, Runner, make_part
 from pipelines.shards import by_shard
 from pipelines.sources.items import evaluation_questions, read_items, spec_of
@@ -49,7 +49,6 @@ class Plan:
 
     parts: list[Part]
     source_rejects: dict[str, list[Reject]]
-    n_rows: int
     n_kept: int
 
     def groups(self) -> list[list[Part]]:
@@ -93,7 +92,7 @@ def check_request(config: RefreshConfig) -> None:
 
     Raises:
         ConfigError: no sources, two of one name, one that is not described, a back-end or voice that is not there, a
-            folder of somebody else's, or another split than the one its other sources have.
+            folder of somebody else's, or another split or oracle version than its other sources have.
         SourceError: a source's file is not there.
         DatasetError: the dataset or its flags cannot be read.
     """
@@ -116,15 +115,20 @@ def check_request(config: RefreshConfig) -> None:
     ):
         raise ConfigError(f"{config.out} is not empty and holds no dataset.", "Choose a folder of its own with --out.")
     flagged(store)
-    if store.exists(MANIFEST):
-        before = read_manifest(store)
-        others = {entry.source for entry in before.shards} - set(names)
-        same = (before.split, before.oracle_version) == (config.split, config.oracle.version)
-        if others and not same:
-            raise ConfigError(
-                f"{', '.join(sorted(others))} in {config.out} is split otherwise, or has other oracles.",
-                "Use the same split and --oracle-version, name all sources, or choose another --out.",
-            )
+    before = manifest_if_any(store)
+    if before is None or (before.split, before.oracle_version) == (config.split, config.oracle.version):
+        return
+    if others := _not_in_this_run(config, before):
+        raise ConfigError(
+            f"{', '.join(others)} in {config.out} is split otherwise, or has other oracles.",
+            "Use the same split and --oracle-version, name all sources, or choose another --out.",
+        )
+
+
+def _not_in_this_run(config: RefreshConfig, before: Manifest | None) -> list[str]:
+    """Sources of the dataset that this run does not name, and so leaves as they are."""
+    there = {entry.source for entry in before.shards} if before else set()
+    return sorted(there - {source.name for source in config.sources})
 
 
 def plan(config: RefreshConfig) -> Plan:
@@ -136,17 +140,16 @@ def plan(config: RefreshConfig) -> Plan:
     """
     store = Store(config.out)
     contaminated, recipes = _contaminated(config, store), recipes_of(stages_of(config))
-    parts, rejects, n_rows, n_kept = [], {}, 0, 0
+    parts, rejects, n_kept = [], {}, 0
     for source in config.sources:
         reading = read_items(source, config.limit, config.split, contaminated)
         membership = MembershipBook(store, source.name, config.split, config.parts).update(reading, contaminated)
         read_now = {item.item_id for item in reading.items}
         n_kept += sum(member.item.item_id not in read_now for member in membership.members)
-        n_rows += reading.n_rows
         rejects[source.name] = membership.rejects
         parts += _parts(membership.members, recipes, Runner(store))
     _check_room(config, parts, store)
-    return Plan(parts, rejects, n_rows, n_kept)
+    return Plan(parts, rejects, n_kept)
 
 
 def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
@@ -159,9 +162,7 @@ def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
     now = before | evaluation_questions(config.evaluation_sets)
     if now == before:
         return frozenset(before)
-    ours = {source.name for source in config.sources}
-    shards = read_manifest(store).shards if store.exists(MANIFEST) else []
-    if others := sorted({entry.source for entry in shards} - ours):
+    if others := _not_in_this_run(config, manifest_if_any(store)):
         raise ConfigError(
             f"The evaluation sets are new to {config.out}, and {', '.join(others)} may hold their questions.",
             "Name all sources of the dataset with --source in this run.",

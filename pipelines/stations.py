@@ -23,6 +23,8 @@ CPU_STAGES = ("script", "speech", "alignment", "mixing")
 ORACLE = "oracle"
 ALL_STAGES = (*CPU_STAGES, ORACLE)
 
+OnUsage = Callable[[ChatUsage], None]
+
 
 @lru_cache(maxsize=1)
 def _cpu_stages(config_json: str) -> dict[str, Stage[Any]]:
@@ -36,9 +38,6 @@ def _cpu_stages(config_json: str) -> dict[str, Stage[Any]]:
         MixingStage(config.mixing, config.seed),
     ]
     return {stage.name: stage for stage in stages}
-
-
-OnUsage = Callable[[ChatUsage], None]
 
 
 def cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:

@@ -2,10 +2,12 @@
 
 import multiprocessing
 import os
+import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -43,8 +45,9 @@ class Workers:
         pool = self._started()
         futures: dict[Future[PartRecord], Part] = {}
         try:
-            for part in parts:
-                futures[pool.submit(run_here, self.config, stage, part)] = part  # fails where a worker died meanwhile
+            with _interrupts_held():  # for good in the workers this starts: Ctrl-C goes to all, and we end them
+                for part in parts:
+                    futures[pool.submit(run_here, self.config, stage, part)] = part  # fails where a worker died
             for future in as_completed(futures):
                 on_part(futures[future], future.result())
         except BrokenProcessPool as error:
@@ -79,6 +82,16 @@ class Workers:
 def run_here(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
     """Runs one stage on one part in this process."""
     return Runner(Store(config.out)).run(part, cpu_stages(config)[stage])
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Keeps SIGINT from this thread, and for good from processes started meanwhile; it arrives after the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _leave_with_parent() -> None:
