@@ -24,6 +24,14 @@ class Voice:
     digest: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Speech:
+    """Synthesised sound at 24 kHz; `words` are the engine's own times, one a word, or empty where it cannot tell all."""
+
+    samples: Samples
+    words: tuple[WordTiming, ...] = ()
+
+
 class TextToSpeech(Protocol):
     """Says speakable text."""
 
@@ -38,8 +46,8 @@ class TextToSpeech(Protocol):
     def voices(self) -> Sequence[Voice]:
         """The voices at hand here, best first; never empty."""
 
-    def synthesise(self, text: str, voice: str, speed: float) -> Samples:
-        """The speech of `text` at 24 kHz; the same arguments give the same samples.
+    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
+        """The speech of `text`; the same arguments give the same samples.
 
         Raises:
             SpeechRefused: this text cannot be said (the item becomes a reject).

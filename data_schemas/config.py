@@ -175,7 +175,7 @@ class RefreshConfig(Config):
     sources: list[SourceConfig] = Field(default_factory=list, description="Question sets to read.")
     limit: int | None = Field(default=None, ge=1, description="Items read per source, before rejection; empty: all.")
     seed: int = Field(default=0, ge=0, description="Seed of every choice: voices, speeds, gaps, sampling.")
-    variants: int = Field(default=1, ge=1, le=1, description="Dialogues made from one item.")
+    variants: float = Field(default=1.0, ge=1, le=8, description="Dialogues made from one item, on average.")
     workers: int = Field(default=0, ge=0, le=256, description="Processes for speech and alignment; 0: one a core.")
     evaluation_sets: list[str] = Field(
         default_factory=list, description="Files of questions that must not be trained on (JSONL(.gz) or Parquet)."

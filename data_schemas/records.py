@@ -6,11 +6,12 @@ Times are seconds on the dialogue's clock and end in `_s`; `None` means that a l
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Split = Literal["train", "validation", "test"]
 Speaker = Literal["A", "B"]  # A: the assistant, left channel; B: the user, right channel
 EventStatus = Literal["answered", "shared", "truth", "failed"]
+PlacementRule = Literal["after", "early", "interrupt", "over"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,8 @@ class Item:
     """A question with its answer, as its source has it.
 
     `answer` is what is to be said in the end: the right option's text, or the final answer. `explanation` is how one
-    gets there, where the source tells. `options` is empty for an open question.
+    gets there, where the source tells. `options` is empty for an open question. `picture` is the path of a picture that
+    comes with it, and `picture_text` what the question needs from that picture, in words, once a model has looked.
     """
 
     item_id: str
@@ -34,6 +36,7 @@ class Item:
     answer_index: int | None
     category: str | None
     picture: str | None
+    picture_text: str | None
     licence: str | None
     revision: str | None
 
@@ -50,11 +53,59 @@ class WordTiming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenSpan:
+    """The characters of its turn's `written_text` that a spoken word came from; nulls where it stands for none."""
+
+    start_char: int | None
+    end_char: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where an utterance goes on the clock, as the script wants it before any time is known.
+
+    `after`: `seconds` of silence after all speech before it (null: drawn by the mixing stage). `early`: the assistant
+    starts at most `seconds` before the user's turn ends. `interrupt`: starts at the end of word `word_index` of the
+    other's last turn, which is then cut off `seconds` later. `over`: starts `seconds` after the end of word
+    `word_index` of the other's turn `turn_index`, which goes on (backchannels).
+    """
+
+    rule: str
+    seconds: float | None
+    turn_index: int | None
+    word_index: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hearing:
+    """What a recogniser heard of an utterance; counts, so that figures add up over any group of utterances.
+
+    `n_words` are the words that were to be heard and `n_word_errors` the wrong, missing and added ones; numbers and
+    names are counted apart. `n_takes` is how often it was said until it passed.
+    """
+
+    text: str
+    n_words: int
+    n_word_errors: int
+    n_numbers: int
+    n_numbers_heard: int
+    n_names: int
+    n_names_heard: int
+    n_takes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """One breath of speech. `kind` is `speech` or `backchannel`; the latter counts neither in r nor in history."""
+    """One breath of speech. `kind` is `speech` or `backchannel`; the latter counts neither in r nor in history.
+
+    `written_spans` has one span a spoken word. `hearing` is null where no recogniser listened.
+    """
 
     kind: str
     spoken_text: str
+    written_spans: tuple[WrittenSpan, ...]
+    placement: Placement
+    hearing: Hearing | None
     voice: str | None
     speed: float | None
     start_s: float | None
@@ -64,9 +115,12 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One speaker's move. `written_text` is as the item has it, `spoken_text` as it is said.
+    """One speaker's move. `written_text` is what was to be said, as one writes it; `spoken_text` as it was said.
 
     An assistant's turn is lead + body + tail; `body` alone is the true answer (hint of levels 1-4, text of level 5).
+    `answer_word_index` is the turn's first word that bears the answer, `keyword_delay_s` how long after its start
+    it comes. A turn that was interrupted has `cut_s`, the moment it falls silent: the words that would have ended later
+    are in none of its utterances, while `written_text`, `lead`, `body` and `tail` stay as planned.
     """
 
     turn_index: int
@@ -78,6 +132,7 @@ class Turn:
     tail: str | None
     answer_word_index: int | None
     keyword_delay_s: float | None
+    cut_s: float | None
     start_s: float | None
     end_s: float | None
     utterances: tuple[Utterance, ...]
@@ -121,7 +176,10 @@ class Dialogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """The clean speech of one utterance, mono FLAC at 24 kHz, before mixing."""
+    """The clean speech of one utterance, mono FLAC at 24 kHz, before mixing.
+
+    `words` are the synthesiser's own times, where it tells them of every word; else empty.
+    """
 
     turn_index: int
     utterance_index: int
@@ -129,6 +187,8 @@ class Clip:
     speed: float
     n_samples: int
     flac: bytes
+    words: tuple[WordTiming, ...]
+    hearing: Hearing | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +241,17 @@ class Quality:
     mean_word_score: float
     wer: float | None
     number_recall: float | None
+    name_recall: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the user's channel was made to sound like, drawn by seed; nulls where nothing was added."""
+
+    level_dbfs: float
+    noise_dbfs: float | None
+    room_rt60_s: float | None
+    is_telephone: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +262,7 @@ class AudioDialogue(Dialogue):
     sample_rate_hz: int
     duration_s: float
     quality: Quality
+    surroundings: Surroundings
     audio: Audio | None
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backends.protocols import Samples, SpeechRefused, Voice
+from backends.protocols import Samples, Speech, SpeechRefused, Voice
 from data_schemas import ids
 from data_schemas.errors import ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
@@ -42,7 +42,7 @@ class DoubleTts:
         """Three voices that differ in pitch."""
         return tuple(Voice(name, "en-us", "Apache-2.0", ids.digest("double voice", name)) for name in _VOICES)
 
-    def synthesise(self, text: str, voice: str, speed: float) -> Samples:
+    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
         """One burst a word of `text`, float32 [n_samples] at 24 kHz, with digital silence between bursts.
 
         Raises:
@@ -58,7 +58,7 @@ class DoubleTts:
         sound = np.zeros(n_samples, dtype=np.float32)
         for word, (start, end) in zip(words, spans(len(words), n_samples), strict=True):
             sound[start:end] = _burst(f"{voice} {word.lower()}", end - start)
-        return sound
+        return Speech(sound)
 
 
 def _burst(key: str, n_samples: int) -> Samples:

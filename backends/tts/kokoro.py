@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.protocols import Samples, SpeechRefused, Voice
+from backends.protocols import Samples, Speech, SpeechRefused, Voice
 from backends.tts import kokoro_assets
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
@@ -61,7 +61,7 @@ class Kokoro:
         """The 28 English voices best first, or, where `make voices` never fetched them, five Japanese speakers'."""
         return self._voices
 
-    def synthesise(self, text: str, voice: str, speed: float) -> Samples:
+    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
         """The speech of `text`, float32 [n_samples] at 24 kHz, with at most 50 ms of silence at either end.
 
         A text of more than 510 phonemes is said in pieces, cut at sentences, then clauses, then words.
@@ -81,7 +81,7 @@ class Kokoro:
         sounds = [_trimmed(_say(piece, self._tables[voice], speed)) for piece in pieces]
         if not all(sound.size for sound in sounds):
             raise SpeechRefused(f"{voice} says nothing but silence to {text!r}")
-        return _joined(sounds, pieces)
+        return Speech(_joined(sounds, pieces))
 
 
 def _pieces(text: str, language: str) -> list[str]:

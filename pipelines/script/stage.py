@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 from data_schemas import ids
 from data_schemas.config import ScriptConfig
 from data_schemas.fingerprint import what_matters
-from data_schemas.records import Dialogue, Item, Provenance, Turn, Utterance
+from data_schemas.records import Dialogue, Item, Placement, Provenance, Turn, Utterance, WrittenSpan
 from pipelines.script.phrasing import Exchange, phrase
 from pipelines.script.refusals import NotAskable
-from pipelines.script.speakable import Unspeakable
+from pipelines.script.speakable import Unspeakable, spoken_words
 from pipelines.stage import StageResult, refused
 
 METHOD = "rules-2"
@@ -69,7 +69,18 @@ class ScriptStage:
 
 
 def _turn(index: int, speaker: str, written: str, spoken: str, answer_word_index: int | None) -> Turn:
-    utterance = Utterance(kind="speech", spoken_text=spoken, voice=None, speed=None, start_s=None, end_s=None, words=())
+    utterance = Utterance(
+        kind="speech",
+        spoken_text=spoken,
+        written_spans=tuple(WrittenSpan(start_char=None, end_char=None) for _ in spoken_words(spoken)),
+        placement=Placement(rule="after", seconds=None, turn_index=None, word_index=None),
+        hearing=None,
+        voice=None,
+        speed=None,
+        start_s=None,
+        end_s=None,
+        words=(),
+    )
     return Turn(
         turn_index=index,
         speaker=speaker,
@@ -80,6 +91,7 @@ def _turn(index: int, speaker: str, written: str, spoken: str, answer_word_index
         tail=None,
         answer_word_index=answer_word_index,
         keyword_delay_s=None,
+        cut_s=None,
         start_s=None,
         end_s=None,
         utterances=(utterance,),

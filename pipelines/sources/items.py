@@ -130,6 +130,7 @@ def _item(spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Dra
         answer_index=draft.answer_index,
         category=draft.category,
         picture=draft.picture,
+        picture_text=None,
         licence=config.licence or spec.licence,
         revision=config.revision,
     )

@@ -18,6 +18,7 @@ from data_schemas.records import (
     Dialogue,
     DialogueWords,
     Quality,
+    Surroundings,
     Turn,
     Utterance,
     WordTiming,
@@ -82,6 +83,7 @@ class MixingStage:
             sample_rate_hz=SAMPLE_RATE_HZ,
             duration_s=round_s(samples_to_seconds(n_samples)),
             quality=_quality(sound, turns),
+            surroundings=Surroundings(level_dbfs=0.0, noise_dbfs=None, room_rt60_s=None, is_telephone=False),
             audio=Audio(bytes=to_flac(sound), path=f"{dialogue.dialogue_id}.flac"),
         )
 
@@ -150,6 +152,7 @@ def _quality(sound: Sound, turns: Sequence[Turn]) -> Quality:
         mean_word_score=round(float(np.mean(scores)), 4),
         wer=None,
         number_recall=None,
+        name_recall=None,
     )
 
 

@@ -73,7 +73,7 @@ class SpeechStage:
         for turn in dialogue.turns:
             voice, speed = manner[turn.speaker]
             for index, utterance in enumerate(turn.utterances):
-                sound = self.tts.synthesise(utterance.spoken_text, voice, speed)
+                sound = self.tts.synthesise(utterance.spoken_text, voice, speed).samples
                 level = at_level(sound, self.config.level_dbfs)
                 clips.append(
                     Clip(
@@ -83,6 +83,8 @@ class SpeechStage:
                         speed=speed,
                         n_samples=len(level),
                         flac=to_flac(level),
+                        words=(),
+                        hearing=None,
                     )
                 )
         return Clips(

@@ -9,7 +9,7 @@ from backends.tts.kokoro import Kokoro
 @pytest.fixture(scope="module")
 def speech() -> Samples:
     kokoro = Kokoro()
-    return kokoro.synthesise("The capital of France is Paris.", kokoro.voices()[0].name, 1.0)
+    return kokoro.synthesise("The capital of France is Paris.", kokoro.voices()[0].name, 1.0).samples
 
 
 def test_it_writes_down_what_is_said_at_any_sample_rate(speech: Samples) -> None:

@@ -24,7 +24,7 @@ Sounds = dict[tuple[str, ...], Samples]
 def sounds() -> Sounds:
     kokoro = Kokoro()
     voice = kokoro.voices()[0].name
-    return {tuple(words): kokoro.synthesise(" ".join(words), voice, 1.0) for words in (WORDS, OTHER)}
+    return {tuple(words): kokoro.synthesise(" ".join(words), voice, 1.0).samples for words in (WORDS, OTHER)}
 
 
 @pytest.fixture(scope="module")

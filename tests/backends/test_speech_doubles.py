@@ -14,7 +14,7 @@ WORDS = st.lists(st.sampled_from(["two", "apples", "and", "don't", "DNA", "cost"
 
 @given(words=WORDS, speed=st.floats(0.5, 2))
 def test_every_word_lies_exactly_where_the_aligner_says(words: list[str], speed: float) -> None:
-    sound = DoubleTts().synthesise(", ".join(words) + ".", "double_b", speed)
+    sound = DoubleTts().synthesise(", ".join(words) + ".", "double_b", speed).samples
     timings = DoubleAligner().align(sound, 24_000, words)
     assert [timing.word for timing in timings] == words
     silent = np.ones(len(sound), dtype=bool)
@@ -26,7 +26,7 @@ def test_every_word_lies_exactly_where_the_aligner_says(words: list[str], speed:
 
 
 def test_at_speed_one_times_follow_from_the_constants() -> None:
-    sound = DoubleTts().synthesise("one two three", "double_a", 1.0)
+    sound = DoubleTts().synthesise("one two three", "double_a", 1.0).samples
     timings = DoubleAligner().align(sound, 24_000, ["one", "two", "three"])
     assert [timing.start_s for timing in timings] == pytest.approx([0, BURST_S + GAP_S, 2 * (BURST_S + GAP_S)])
     assert timings[-1].end_s * 24_000 == len(sound)
@@ -34,8 +34,8 @@ def test_at_speed_one_times_follow_from_the_constants() -> None:
 
 def test_the_same_words_sound_the_same_and_other_words_and_voices_do_not() -> None:
     tts = DoubleTts()
-    sounds = [tts.synthesise(text, voice, 1.0) for text in ("yes", "no") for voice in ("double_a", "double_b")]
-    assert np.array_equal(sounds[0], tts.synthesise("yes", "double_a", 1.0))
+    sounds = [tts.synthesise(text, voice, 1.0).samples for text in ("yes", "no") for voice in ("double_a", "double_b")]
+    assert np.array_equal(sounds[0], tts.synthesise("yes", "double_a", 1.0).samples)
     assert all(not np.array_equal(sounds[0], other) for other in sounds[1:])
     assert len({voice.digest for voice in tts.voices()}) == len(tts.voices()) == 3
 
@@ -43,17 +43,17 @@ def test_the_same_words_sound_the_same_and_other_words_and_voices_do_not() -> No
 @pytest.mark.parametrize("text", ["", " ", "?!"])
 def test_nothing_to_say_is_refused(text: str) -> None:
     with pytest.raises(SpeechRefused):
-        DoubleTts().synthesise(text, "double_a", 1.0)
+        DoubleTts().synthesise(text, "double_a", 1.0).samples
 
 
 def test_an_unknown_voice_is_refused_with_the_names_of_those_there_are() -> None:
     with pytest.raises(ConfigError, match="double_c"):
-        DoubleTts().synthesise("yes", "nobody", 1.0)
+        DoubleTts().synthesise("yes", "nobody", 1.0).samples
 
 
 @given(words=WORDS, surplus=st.integers(1, 5))
 def test_other_numbers_of_words_are_refused(words: list[str], surplus: int) -> None:
-    sound = DoubleTts().synthesise(" ".join(words), "double_a", 1.0)
+    sound = DoubleTts().synthesise(" ".join(words), "double_a", 1.0).samples
     with pytest.raises(AlignmentRefused):
         DoubleAligner().align(sound, 24_000, words + ["more"] * surplus)
 

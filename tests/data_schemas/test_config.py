@@ -51,7 +51,7 @@ def test_unknown_fields_are_refused(config: type[BaseModel]) -> None:
         {"seed": 1.0},
         {"limit": 0},
         {"workers": 257},
-        {"variants": 2},
+        {"variants": 0.5},
         {"sources": [{"name": "GSM8K"}]},
         {"sources": [{"name": "../x"}]},
         {"split": {"test_share": 0.6}},

@@ -37,6 +37,7 @@ from pipelines.figures import tables as figure_tables
 from pipelines.membership import MembershipBook
 from pipelines.sources.items import SourceReading
 from pipelines.store import Store
+from tests.builders import make_item
 
 STEPS = ("script", "speech", "alignment", "mixing", "oracle", "compact")
 
@@ -259,20 +260,6 @@ def test_a_corpus_of_56000_dialogues_stays_under_3000_tasks(tmp_path: Path) -> N
 
 
 def _item(source: str, number: int) -> Item:
-    return Item(
-        item_id=f"{source}-{number}",
-        group_id=f"{source}-{number}",
-        source=source,
-        native_id=None,
-        split=("validation", "test")[number % 2] if number % 10 == 0 else "train",
-        language="en",
-        question=f"What is {number} and one?",
-        answer=str(number + 1),
-        explanation=None,
-        options=(),
-        answer_index=None,
-        category=None,
-        picture=None,
-        licence=None,
-        revision=None,
-    )
+    split = ("validation", "test")[number % 2] if number % 10 == 0 else "train"
+    where = {"item_id": f"{source}-{number}", "group_id": f"{source}-{number}", "source": source, "split": split}
+    return make_item(f"What is {number} and one?", str(number + 1), **where)

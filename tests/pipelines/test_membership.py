@@ -13,29 +13,14 @@ from data_schemas.records import Item, Reject
 from pipelines.membership import Membership, MembershipBook
 from pipelines.sources.items import SourceReading
 from pipelines.store import Store
+from tests.builders import make_item
 
 SPLIT, PARTS = SplitConfig(), PartConfig(dialogues_per_part=2, parts_per_shard=2)
 
 
 def item(number: int, question: str = "", split: str = "train") -> Item:
     asked = question or f"What is {number}?"
-    return Item(
-        item_id=f"mine-{number}",
-        group_id=ids.group_id(asked),
-        source="mine",
-        native_id=str(number),
-        split=split,
-        language="en",
-        question=asked,
-        answer="It.",
-        explanation=None,
-        options=(),
-        answer_index=None,
-        category=None,
-        picture=None,
-        licence="CC0-1.0",
-        revision=None,
-    )
+    return make_item(asked, "It.", item_id=f"mine-{number}", native_id=str(number), split=split)
 
 
 def reject(number: int, reason: str = "empty_field") -> Reject:

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_schemas.records import Turn, Utterance, WordTiming
+from data_schemas.records import WordTiming
 from data_schemas.units import round_s
 from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, level_of, ticks, words_of
+from tests.builders import make_turn, make_utterance
 
 BOUNDS = [0.5, 0.65, 0.8, 0.95]
 
@@ -159,22 +160,6 @@ def test_a_pause_adds_ticks_that_share_one_request() -> None:
 
 
 def test_backchannels_do_not_count() -> None:
-    def said(kind: str, *words: WordTiming) -> Utterance:
-        return Utterance(kind=kind, spoken_text="", voice=None, speed=None, start_s=None, end_s=None, words=words)
-
     speech, nod = word(0.0, 0.4, "tell"), word(0.5, 0.7, "yes")
-    turn = Turn(
-        turn_index=0,
-        speaker="B",
-        written_text="",
-        spoken_text="",
-        lead=None,
-        body="",
-        tail=None,
-        answer_word_index=None,
-        keyword_delay_s=None,
-        start_s=None,
-        end_s=None,
-        utterances=(said("speech", speech), said("backchannel", nod)),
-    )
+    turn = make_turn(0, "B", (make_utterance("tell", [speech]), make_utterance("yes", [nod], kind="backchannel")))
     assert words_of(turn) == [speech]

@@ -22,26 +22,12 @@ from pipelines.script.speakable import spoken_words
 from pipelines.script.stage import ScriptStage
 from pipelines.speech.mixing import MixingStage
 from pipelines.speech.stage import SpeechStage, resolve_voices
+from tests.builders import make_item
 
 
 def item(number: int) -> Item:
-    return Item(
-        item_id=f"mine-{number}",
-        group_id="q-0",
-        source="mine",
-        native_id=str(number),
-        split="train",
-        language="en",
-        question=f"What colour has the flag number {number} of that old town?",
-        answer="It is as blue as the sky.",
-        explanation=None,
-        options=(),
-        answer_index=None,
-        category=None,
-        picture=None,
-        licence="CC0-1.0",
-        revision=None,
-    )
+    question = f"What colour has the flag number {number} of that old town?"
+    return make_item(question, "It is as blue as the sky.", item_id=f"mine-{number}", native_id=str(number))
 
 
 def dialogues(n: int = 1) -> list[Dialogue]:

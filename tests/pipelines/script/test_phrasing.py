@@ -10,18 +10,14 @@ from data_schemas.records import Item
 from pipelines.script.phrasing import phrase
 from pipelines.script.refusals import REASONS, NotAskable, refers_to_options
 from pipelines.script.speakable import spoken_words
+from tests.builders import make_item
 
 TEN_FISH = ("a pike", "a perch", "a carp", "an eel", "a trout", "a salmon", "a cod", "a herring", "a tuna", "a roach")
 
 
 def item(question: str, answer: str, options: tuple[str, ...] = (), **fields: Any) -> Item:
-    values: dict[str, Any] = {
-        "item_id": "made-1", "group_id": "q-1", "source": "made", "native_id": "1", "split": "train", "language": "en",
-        "question": question, "answer": answer, "explanation": None, "options": options,
-        "answer_index": options.index(answer) if answer in options else None, "category": None, "picture": None,
-        "licence": None, "revision": None,
-    }  # fmt: skip
-    return Item(**(values | fields))
+    index = options.index(answer) if answer in options else None
+    return make_item(question, answer, options=options, answer_index=index, **fields)
 
 
 def asked(question: str, options: tuple[str, ...] = TEN_FISH, seed: int = 0) -> str:

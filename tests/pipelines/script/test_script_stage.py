@@ -2,31 +2,17 @@
 
 import pytest
 
-from data_schemas import arrow, ids
+from data_schemas import arrow
 from data_schemas.config import ScriptConfig
 from data_schemas.records import Dialogue, Item
 from pipelines.script.speakable import SPOKEN
 from pipelines.script.stage import ScriptStage
+from tests.builders import make_item
 
 
 def item(number: int, question: str, answer: str, explanation: str | None = None) -> Item:
-    return Item(
-        item_id=f"made-{number}",
-        group_id=ids.group_id(question),
-        source="made",
-        native_id=str(number),
-        split="train",
-        language="en",
-        question=question,
-        answer=answer,
-        explanation=explanation,
-        options=(),
-        answer_index=None,
-        category="sums",
-        picture=None,
-        licence="CC0-1.0",
-        revision="r1",
-    )
+    where = {"item_id": f"made-{number}", "source": "made", "native_id": str(number), "revision": "r1"}
+    return make_item(question, answer, explanation=explanation, category="sums", **where)
 
 
 GOOD = item(1, "Ann has $5 and earns $2.50. How much has she?", "7.50", "She has $5 + $2.50 = $7.50")
