@@ -26,7 +26,7 @@ class Voice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Speech:
-    """Synthesised sound at 24 kHz; `words` are the engine's own times, one a word, or empty where it cannot tell all."""
+    """Synthesised sound at 24 kHz; `words` are the engine's own times, one a word, or none where it cannot tell all."""
 
     samples: Samples
     words: tuple[WordTiming, ...] = ()

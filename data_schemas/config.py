@@ -68,6 +68,10 @@ class ScriptConfig(Config):
     max_answer_words: int = Field(default=60, ge=1, description="Longest answer spoken, in words.")
 
 
+class FormsConfig(Config):
+    """Shapes of dialogues, and how the assistant's answers begin and end."""
+
+
 class SpeechConfig(Config):
     """Who speaks, and how loud."""
 
@@ -90,6 +94,14 @@ class SpeechConfig(Config):
         if self.speed_min > self.speed_max:
             raise ValueError("speed_min is above speed_max")
         return self
+
+
+class GateConfig(Config):
+    """What speech must pass before it is kept."""
+
+
+class SurroundingsConfig(Config):
+    """What the user's channel is made to sound like."""
 
 
 class AlignmentConfig(Config):
@@ -183,9 +195,20 @@ class RefreshConfig(Config):
     split: SplitConfig = Field(default_factory=SplitConfig, description="Train, validation and test.")
     parts: PartConfig = Field(default_factory=PartConfig, description="Sizes of parts and shards.")
     script: ScriptConfig = Field(default_factory=ScriptConfig, description="Items to dialogues.")
+    forms: FormsConfig = Field(default_factory=FormsConfig, description="Shapes of dialogues; leads and tails.")
     speech: SpeechConfig = Field(default_factory=SpeechConfig, description="Dialogues to speech.")
+    gate: GateConfig = Field(default_factory=GateConfig, description="What speech must pass.")
     alignment: AlignmentConfig = Field(default_factory=AlignmentConfig, description="Speech to word times.")
     mixing: MixingConfig = Field(default_factory=MixingConfig, description="Utterances to two channels.")
+    surroundings: SurroundingsConfig = Field(
+        default_factory=SurroundingsConfig, description="Level, noise, room and line of the user's channel."
+    )
+    pictures: ChatConfig | None = Field(
+        default=None, description="A chat model that sees; empty: questions that need their picture are rejected."
+    )
+    wording: ChatConfig | None = Field(
+        default=None, description="A chat model that words questions and answers anew; empty: the rules' wording."
+    )
     oracle: OracleConfig = Field(default_factory=OracleConfig, description="The oracle ladder.")
     chat: ChatConfig = Field(default_factory=ChatConfig, description="The chat model behind the oracle.")
 

@@ -6,10 +6,10 @@ ever read again by another rule. Signs are then called by their name from their 
 
 from pipelines.script.formulas import Token, check_brackets, say_operator, say_times
 from pipelines.script.readings import RULES
-from pipelines.script.spoken import REASONS, SPOKEN, Unspeakable, spoken_words
+from pipelines.script.spoken import REASONS, SPOKEN, Spoken, Unspeakable, spoken_words
 from pipelines.script.writing import normalise
 
-__all__ = ["REASONS", "SPOKEN", "Unspeakable", "speak", "spoken_words"]
+__all__ = ["REASONS", "SPOKEN", "Spoken", "Unspeakable", "read_aloud", "speak", "spoken_words"]
 
 _MAX_PASSES = 4
 _FORMULA_SIGNS = frozenset("\\^_{}∀∃⊃≡∨∧¬∩∪⊂⊆∈→←↔⇒∥∠√∑∫∂∇△⊕⊥|$°′")
@@ -98,3 +98,13 @@ def speak(text: str) -> str:
             return spoken
         spoken = again
     raise Unspeakable("code", text)
+
+
+def read_aloud(text: str) -> Spoken:
+    """`speak`, with the written span of each word.
+
+    Raises:
+        Unspeakable: as `speak`.
+    """
+    spoken = speak(text)
+    return Spoken(text, spoken, (None,) * len(spoken_words(spoken)))

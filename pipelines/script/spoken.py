@@ -5,6 +5,8 @@ may reach them. Capitals stay, because the phonemiser spells "DNA" out by itself
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 _WORD: Final = r"[A-Za-z]+(?:'[A-Za-z]+)*"
@@ -46,6 +48,33 @@ class Unspeakable(Exception):
 
     def __reduce__(self) -> tuple[type["Unspeakable"], tuple[str, str]]:
         return type(self), (self.reason, self.detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A text and how it is said; `spans[i]` are the characters `[start, end)` of `written` that word i came from.
+
+    A word that stands for nothing written has no span. The length of `spans` is that of `spoken_words(text)`.
+    """
+
+    written: str
+    text: str
+    spans: tuple[tuple[int, int] | None, ...]
+
+    @property
+    def n_words(self) -> int:
+        """Spoken words."""
+        return len(self.spans)
+
+
+def joined(pieces: Sequence[Spoken]) -> Spoken:
+    """Spoken texts one after the other, joined by single spaces, each word still at its written place."""
+    spans: list[tuple[int, int] | None] = []
+    at = 0
+    for piece in pieces:
+        spans += [None if span is None else (span[0] + at, span[1] + at) for span in piece.spans]
+        at += len(piece.written) + 1
+    return Spoken(" ".join(each.written for each in pieces), " ".join(each.text for each in pieces), tuple(spans))
 
 
 def spoken_words(text: str) -> list[str]:

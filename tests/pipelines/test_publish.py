@@ -12,6 +12,7 @@ from benchmarks.runs import Silent, config_on_doubles
 from data_schemas.config import OracleConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import DatasetError, StoreError
 from data_schemas.manifest import MANIFEST, Manifest
+from data_schemas.records import SCHEMA_VERSION
 from flows.run import run_refresh
 from pipelines.card import CARD
 from pipelines.flags import FLAGS, flagged
@@ -60,7 +61,7 @@ def test_a_data_shard_tells_datasets_that_it_holds_sound(config: RefreshConfig) 
         metadata = pq.read_schema(Path(config.out, entry.path)).metadata
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
         assert features["audio"] == {"sampling_rate": 24_000, "num_channels": 2, "_type": "Audio"}
-        assert metadata[b"kame_schema_version"] == b"1"
+        assert metadata[b"kame_schema_version"] == str(SCHEMA_VERSION).encode()
 
 
 def test_the_manifest_lists_every_file_with_its_rows_and_checksum(config: RefreshConfig) -> None:
