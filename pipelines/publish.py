@@ -24,7 +24,7 @@ def read_manifest(store: Store) -> Manifest:
     """The manifest of a dataset.
 
     Raises:
-        DatasetError: there is none, it is damaged, or it is of a newer schema.
+        DatasetError: there is none, it is damaged, or it is of another schema.
     """
     if not store.exists(MANIFEST):
         raise DatasetError(f"{store.root} is no dataset: it has no {MANIFEST}.", "Make one with `kame refresh`.")
@@ -35,6 +35,11 @@ def read_manifest(store: Store) -> Manifest:
             raise DatasetError(
                 f"{store.root} has schema {version}; this program knows up to {SCHEMA_VERSION}.",
                 "Update kame-pipeline.",
+            )
+        if isinstance(version, int) and version < SCHEMA_VERSION:
+            raise DatasetError(
+                f"{store.root} has schema {version}, of an earlier kame-pipeline; this one reads {SCHEMA_VERSION}.",
+                "Make it anew in another folder with --out.",
             )
         return Manifest.model_validate_json(raw)
     except (ValueError, AttributeError, ValidationError) as error:
@@ -48,7 +53,7 @@ def manifest_if_any(store: Store) -> Manifest | None:
     """The manifest of a dataset, or None where none has been published yet.
 
     Raises:
-        DatasetError: it is damaged, or of a newer schema.
+        DatasetError: it is damaged, or of another schema.
     """
     return read_manifest(store) if store.exists(MANIFEST) else None
 

@@ -1,5 +1,6 @@
 """The one reader of a dataset: dialogues joined with their oracles, and the figures of the whole."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +13,9 @@ from pipelines.figures import Figures, count
 from pipelines.publish import read_manifest
 from pipelines.shards import DATA, ORACLE
 from pipelines.store import Store
+
+
+_DIALOGUES_AT_ONCE = 16
 
 
 class DatasetReader:
@@ -45,6 +49,12 @@ class DatasetReader:
             else f"{self.store.root} has no dialogues.",
             "`kame inspect DIR --json` shows an id; rejects/ tells what was refused.",
         )
+
+    def dialogues(self) -> Iterator[AudioDialogue]:
+        """All dialogues with their sound, shard by shard; only a few of them are in memory at a time."""
+        for entry in self.manifest.of_kind(DATA):
+            for table in self.store.read_batches(entry.path, _DIALOGUES_AT_ONCE):
+                yield from from_table(table, AudioDialogue)
 
     def oracle(self, dialogue_id: str) -> OracleRow | None:
         """The oracles of a dialogue in this reader's version, or None where it has none."""

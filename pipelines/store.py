@@ -91,11 +91,25 @@ class Store:
         """
         if sha256 is not None and self.describe(path).sha256 != sha256:
             raise StoreError(f"{self.at(path)} is not what was written: its checksum differs.", _REMAKE)
+        with self._parquet(path) as file:
+            there = set(file.schema_arrow.names)
+            return file.read(columns=None if columns is None else [name for name in columns if name in there])
+
+    def read_batches(self, path: str, n_rows: int) -> Iterator[pa.Table]:
+        """A Parquet file's rows, at most `n_rows` at a time.
+
+        Raises:
+            StoreError: missing, not Parquet, or truncated.
+        """
+        with self._parquet(path) as file:
+            for batch in file.iter_batches(n_rows):
+                yield pa.Table.from_batches([batch])
+
+    @contextmanager
+    def _parquet(self, path: str) -> Iterator[pq.ParquetFile]:
         with self._translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
             try:
-                file = pq.ParquetFile(source)
-                there = set(file.schema_arrow.names)
-                return file.read(columns=None if columns is None else [name for name in columns if name in there])
+                yield pq.ParquetFile(source)
             except (pa.ArrowException, OSError) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise  # the disk's own; what Arrow says of damaged content has no number

@@ -2,19 +2,43 @@
 
 A row of the open English part: {"id": "40ea…", "pic_path": "eco_1.png", "question": "Which good is cheaper?",
     "options": {"A": "Bread", "B": "Wine"}, "correct_answer": "A", "category": "Economy"}
-The six-language form holds `question` and `options` under `en` (and zh, es, fr, ar, ru), the rest beside it.
+The six-language form holds `question` and `options` under en, zh, es, fr, ar and ru, the rest beside them.
 No licence file was found: read it, never redistribute it or what is made from it.
 """
 
-from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, chosen, option_texts, optional_text, text_of
+from pipelines.sources.spec import (
+    ENGLISH,
+    BadRowError,
+    Draft,
+    Row,
+    SourceSpec,
+    chosen,
+    option_texts,
+    optional_text,
+    text_of,
+)
+
+LANGUAGES = (ENGLISH, "zh", "es", "fr", "ar", "ru")
+
+
+def languages_of(row: Row) -> tuple[str, ...]:
+    """English for a row of the open part, else the languages that the row has texts in."""
+    return tuple(each for each in LANGUAGES if row.get(each) is not None) or (ENGLISH,)
+
+
+def in_language(row: Row, language: str) -> Row:
+    """The row as the open part has it, with its texts in one language."""
+    texts = row.get(language)
+    if texts is None:
+        return row
+    if not isinstance(texts, dict):
+        raise BadRowError("wrong_type", f"{language!r} is not an object")
+    return {**row, "question": texts.get("question"), "options": texts.get("options")}
 
 
 def draft(row: Row) -> Draft:
-    """The English question; options come as letter → text and must be lettered from A on without a gap."""
-    spoken = row.get("en", row)
-    if not isinstance(spoken, dict):
-        raise BadRowError("wrong_type", "'en' is not an object")
-    lettered = spoken.get("options")
+    """The question; options come as letter → text and must be lettered from A on without a gap."""
+    lettered = row.get("options")
     if not isinstance(lettered, dict):
         raise BadRowError("wrong_type", "'options' is not an object of letters")
     given = {letter: text for letter, text in lettered.items() if text is not None}  # Parquet fills up with nulls
@@ -24,7 +48,7 @@ def draft(row: Row) -> Draft:
     index = chosen(options, text_of(row, "correct_answer"))
     return Draft(
         native_id=optional_text(row, "id"),
-        question=text_of(spoken, "question"),
+        question=text_of(row, "question"),
         answer=options[index],
         options=options,
         answer_index=index,
@@ -40,6 +64,8 @@ SPEC = SourceSpec(
     hub_split="train",
     licence="none found: not for redistribution",
     columns=("id", "correct_answer"),
-    more_columns=("question", "options", "en", "category", "pic_path"),
+    more_columns=("question", "options", *LANGUAGES, "category", "pic_path"),
     draft=draft,
+    languages_of=languages_of,
+    in_language=in_language,
 )

@@ -1,7 +1,8 @@
 """Rows to items: columns checked, broken rows rejected, duplicates and contaminated items kept out."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from data_schemas import ids
@@ -10,7 +11,7 @@ from data_schemas.errors import SourceError
 from data_schemas.records import Item, Reject
 from pipelines.sources import gsm8k, hssbench, mmlu_pro, own
 from pipelines.sources.reading import NotARow, Row, hub_revision, rows_of_file, rows_of_hub
-from pipelines.sources.spec import BadRowError, Draft, SourceSpec
+from pipelines.sources.spec import ENGLISH, BadRowError, Draft, SourceSpec
 
 SPECS: dict[str, SourceSpec] = {spec.name: spec for spec in (gsm8k.SPEC, mmlu_pro.SPEC, hssbench.SPEC)}
 STAGE = "source"
@@ -18,12 +19,16 @@ STAGE = "source"
 
 @dataclass(frozen=True, slots=True)
 class SourceReading:
-    """What was read of one source: items in source order, rejects, how many rows were looked at, and whether all."""
+    """What was read of one source: items in source order, rejects, how many rows were looked at, and whether all.
+
+    `n_left` counts, by language, the rows' texts in languages that were not asked for.
+    """
 
     items: list[Item]
     rejects: list[Reject]
     n_rows: int
     is_whole: bool
+    n_left: Counter[str] = field(default_factory=Counter)
 
 
 def spec_of(config: SourceConfig) -> SourceSpec:
@@ -49,23 +54,56 @@ def read_items(
     rows = list(islice(_rows(spec, config), limit))
     where = config.path or spec.hub_id
     _check_columns(spec, rows, str(where))
-    items: dict[str, Item] = {}
-    rejects: list[Reject] = []
+    reading = _Reading(spec, config, split, contaminated)
     for index, row in enumerate(rows):
-        row_id = f"{spec.name}-row-{index}"
+        reading.take(index, row)
+    is_whole = limit is None or len(rows) < limit
+    return SourceReading(list(reading.items.values()), reading.rejects, len(rows), is_whole, reading.n_left)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Rows of one source as they become items and rejects."""
+
+    spec: SourceSpec
+    config: SourceConfig
+    split: SplitConfig
+    contaminated: frozenset[str]
+    items: dict[str, Item] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+    n_left: Counter[str] = field(default_factory=Counter)
+
+    def take(self, index: int, row: Row | NotARow) -> None:
+        """One item, or one reject, in each language that is asked for and that the row has."""
+        row_id = f"{self.spec.name}-row-{index}"
+        if isinstance(row, NotARow):
+            self._refuse(row_id, BadRowError("not_json", row.detail))
+            return
+        there = self.spec.languages_of(row)
+        self.n_left.update(set(there) - set(self.config.languages))
+        for language in self.config.languages:
+            if language in there:
+                self._take_language(index, row_id, row, language)
+
+    def _take_language(self, index: int, row_id: str, row: Row, language: str) -> None:
         try:
-            item = _item(spec, config, split, _draft(spec, row))
+            draft = self.spec.draft(self.spec.in_language(row, language))
+            # All languages of a row are one question, in one split: that of its first language.
+            first = self.spec.in_language(row, self.spec.languages_of(row)[0])
+            group = ids.group_id(self.spec.draft(first).question)
+            item = _item(self.spec, self.config, self.split, draft, language, group)
             row_id = item.item_id
-            if item.item_id in items:
+            if item.item_id in self.items:
                 raise BadRowError("duplicate", f"row {index} repeats {item.item_id}")
-            if ids.normalise_question(item.question) in contaminated:
+            if ids.normalise_question(item.question) in self.contaminated:
                 raise BadRowError("contaminated", f"row {index} stands in an evaluation set")
-            items[item.item_id] = item
+            self.items[item.item_id] = item
         except BadRowError as bad:
-            rejects.append(
-                Reject(item_id=row_id, source=spec.name, stage=STAGE, reason=bad.reason, detail=bad.detail[:500])
-            )
-    return SourceReading(list(items.values()), rejects, len(rows), is_whole=limit is None or len(rows) < limit)
+            self._refuse(row_id, bad)
+
+    def _refuse(self, row_id: str, bad: BadRowError) -> None:
+        refused = Reject(item_id=row_id, source=self.spec.name, stage=STAGE, reason=bad.reason, detail=bad.detail[:500])
+        self.rejects.append(refused)
 
 
 def evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
@@ -108,21 +146,15 @@ def _check_columns(spec: SourceSpec, rows: list[Row | NotARow], where: str) -> N
         )
 
 
-def _draft(spec: SourceSpec, row: Row | NotARow) -> Draft:
-    if isinstance(row, NotARow):
-        raise BadRowError("not_json", row.detail)
-    return spec.draft(row)
-
-
-def _item(spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Draft) -> Item:
-    group = ids.group_id(draft.question)
+def _item(spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Draft, language: str, group: str) -> Item:
+    item_id = ids.item_id(spec.name, draft.native_id, draft.question)
     return Item(
-        item_id=ids.item_id(spec.name, draft.native_id, draft.question),
+        item_id=item_id if language == ENGLISH else f"{item_id}-{language}",
         group_id=group,
         source=spec.name,
         native_id=draft.native_id,
         split=ids.split_of(group, split),
-        language="en",
+        language=language,
         question=draft.question,
         answer=draft.answer,
         explanation=draft.explanation,

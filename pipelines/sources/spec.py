@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Row = Mapping[str, Any]
+ENGLISH = "en"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +36,22 @@ class BadRowError(Exception):
         self.detail = detail
 
 
+def only_english(row: Row) -> tuple[str, ...]:
+    """The languages of a row of a set that is in English."""
+    return (ENGLISH,)
+
+
+def as_it_is(row: Row, language: str) -> Row:
+    """The row of a set that is in one language."""
+    return row
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
     """A question set: where it is, what it may be used for, and how to read a row.
 
-    A row must have `columns`; `draft` looks at `more_columns` too, and at nothing else.
+    A row must have `columns`; `draft` looks at `more_columns` too, and at nothing else. Where rows hold their texts in
+    several languages, `languages_of` tells in which, and `draft` reads the row that `in_language` makes of one.
     """
 
     name: str
@@ -50,6 +62,8 @@ class SourceSpec:
     columns: tuple[str, ...]
     more_columns: tuple[str, ...] = ()
     draft: Callable[[Row], Draft]
+    languages_of: Callable[[Row], tuple[str, ...]] = only_english
+    in_language: Callable[[Row, str], Row] = as_it_is
 
 
 def text_of(row: Row, column: str) -> str:

@@ -1,0 +1,114 @@
+"""A dataset as folders of moshi-finetune: stereo wav files, the words of each beside it, and lists of both.
+
+    OUT/train.jsonl                       {"path": "train/<dialogue_id>.wav", "duration": seconds}, a line a dialogue
+    OUT/train/<dialogue_id>.wav           16-bit, 24 kHz; left: the assistant, right: the user
+    OUT/train/<dialogue_id>.json          {"alignments": [["word", [start_s, end_s], "SPEAKER_MAIN"], …]}
+    OUT/validation.jsonl, OUT/test.jsonl  likewise, where the dataset has such a split
+    OUT/export.json                       what it was made from
+
+`alignments` holds the assistant's words alone, by start, as moshi-finetune's own annotation does: its interleaver keeps
+only the main speaker. The user's words are under `user_alignments`, and ids, licence and form beside them; its loader
+passes over keys it does not know (https://github.com/kyutai-labs/moshi-finetune, `finetune/data/interleaver.py`).
+"""
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data_schemas.errors import ConfigError, StoreError
+from data_schemas.records import AudioDialogue
+from pipelines.audio import save_wav
+from pipelines.flags import flagged
+from pipelines.reader import DatasetReader
+from pipelines.store import TEMPORARY
+
+LABEL = {"A": "SPEAKER_MAIN", "B": "SPEAKER_USER"}
+_EXPORT = "export.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export wrote, by split, and how many flagged dialogues it left out."""
+
+    dialogues: dict[str, int]
+    audio_s: float
+    n_flagged: int
+
+
+def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None] = lambda: None) -> Exported:
+    """Writes a dataset in moshi-finetune's form; `out` is there whole at the end, or not at all.
+
+    Args:
+        folder: the dataset.
+        out: a folder that does not exist yet.
+        on_dialogue: called after each dialogue.
+
+    Raises:
+        ConfigError: `out` is there already.
+        DatasetError: `folder` is no dataset.
+        StoreError: a shard cannot be read, or `out` cannot be written.
+    """
+    target = Path(out).expanduser()
+    if target.exists():
+        raise ConfigError(f"{out} is there already.", "Choose a folder that does not exist yet.")
+    reader = DatasetReader(folder)
+    aside = target.with_name(target.name + TEMPORARY)
+    try:
+        shutil.rmtree(aside, ignore_errors=True)  # what an export that was killed left
+        aside.mkdir(parents=True)
+        exported = _write(reader, aside, on_dialogue)
+        aside.rename(target)
+    except OSError as error:
+        raise StoreError(
+            f"Cannot write {out}: {error.strerror or error}.", "Look at its rights and its disk."
+        ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return exported
+
+
+def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None]) -> Exported:
+    flags, lines = flagged(reader.store), dict[str, list[str]]()
+    counts, audio_s, n_flagged = Counter[str](), 0.0, 0
+    for dialogue in reader.dialogues():
+        if dialogue.dialogue_id in flags:
+            n_flagged += 1
+            continue
+        name = f"{dialogue.split}/{dialogue.dialogue_id}"
+        (folder / dialogue.split).mkdir(exist_ok=True)
+        save_wav(dialogue.flac, folder / f"{name}.wav")
+        (folder / f"{name}.json").write_text(json.dumps(alignments(dialogue), ensure_ascii=False), encoding="utf-8")
+        lines.setdefault(dialogue.split, []).append(
+            json.dumps({"path": f"{name}.wav", "duration": dialogue.duration_s})
+        )
+        counts[dialogue.split] += 1
+        audio_s += dialogue.duration_s
+        on_dialogue()
+    for split, of_split in lines.items():
+        (folder / f"{split}.jsonl").write_text("\n".join(of_split) + "\n", encoding="utf-8")
+    made_from = {"format": "moshi-finetune", "fingerprint": reader.manifest.fingerprint, "dialogues": dict(counts)}
+    (folder / _EXPORT).write_text(json.dumps(made_from, indent=1) + "\n", encoding="utf-8")
+    return Exported(dict(counts), round(audio_s, 3), n_flagged)
+
+
+def alignments(dialogue: AudioDialogue) -> dict[str, Any]:
+    """The JSON beside a wav file: words with their times in seconds, and where the dialogue comes from."""
+    words: dict[str, list[Any]] = {"A": [], "B": []}
+    for turn in dialogue.turns:
+        for utterance in turn.utterances:
+            words[turn.speaker] += [
+                [word.word, [word.start_s, word.end_s], LABEL[turn.speaker]] for word in utterance.words
+            ]
+    by_start = {speaker: sorted(said, key=lambda word: word[1]) for speaker, said in words.items()}
+    return {
+        "alignments": by_start["A"],
+        "user_alignments": by_start["B"],
+        "dialogue_id": dialogue.dialogue_id,
+        "source": dialogue.source,
+        "form": dialogue.form,
+        "licence": dialogue.licence,
+    }
