@@ -7,12 +7,13 @@ Exit codes: 0 done · 1 `check` found faults · 2 wrong option or configuration 
 import json
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from flows import export_command
+from flows.terminal import AsJson, Folder, print_json, speaking_plainly
 
 app = typer.Typer(
     name="kame",
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Show and compare configurations.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+app.add_typer(export_command.app, name="export")
 
 Sources = Annotated[
     list[str], typer.Option("--source", help="NAME or NAME=FILE; gsm8k, mmlu_pro, hssbench, or your own with --map.")
@@ -48,8 +50,6 @@ OracleVersion = Annotated[str | None, typer.Option("--oracle-version", help="Fol
 EvaluationSets = Annotated[
     list[str], typer.Option("--evaluation-set", help="File of questions that must not be trained on; repeatable.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Folder = Annotated[str, typer.Argument(help="Folder of a dataset.")]
 
 
 @app.command()
@@ -71,7 +71,7 @@ def refresh(
     as_json: AsJson = False,
 ) -> None:
     """Make or refresh a dataset. Running again resumes, and re-uses whatever has not changed."""
-    with _speaking_plainly(as_json):
+    with speaking_plainly(as_json):
         from flows import options, show
         from flows.progress import Bars
         from flows.run import run_refresh
@@ -94,7 +94,7 @@ def refresh(
                 f"kame: {n_failed} oracle events failed; the same command asks again where a request did.", err=True
             )
         if as_json:
-            _print_json({"out": built.out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
+            print_json({"out": built.out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
             return
         console = show.console()
         console.print(show.figures(figures))
@@ -115,7 +115,7 @@ def preview(
     as_json: AsJson = False,
 ) -> None:
     """Three dialogues of short questions, end to end: text, word times, oracle ladder, sound files."""
-    with _speaking_plainly(as_json):
+    with speaking_plainly(as_json):
         from flows import options, show
         from flows.preview import preview as make
 
@@ -126,7 +126,7 @@ def preview(
             built = built.model_copy(update={"sources": options.sample_sources()})
         made = make(built, n_dialogues)
         if as_json:
-            _print_json([each.as_json() for each in made])
+            print_json([each.as_json() for each in made])
             return
         console = show.console()
         for each in made:
@@ -142,7 +142,7 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Counts of a dataset, and one dialogue as text: words on a time line, events beside it."""
-    with _speaking_plainly(as_json):
+    with speaking_plainly(as_json):
         from flows import show
         from pipelines.reader import DatasetReader
         from pipelines.reader import as_json as told
@@ -154,7 +154,7 @@ def inspect(
 
             save_wav(row.flac, wav)
         if as_json:
-            _print_json({"counts": reader.manifest.counts.model_dump(), **told(row, oracle)})
+            print_json({"counts": reader.manifest.counts.model_dump(), **told(row, oracle)})
             return
         console = show.console()
         console.print(show.figures(reader.figures()), show.dialogue(row, oracle))
@@ -165,7 +165,7 @@ def inspect(
 @app.command()
 def check(folder: Folder, as_json: AsJson = False) -> None:
     """Look at every invariant of a dataset; exit code 1 and a table when something is wrong."""
-    with _speaking_plainly(as_json):
+    with speaking_plainly(as_json):
         from dataclasses import asdict
 
         from flows import show
@@ -173,7 +173,7 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
 
         faults = look(folder)
         if as_json:
-            _print_json({"sound": not faults, "faults": [asdict(fault) for fault in faults]})
+            print_json({"sound": not faults, "faults": [asdict(fault) for fault in faults]})
         elif faults:
             show.console().print(show.faults(faults))
         else:
@@ -185,7 +185,7 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
 @app.command()
 def backends(as_json: AsJson = False) -> None:
     """Engines there are, whether they are installed, their licences, and what to type for a missing one."""
-    with _speaking_plainly(as_json):
+    with speaking_plainly(as_json):
         from backends.registry import ENTRIES
         from flows import show
 
@@ -195,7 +195,7 @@ def backends(as_json: AsJson = False) -> None:
         ]
         head = ("kind", "name", "installed", "licence", "note, or what to type")
         if as_json:
-            _print_json([dict(zip(("kind", "name", "installed", "licence", "note"), row, strict=True)) for row in rows])
+            print_json([dict(zip(("kind", "name", "installed", "licence", "note"), row, strict=True)) for row in rows])
         else:
             show.console().print(show.table("Back-ends", head, rows))
 
@@ -203,7 +203,7 @@ def backends(as_json: AsJson = False) -> None:
 @config_app.command("show")
 def config_show(profile: ProfileName = "embedded", config: ConfigFile = None, as_json: AsJson = False) -> None:
     """The full configuration as YAML: a start for a file of your own."""
-    with _speaking_plainly(as_json):
+    with speaking_plainly(as_json):
         import yaml
 
         from flows import options
@@ -219,7 +219,7 @@ def config_diff(
     as_json: AsJson = False,
 ) -> None:
     """Fields in which two configurations differ."""
-    with _speaking_plainly(as_json):
+    with speaking_plainly(as_json):
         from data_schemas.profiles import PROFILES
         from flows import options, show
 
@@ -231,7 +231,7 @@ def config_diff(
         ]
         rows = options.differences(*built)
         if as_json:
-            _print_json([{"field": name, "left": one, "right": other} for name, one, other in rows])
+            print_json([{"field": name, "left": one, "right": other} for name, one, other in rows])
         else:
             show.console().print(show.table("Differences", ("field", left, right), rows))
 
@@ -249,24 +249,3 @@ def _interrupt(signal_number: int, frame: object) -> None:
 def _chat(url: str | None, model: str | None) -> dict[str, str | None]:
     """What was typed of the chat model, as settings by dotted name; a URL chooses the engine that calls one."""
     return {"chat.base_url": url, "chat.model": model, "chat.engine": "openai" if url else None}
-
-
-def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-
-
-@contextmanager
-def _speaking_plainly(as_json: bool) -> Iterator[None]:
-    """Errors as one message and an exit code, never a traceback; as JSON where a program reads."""
-    from data_schemas.errors import KameError
-
-    try:
-        yield
-    except KameError as error:
-        if as_json:
-            _print_json({"error": error.what, "remedy": error.remedy})
-        typer.echo(f"kame: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
-    except KeyboardInterrupt:
-        typer.echo("kame: stopped. Run the same command again; it goes on where it stopped.", err=True)
-        raise typer.Exit(130) from None

@@ -35,7 +35,7 @@ def test_english_lacks_nothing() -> None:
 
 
 def test_all_that_a_language_lacks_is_named() -> None:
-    with pytest.raises(ConfigError, match="'fr'.*a normaliser.*a voice of double.*the aligner double"):
+    with pytest.raises(ConfigError, match=r"'fr'.*a normaliser.*a voice of double.*the aligner double"):
         check_languages([SourceConfig(name="hssbench", languages=["en", "fr"])], DoubleTts(), DoubleAligner())
 
 

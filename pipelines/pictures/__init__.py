@@ -1,0 +1,1 @@
+"""Questions that come with a picture: what they need from it, in words."""

@@ -1,0 +1,164 @@
+"""Items to items: what a question needs from its picture is asked of a chat model that sees, and kept as text.
+
+Only questions that do not stand alone are asked about (`refusals.check_question` decides), so a set of which most rows
+need their picture costs one request a row and the others none. Without a model every item passes as it is, and the
+script stage rejects those that need their picture.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import yaml
+
+from backends.chat.client import ask_all
+from backends.protocols import ChatClient, ChatReply, Endpoint
+from data_schemas import ids
+from data_schemas.errors import RequestError
+from data_schemas.records import Item, Reject
+from pipelines.script.refusals import NotAskable, check_question
+from pipelines.script.speakable import Unspeakable, speak, spoken_words
+from pipelines.stage import StageResult, refused
+
+MAX_WORDS: Final = 60
+"""A listener bears about twenty seconds of description before the question comes."""
+
+MAX_ATTEMPTS: Final = 3
+MAX_TOKENS: Final = 160
+_MEDIA: Final = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
+
+
+class PictureUnread(Exception):
+    """A description that cannot be used; the message says why."""
+
+
+class PicturesStage:
+    """Fills `Item.picture_text`; an item whose picture is missing or cannot be described is rejected."""
+
+    name: ClassVar[str] = "pictures"
+    version: ClassVar[int] = 1
+    inputs: ClassVar[tuple[str, ...]] = ("items",)
+    input_types: ClassVar[tuple[type, ...]] = (Item,)
+    output_type: ClassVar[type] = Item
+
+    def __init__(self, folders: Mapping[str, str], endpoint: Endpoint | None) -> None:
+        """A stage for pictures in these folders, by source; without an endpoint it passes everything on."""
+        self._folders = folders
+        self._endpoint = endpoint
+
+    def matters(self) -> dict[str, Any]:
+        """The prompt and what stands for the model; not where the pictures lie."""
+        if self._endpoint is None:
+            return {"model": None}
+        model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
+        return {"model": model, "prompt": ids.digest(_prompt()), "attempts": MAX_ATTEMPTS, "words": MAX_WORDS}
+
+    async def run_with(self, batch: Sequence[tuple[Item]], client: ChatClient | None) -> StageResult[Item]:
+        """The batch's items, described where they need it; rejects with `picture_missing` or `picture_unread`."""
+        result: StageResult[Item] = StageResult([], [])
+        items = [item for (item,) in batch]
+        found = {} if client is None else await self._described(items, client)
+        n_to_retry = 0
+        for item in items:
+            outcome = found.get(item.item_id, item)
+            n_to_retry += isinstance(outcome, RequestError)
+            if isinstance(outcome, RequestError):
+                result.rejects.append(refused(item, self.name, "picture_unread", f"request: {outcome.what}"))
+            elif isinstance(outcome, Reject):
+                result.rejects.append(outcome)
+            else:
+                result.outputs.append(outcome)
+        return replace(result, n_to_retry=n_to_retry)
+
+    async def _described(self, items: Sequence[Item], client: ChatClient) -> dict[str, Item | Reject | RequestError]:
+        """What became of each item that needs its picture."""
+        outcomes: dict[str, Item | Reject | RequestError] = {}
+        payloads: dict[str, dict[str, Any]] = {}
+        waiting = {item.item_id: item for item in items if item.picture is not None and _needs_picture(item)}
+        for item_id, item in waiting.items():
+            payload = self._payload(item)
+            if isinstance(payload, Reject):
+                outcomes[item_id] = payload
+            else:
+                payloads[item_id] = payload
+        for attempt in range(MAX_ATTEMPTS):
+            asked = [item_id for item_id in payloads if not isinstance(outcomes.get(item_id), Item | RequestError)]
+            answers = await ask_all(client, [_attempt(payloads[item_id], attempt) for item_id in asked], None, attempt)
+            outcomes |= {
+                each: self._outcome(waiting[each], answer) for each, answer in zip(asked, answers, strict=True)
+            }
+        return outcomes
+
+    def _payload(self, item: Item) -> dict[str, Any] | Reject:
+        assert item.picture is not None
+        file = Path(self._folders.get(item.source, ""), item.picture)
+        media = _MEDIA.get(file.suffix.lower())
+        if item.source not in self._folders or not file.is_file() or media is None:
+            why = "no folder of pictures is given" if item.source not in self._folders else "no such picture file"
+            return refused(item, self.name, "picture_missing", f"{item.picture}: {why}")
+        picture = base64.b64encode(file.read_bytes()).decode()
+        prompt = _prompt()
+        content = [
+            {"type": "image_url", "image_url": {"url": f"data:{media};base64,{picture}"}},
+            {"type": "text", "text": prompt["request"].strip().replace("{question}", item.question)},
+        ]
+        messages = [{"role": "system", "content": prompt["system"].strip()}, {"role": "user", "content": content}]
+        return {"messages": messages, "max_tokens": MAX_TOKENS, "temperature": 0.0}
+
+    def _outcome(self, item: Item, answer: ChatReply | RequestError) -> Item | Reject | RequestError:
+        if isinstance(answer, RequestError):
+            return answer
+        try:
+            return replace(item, picture_text=described(answer.text, item.answer))
+        except PictureUnread as why:
+            return refused(item, self.name, "picture_unread", f"{why}: {answer.text}")
+
+
+def described(raw_text: str, answer: str) -> str:
+    """A model's description, as it can be woven into the question.
+
+    Args:
+        raw_text: what the model wrote.
+        answer: the true answer as written, which must not be given away.
+
+    Raises:
+        PictureUnread: empty, longer than `MAX_WORDS`, not speakable, or it holds the answer.
+    """
+    text = " ".join(raw_text.split())
+    try:
+        words = [word.lower() for word in spoken_words(speak(text))]
+    except Unspeakable as refusal:
+        raise PictureUnread(f"cannot be said, {refusal.reason}") from refusal
+    if len(words) > MAX_WORDS:
+        raise PictureUnread(f"{len(words)} words, at most {MAX_WORDS} are said")
+    try:
+        wanted = [word.lower() for word in spoken_words(speak(answer))]
+    except Unspeakable:
+        return text  # an answer that cannot be said cannot be given away; the script stage rejects it
+    if any(words[at : at + len(wanted)] == wanted for at in range(len(words) - len(wanted) + 1)):
+        raise PictureUnread("gives the answer away")
+    return text
+
+
+def _needs_picture(item: Item) -> bool:
+    try:
+        check_question(item)
+    except NotAskable as refusal:
+        return refusal.reason == "needs_picture"
+    return False
+
+
+def _attempt(payload: dict[str, Any], attempt: int) -> dict[str, Any]:
+    """The payload of a further attempt: warmer, so that a deterministic server says something else."""
+    return payload | {"temperature": 0.4 * attempt, "seed": attempt}
+
+
+@cache
+def _prompt() -> dict[str, str]:
+    text = (files("pipelines.pictures") / "prompt.yaml").read_text(encoding="utf-8")
+    loaded: dict[str, str] = yaml.safe_load(text)
+    return loaded
