@@ -1,0 +1,46 @@
+"""eSpeak's word times are those of its own sound: every word has one, and it falls where the sound begins."""
+
+import numpy as np
+import pytest
+
+from backends.protocols import SpeechRefused
+from backends.tts.espeak import Espeak
+from data_schemas.errors import ConfigError
+
+TEXT = "Ann's dog ate two apples, and then it slept."
+
+
+def test_every_word_is_timed_in_order_inside_the_sound() -> None:
+    speech = Espeak().synthesise(TEXT, "en-us", 1.0)
+    said = [word.word for word in speech.words]
+    assert said == ["Ann's", "dog", "ate", "two", "apples", "and", "then", "it", "slept"]
+    edges = [edge for word in speech.words for edge in (word.start_s, word.end_s)]
+    assert edges == sorted(edges)
+    assert edges[-1] <= len(speech.samples) / 24_000
+
+
+def test_a_word_after_a_pause_starts_where_the_sound_does() -> None:
+    speech = Espeak().synthesise("Stop. Top.", "en-us", 1.0)
+    start_s = speech.words[1].start_s
+    before, after = (round((start_s + shift_s) * 24_000) for shift_s in (-0.1, 0.15))
+    pause, word = speech.samples[before : round(start_s * 24_000)], speech.samples[round(start_s * 24_000) : after]
+    assert np.abs(pause).max() < 0.02 * np.abs(word).max()
+
+
+def test_the_same_again_is_the_same_sound_whatever_was_said_between() -> None:
+    engine = Espeak()
+    first = engine.synthesise(TEXT, "en-us", 1.0)
+    engine.synthesise("Something else.", "en-gb", 1.4)
+    assert np.array_equal(engine.synthesise(TEXT, "en-us", 1.0).samples, first.samples)
+
+
+def test_faster_is_shorter() -> None:
+    slow, fast = (Espeak().synthesise(TEXT, "en-us", speed).samples for speed in (0.8, 1.4))
+    assert len(fast) < 0.75 * len(slow)
+
+
+def test_nothing_to_say_and_unknown_voices_are_refused() -> None:
+    with pytest.raises(SpeechRefused, match="nothing to say"):
+        Espeak().synthesise("?!", "en-us", 1.0)
+    with pytest.raises(ConfigError, match="en-gb"):
+        Espeak().synthesise("yes", "nobody", 1.0)
