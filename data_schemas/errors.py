@@ -61,3 +61,9 @@ class RequestError(KameError):
     """One request to a chat model failed for good; the run goes on and the event is marked failed."""
 
     exit_code = 4
+
+
+class BudgetError(KameError):
+    """The run may not pay for another request; what was answered is kept, and the same command goes on."""
+
+    exit_code = 7

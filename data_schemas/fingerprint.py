@@ -23,13 +23,28 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
         "max_in_flight": "how many are asked at once",
         "max_attempts": "how often a failed request is tried; a failure is recorded as such, never as an answer",
         "timeout_s": "how long an answer may take, not what it is",
+        "transport": "how a request travels; the same payload is asked either way and answers share their cache",
+        "max_requests_per_minute": "how fast is asked, not what is asked",
+        "max_tokens_per_minute": "how fast is asked, not what is asked",
+        "price": "what an answer costs, not what it is",
     },
     "OracleConfig": {
         "prompt": "a name or path; the prompts' text is digested instead",
     },
+    "ScriptConfig": {
+        "lexicon": "a path; the entries are digested instead",
+    },
     "SpeechConfig": {
         "voice_a": "resolved to a voice that is there, whose digest counts",
         "voices_b": "resolved to voices that are there, whose digests count",
+        "tts_options": "the back-end's digest stands for those that change the sound; paths, keys and devices do not",
+    },
+    "GateConfig": {
+        "asr": "the recogniser's digest stands for it",
+        "asr_options": "the recogniser's digest stands for those that change what it hears; paths and devices do not",
+    },
+    "AlignmentConfig": {
+        "aligner_options": "the back-end's digest stands for those that change the times; paths and devices do not",
     },
 }
 """Every field of a stage's configuration that does not count, with the reason. All others do."""

@@ -11,9 +11,13 @@ def embedded() -> RefreshConfig:
 
 
 def gpu() -> RefreshConfig:
-    """A vLLM server on this machine behind the oracle, many requests in flight; speech as in `embedded`."""
-    chat = ChatConfig(engine="openai", base_url="http://127.0.0.1:8000/v1", max_in_flight=64)
-    return RefreshConfig(chat=chat)
+    """A vLLM started for the oracle, many requests in flight; speech as in `embedded`.
+
+    The model is Apache-2.0, needs no account and 16 GB of GPU memory; any other by name, or a server that runs already
+    by its URL.
+    """
+    chat = ChatConfig(engine="vllm", model="Qwen/Qwen2.5-7B-Instruct", max_in_flight=256)
+    return RefreshConfig(chat=chat, variants=1.9)  # as many dialogues an item as in the corpus of the paper
 
 
 PROFILES: dict[str, Callable[[], RefreshConfig]] = {"embedded": embedded, "gpu": gpu}

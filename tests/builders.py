@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from data_schemas import ids
+from data_schemas.config import FormsConfig, FormShares
 from data_schemas.records import Dialogue, Item, Placement, Provenance, Turn, Utterance, WordTiming, WrittenSpan
 from pipelines.script.speakable import spoken_words
 
@@ -94,3 +95,9 @@ def make_dialogue(*turns: Turn, **fields: Any) -> Dialogue:
         ),
     }
     return Dialogue(turns=turns, **(values | fields))
+
+
+def make_forms(*names: str, **fields: Any) -> FormsConfig:
+    """Settings under which dialogues have one of these forms and no other, all equally often."""
+    shares = FormShares(**{name: float(name in names) for name in FormShares.model_fields})
+    return FormsConfig(shares=shares, **fields)

@@ -26,10 +26,10 @@ def test_a_profile_survives_yaml(profile: str) -> None:
     assert RefreshConfig.model_validate(yaml.safe_load(text)) == config
 
 
-def test_profiles_differ_and_the_gpu_one_names_its_server() -> None:
+def test_profiles_differ_and_the_gpu_one_starts_a_vllm() -> None:
     assert PROFILES["embedded"]() == RefreshConfig()
     chat = PROFILES["gpu"]().chat
-    assert (chat.engine, chat.base_url) == ("openai", "http://127.0.0.1:8000/v1")
+    assert (chat.engine, chat.base_url) == ("vllm", None)
 
 
 @pytest.mark.parametrize("config", classes(RefreshConfig))
@@ -97,5 +97,5 @@ def test_a_configuration_cannot_be_changed() -> None:
 def test_requests_in_flight_go_by_the_engine_unless_they_are_set() -> None:
     assert ChatConfig().n_in_flight == 1
     assert ChatConfig(n_slots=4).n_in_flight == 4
-    assert ChatConfig(engine="openai").n_in_flight == 16
+    assert ChatConfig(engine="openai").n_in_flight == 64
     assert ChatConfig(engine="openai", max_in_flight=3).n_in_flight == 3

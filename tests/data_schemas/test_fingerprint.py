@@ -13,6 +13,7 @@ STAGE_CONFIGS: dict[str, Config] = {
     for each in (
         configs.ScriptConfig,
         configs.SpeechConfig,
+        configs.GateConfig,
         configs.AlignmentConfig,
         configs.MixingConfig,
         configs.OracleConfig,
@@ -31,6 +32,8 @@ OF_NONE: dict[str, Any] = {"voices_b": ["other"], "max_in_flight": 2}
 
 def another(field: str, value: Any) -> Any:
     """A value that differs from the one given, of a like type."""
+    if isinstance(value, dict):
+        return {**value, "other": 1.0}
     if isinstance(value, list):
         return [*value[:-1], (value[-1] + 1) / 2]
     if isinstance(value, str):

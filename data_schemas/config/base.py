@@ -1,0 +1,16 @@
+"""What all configuration classes share."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+
+def at_home(path: str | None) -> str | None:
+    """A path with `~` written out, which shells leave in `--out=~/x` and YAML always."""
+    return None if path is None else str(Path(path).expanduser()) if path.startswith("~") else path
+
+
+class Config(BaseModel):
+    """Base of all configuration: immutable, strictly typed, unknown fields refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

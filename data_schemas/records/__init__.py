@@ -1,0 +1,68 @@
+"""The product's nouns. Each class is also an Arrow schema (`arrow.schema_of`): one definition, nothing to keep equal.
+
+Times are seconds on the dialogue's clock and end in `_s`; `None` means that a later stage fills it in.
+"""
+
+from dataclasses import dataclass
+
+from data_schemas.records.dialogue import (
+    Dialogue,
+    Hearing,
+    Item,
+    Placement,
+    Provenance,
+    Speaker,
+    Turn,
+    Utterance,
+    WordTiming,
+    WrittenSpan,
+)
+from data_schemas.records.oracle import OracleEvent, OracleRow
+from data_schemas.records.speech import (
+    Audio,
+    AudioDialogue,
+    Clip,
+    Clips,
+    DialogueWords,
+    Quality,
+    Surroundings,
+    UtteranceWords,
+)
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Audio",
+    "AudioDialogue",
+    "Clip",
+    "Clips",
+    "Dialogue",
+    "DialogueWords",
+    "Hearing",
+    "Item",
+    "OracleEvent",
+    "OracleRow",
+    "Placement",
+    "Provenance",
+    "Quality",
+    "Reject",
+    "Speaker",
+    "Surroundings",
+    "Turn",
+    "Utterance",
+    "UtteranceWords",
+    "WordTiming",
+    "WrittenSpan",
+]
+
+SCHEMA_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reject:
+    """What a stage refused, and why. `item_id` falls back to `<source>-row-<n>` where a row has none."""
+
+    item_id: str
+    source: str
+    stage: str
+    reason: str
+    detail: str
