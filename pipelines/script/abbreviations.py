@@ -11,14 +11,19 @@ FULL: Final = {
     "Capt": "Captain", "Sgt": "Sergeant", "Jr": "Junior", "Sr": "Senior", "Inc": "Incorporated", "Corp": "Corporation",
     "Ltd": "Limited", "approx": "approximately", "et al": "and others", "viz": "namely", "dept": "department",
     "Jan": "January", "Feb": "February", "Aug": "August", "Sept": "September", "Oct": "October", "Nov": "November",
-    "Dec": "December", "Ave": "Avenue", "avg": "average",
+    "Dec": "December", "Ave": "Avenue", "avg": "average", "cf": "compare", "ca": "circa", "Rev": "Reverend",
+    "Hon": "Honorable", "Lt": "Lieutenant", "Col": "Colonel", "Sec": "Section", "Co": "Company", "Bros": "Brothers",
+    "Dept": "Department", "Univ": "University",
 }  # fmt: skip
 """Without the last dot, which they need to count (so "Gen" and "Dec" alone stay as they are)."""
 
 FULL_WITHOUT_DOT: Final = {"vs": "versus", "etc": "et cetera", "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz",
                            "Dr": "Doctor", "Jr": "Junior", "Sr": "Senior", "ie": "that is", "eg": "for example",
                            "AM": "A M", "US": "U S", "USA": "U S A", "UK": "U K", "WHO": "W H O", "LED": "L E D",
-                           "LEDs": "L E Ds", "AD": "A D", "PhD": "P H D", "pH": "P H"}  # fmt: skip
+                           "LEDs": "L E Ds", "AD": "A D", "PhD": "P H D", "pH": "P H", "pOH": "P O H",
+                           "wt": "weight", "approx": "approximately",
+                           "Inc": "Incorporated", "Corp": "Corporation", "sq": "square", "avg": "average",
+                           "PM": "P M", "pm": "P M"}  # fmt: skip
 """Also without a dot; the capitals are those that the phonemiser or the aligner would take for a word."""
 
 EMPHASISED: Final = word_set(
@@ -42,3 +47,14 @@ ROMAN_ORDINALS: Final = {"I": "First", "II": "Second", "III": "Third", "IV": "Fo
                          "XII": "Twelfth", "XIII": "Thirteenth", "XIV": "Fourteenth", "XV": "Fifteenth",
                          "XVI": "Sixteenth", "XXIII": "Twenty Third"}  # fmt: skip
 ROMAN_ORDINAL_PATTERN: Final = "|".join(sorted(ROMAN_ORDINALS, key=len, reverse=True))
+
+
+def _roman(number: int) -> str:
+    """A number below 50 as a Roman numeral."""
+    tens, ones = divmod(number, 10)
+    return ("X" * tens if tens < 4 else "XL") + ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")[ones]
+
+
+ROMAN_VALUES: Final = {_roman(number): number for number in range(1, 50)}
+CAPITALISED: Final = re.compile(r"[A-Z][a-z]{2,}[A-Z][a-z]+")
+"""A name with a capital inside, of letters that happen to be chemical symbols."""

@@ -2,27 +2,59 @@
 
 import random
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
+from data_schemas.records import Item
+from pipelines.script.choices import lower_start
 from pipelines.script.numerals import year
-from pipelines.script.spoken import Unspeakable, spoken_words, word_set
+from pipelines.script.refusals import refers_to_options
+from pipelines.script.speakable import Unspeakable, read_aloud, spoken_words
+from pipelines.script.spoken import Spoken, joined, word_set
 
-_CONCLUSIONS: Final = ("The answer is {answer}.", "So the answer is {answer}.", "So that makes {answer}.")
-_SHORT: Final = ("That would be {answer}.", "The answer is {answer}.", "It's {answer}.")
+_CONCLUSIONS: Final = ("The answer is {answer}.", "So the answer is {answer}.", "So that makes {answer}.",
+                       "That makes {answer}.", "So it's {answer}.")  # fmt: skip
+_SHORT: Final = ("That would be {answer}.", "The answer is {answer}.", "It's {answer}.", "That's {answer}.")
+_LONG: Final = ("The answer is: {answer}.", "The right one is: {answer}.")
 _NOUN_STARTS: Final = word_set("the a an its their his her your my our one two three")
 _BARE_STARTS: Final = word_set(
-    "yes no because by to in on at from with for through when if during after before as it they he she there this that "
-    "these we you i since while although under within into about only whether where so not both"
+    "yes no none all both only statement statements because by to in on at from with for through when if during after "
+    "before as it they he she there this that these we you i since while although under within into about whether "
+    "where so not"
 )
 _FINITE: Final = re.compile(
     r"\b(?:is|are|was|were|will|would|can|could|may|might|must|should|has|have|had|does|do|did|cannot|\w+n't)\b"
 )
 _MAX_SHORT_WORDS: Final = 4
 _SENTENCE_WORDS: Final = 5
+_VOWELS: Final = frozenset("aeio")
+_MAX_STEM_WORDS: Final = 20
+_WHOLE_SENTENCES: Final = 0.4
+"""Share of completions answered by the whole sentence."""
 _MONEY: Final = "$£€"
 _NUMBER: Final = r"(?<![\w.,])-?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
+_MEASURES: Final = word_set(
+    "seconds minutes hours days weeks months years inches feet yards miles meters kilometers centimeters ounces pounds "
+    "grams kilograms tons liters gallons cups cents degrees"
+)
 _NOT_COUNTED: Final = word_set("more of does did is will are was were would do has had can in")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A spoken answer and the index of its first word that bears the answer."""
+
+    said: Spoken
+    word_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The answer of an item that explains itself: with its last step where that can be said, and alone."""
+
+    full: Answer
+    short: Answer
+    step: Spoken | None
 
 
 def conclude(answer: str, last_line: str, question: str) -> str | None:
@@ -37,11 +69,13 @@ def conclude(answer: str, last_line: str, question: str) -> str | None:
     before, after = last_line[: same[-1].start()].rstrip(), last_line[same[-1].end() :]
     if before and before[-1] in _MONEY:
         return f"{before[-1]}{number}"
-    if re.match(r" ?%", after):
+    if re.match(r" ?%", after) or re.search(r"(?i)\bwhat percent(?:age)?\b", question):
         return f"{number}%"
     counted = re.match(r"\.?0* ([a-z]+s|people|children|feet)\b(?!-)", after)
     asked = re.findall(r"how (?:many|much)(?: more| fewer| less| total)? ([a-z]+)", question.lower())
     if counted and asked and counted[1] == asked[-1] and counted[1] not in _NOT_COUNTED:
+        return f"{number} {counted[1]}"
+    if counted and counted[1] in _MEASURES:
         return f"{number} {counted[1]}"
     return number
 
@@ -68,59 +102,122 @@ def last_step(explanation: str) -> str:
     return lines[-1] if lines else ""
 
 
-def explained(
-    answer: str, explanation: str, question: str, say: Callable[[str], str], max_words: int, rng: random.Random
-) -> tuple[str, str]:
-    """The spoken turn of an item that explains itself, and the spoken answer inside it.
+def explained(item: Item, max_words: int, rng: random.Random) -> Explained:
+    """The spoken answers of an item that explains itself.
 
-    The last step is said first where it can be said, leads to the answer, and leaves room for it; else the answer
-    stands alone: the step is an ornament, the answer is not.
-
-    Args:
-        say: from written to spoken text.
-        max_words: longest turn.
+    The last step is said first where it can be said, leads to the answer, and leaves room for it in `max_words`; else
+    the answer stands alone: the step is an ornament, the answer is not.
 
     Raises:
         Unspeakable: the answer itself cannot be said.
     """
-    step = last_step(explanation)
-    concluded = conclude(answer, step, question)
-    shown = as_said(concluded or answer, question)
-    target = say(shown)
-    conclusion = say(rng.choice(_CONCLUSIONS).format(answer=shown))
-    if concluded is None:
-        return conclusion, target
+    written_step = last_step(item.explanation or "")
+    concluded = conclude(item.answer, written_step, item.question)
+    shown = as_said(concluded or item.answer, item.question)
+    conclusion, short = _framed(rng.choice(_CONCLUSIONS), shown), _framed(rng.choice(_SHORT), shown)
+    step = _sayable_step(written_step) if concluded is not None else None
+    if step is None or step.n_words + conclusion.said.n_words > max_words:
+        return Explained(conclusion, short, None)
+    at = _last_place(spoken_words(read_aloud(shown).text), spoken_words(step.text))
+    if at is None:
+        at = step.n_words + conclusion.word_index
+    return Explained(Answer(joined([step, conclusion.said]), at), short, step)
+
+
+def _sayable_step(written: str) -> Spoken | None:
+    """The step as a sentence; None where it cannot be said, or only with its brackets."""
     try:
-        spoken_step = say(re.sub(r"[\s.:,;]*$", "", step) + ".")
+        step = read_aloud(re.sub(r"[\s.:,;]*$", "", written) + ".")
     except Unspeakable:
-        return conclusion, target
-    if len(spoken_words(spoken_step)) + len(spoken_words(conclusion)) > max_words:
-        return conclusion, target
-    return f"{spoken_step} {conclusion}", target
+        return None
+    return None if "parenthesis" in step.text else step
 
 
-def _lower_start(text: str) -> str:
-    first, space, rest = text.partition(" ")
-    return first.lower() + space + rest if first.lower() in _NOUN_STARTS else text
+def _framed(frame: str, answer: str) -> Answer:
+    """The answer starts where the frame's own words, all plain ones, leave off."""
+    return Answer(read_aloud(frame.format(answer=answer)), len(spoken_words(frame.partition("{")[0])))
 
 
-def of_option(option: str, completes: bool, rng: random.Random) -> str:
-    """An option's text as a spoken answer would be written.
+def of_option(option: str, stem: str, rng: random.Random) -> Answer:
+    """An option's text as a spoken answer; at times the whole sentence that it completes.
+
+    Args:
+        stem: the unfinished sentence, `___` where the option goes; empty where there is none.
+
+    Raises:
+        Unspeakable: the option cannot be said.
+    """
+    if stem and len(stem.split()) <= _MAX_STEM_WORDS and rng.random() < _WHOLE_SENTENCES:
+        before, _, after = stem.partition("___")
+        goes_in = lower_start(_bare(option))
+        if goes_in[:1] in _VOWELS:
+            before = re.sub(r"\b([Aa]) $", r"\1n ", before)
+        whole = read_aloud(f"{before}{goes_in}{after.rstrip()}.")
+        if not before.strip():
+            return Answer(whole, 0)
+        head = read_aloud(before)
+        if spoken_words(whole.text)[: head.n_words] == spoken_words(head.text):
+            return Answer(whole, head.n_words)
+    return alone(option, bool(stem), rng)
+
+
+def alone(option: str, completes: bool, rng: random.Random) -> Answer:
+    """An option's text as a spoken answer that stands by itself.
 
     A completion, a sentence of its own, a phrase such as "by heating" or one written with a capital is said as it is; a
     few words or a number get a frame; anything else follows a colon, where any form of words may stand.
+
+    Raises:
+        Unspeakable: the option cannot be said.
     """
-    text = re.sub(r"[\s.;,:]+$", "", option.strip())
+    text = _bare(option)
     if text.lower() in {"true", "false"}:
-        return f"That's {text.lower()}."
+        return _framed("That's {answer}.", text.lower())
     words = text.split()
     first = words[0].lower().strip(",") if words else ""
-    as_it_is = f"{text[:1].upper()}{text[1:]}."
-    if completes or first in _BARE_STARTS or (len(words) >= _SENTENCE_WORDS and _FINITE.search(text)):
-        return as_it_is
     is_capital = text[:1].isupper() and first not in _NOUN_STARTS
-    if is_capital and len(words) > 2:
-        return as_it_is
-    if len(words) <= _MAX_SHORT_WORDS:
-        return rng.choice(_SHORT).format(answer=_lower_start(text))
-    return f"The answer is: {_lower_start(text)}."
+    is_sentence = len(words) >= _SENTENCE_WORDS and _FINITE.search(text) is not None
+    if completes or first in _BARE_STARTS or is_sentence or (is_capital and len(words) > 2):
+        return _framed("{answer}.", f"{text[:1].upper()}{text[1:]}")
+    return _framed(rng.choice(_SHORT if len(words) <= _MAX_SHORT_WORDS else _LONG), lower_start(text))
+
+
+def _bare(option: str) -> str:
+    return re.sub(r"[\s.;,:]+$", "", option.strip())
+
+
+def as_noun_phrase(option: str) -> str | None:
+    """An option of a few words as it stands in "Isn't it …?"; None where it is a sentence or too long for that."""
+    text = _bare(option)
+    words = text.split()
+    if not 1 <= len(words) <= _MAX_SHORT_WORDS or _FINITE.search(text) or re.search(r"[,;:]\s", text):
+        return None
+    first = words[0].lower()
+    if (
+        first in _BARE_STARTS
+        or first in {"true", "false", "all", "none", "neither", "either"}
+        or refers_to_options(text)
+    ):
+        return None
+    return lower_start(text)
+
+
+_NUMBER_WORDS: Final = word_set(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion point "
+    "minus"
+)  # fmt: skip
+
+
+def _last_place(target: list[str], words: list[str]) -> int | None:
+    """Where the target last starts among the words; "four" is not found in "twenty four"."""
+    wanted, said = [word.lower() for word in target], [word.lower() for word in words]
+    for start in reversed(range(len(said) - len(wanted) + 1)):
+        end = start + len(wanted)
+        if said[start:end] != wanted:
+            continue
+        before = wanted[0] in _NUMBER_WORDS and start > 0 and said[start - 1] in _NUMBER_WORDS
+        after = wanted[-1] in _NUMBER_WORDS and end < len(said) and said[end] in _NUMBER_WORDS
+        if not before and not after:
+            return start
+    return None

@@ -9,10 +9,13 @@ from pipelines.script.spoken import Unspeakable
 MAX_DIGITS: Final = 13
 """Longest whole number read out; ten trillion. Beyond it nobody follows by ear."""
 
-MAX_DECIMALS: Final = 6
+MAX_DECIMALS: Final = 12
 """Most decimals read out one by one."""
 
-_NAMED_DENOMINATORS: Final = {2: ("half", "halves"), 4: ("quarter", "quarters")}
+NUM: Final = r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
+"""Pattern of a number as written, with thousands commas or a decimal point."""
+
+_NAMED_DENOMINATORS: Final = {1: ("over one", "over one"), 2: ("half", "halves"), 4: ("quarter", "quarters")}
 
 
 def _plain(words: str) -> str:
@@ -53,6 +56,11 @@ def written_number(text: str) -> str:
     if not decimals:
         return spoken
     return f"{spoken} point {' '.join(cardinal(int(digit)) for digit in decimals)}"
+
+
+def digits(text: str) -> str:
+    """Digits one by one, as codes are read: "007" is "zero zero seven"."""
+    return " ".join(cardinal(int(digit)) for digit in text)
 
 
 def is_one(text: str) -> bool:

@@ -2,103 +2,90 @@
 
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from data_schemas.config import ScriptConfig
 from data_schemas.records import Item
-from pipelines.script import answers, questions
-from pipelines.script.refusals import NotAskable, check_question, refers_to_options
-from pipelines.script.speakable import Unspeakable, speak, spoken_words
-from pipelines.script.spoken import word_set
+from pipelines.script import answers, pictures, questions
+from pipelines.script.answers import Answer
+from pipelines.script.questions import Asked
+from pipelines.script.quiz import Quiz, take
+from pipelines.script.refusals import NotAskable, check_brackets, check_wording
+from pipelines.script.speakable import Unspeakable, read_aloud
+from pipelines.script.spoken import Spoken
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What is said, and where in the answer turn the true answer starts (None: not found word for word)."""
+    """What is said of an item, and where in each answer its first answer-bearing word stands.
 
-    question: str
-    answer: str
-    answer_word_index: int | None
+    `answer` is the true answer, after the last step of its reasoning where the item explains itself; `short_answer` one
+    sentence with the answer alone; `step` that last step alone. `distractor` is a wrong answer as a few words that fit
+    into "Isn't it …?".
+    """
+
+    question: Spoken
+    answer: Spoken
+    answer_word_index: int
+    short_answer: Spoken
+    short_answer_word_index: int
+    step: Spoken | None
+    distractor: Spoken | None
 
 
 def phrase(item: Item, config: ScriptConfig, seed: int) -> Exchange:
-    """The spoken question and answer of an item; the same seed gives the same words.
+    """The spoken question and answers of an item; the same seed gives the same words.
 
     Raises:
         NotAskable: it cannot be asked and answered aloud (`refusals.REASONS`).
         Unspeakable: its text has no sure reading (`spoken.REASONS`).
     """
     rng = random.Random(seed)
-    check_question(item)
-    if item.options and refers_to_options(item.answer):
-        raise NotAskable("answer_refers_to_options", item.answer[:80])
-    asked, completes = _ask(item, config, rng)
-    question = _within(speak(asked), config.max_question_words, "question_too_long")
+    told = pictures.with_picture_told(item)
+    check_wording(told, item.answer)
+    quiz = take(item, told)
+    asked = questions.ask(quiz, config, rng)
+    question = _within(read_aloud(asked.text), config.max_question_words, "question_too_long")
+    full, short, step = _answers(item, quiz, asked, config, rng)
+    return Exchange(
+        question=_sentence_case(question),
+        answer=_sentence_case(_within(full.said, config.max_answer_words, "answer_too_long")),
+        answer_word_index=full.word_index,
+        short_answer=_sentence_case(short.said),
+        short_answer_word_index=short.word_index,
+        step=None if step is None else _sentence_case(step),
+        distractor=_distractor(quiz, rng),
+    )
+
+
+def _answers(
+    item: Item, quiz: Quiz, asked: Asked, config: ScriptConfig, rng: random.Random
+) -> tuple[Answer, Answer, Spoken | None]:
     if item.explanation and not item.options:
-        limit = config.max_answer_words
-        answer, target = answers.explained(item.answer, item.explanation, item.question, speak, limit, rng)
-    else:
-        shown = answers.as_said(item.answer, item.question)
-        target = speak(shown)
-        answer = speak(answers.of_option(shown, completes, rng))
-    _within(answer, config.max_answer_words, "answer_too_long")
-    question, answer = _sentence_case(question), _sentence_case(answer)
-    return Exchange(question, answer, _find(spoken_words(target), spoken_words(answer)))
+        said = answers.explained(item, config.max_answer_words, rng)
+        return said.full, said.short, said.step
+    shown = answers.as_said(quiz.answer, item.question)
+    return answers.of_option(shown, asked.stem, rng), answers.alone(shown, bool(asked.stem), rng), None
 
 
-def _ask(item: Item, config: ScriptConfig, rng: random.Random) -> tuple[str, bool]:
-    if not item.options:
-        return item.question, False
-    if {option.strip().lower().rstrip(".") for option in item.options} == {"true", "false"}:
-        return questions.ask_true_or_false(item.question), False
-    if _can_be_read_out(item, config):
-        return questions.ask_with_options(item.question, item.options)
-    return questions.ask_open(item.question, rng)
-
-
-def _can_be_read_out(item: Item, config: ScriptConfig) -> bool:
-    """Whether the options are few, short and sayable, and none speaks of the others or needs a comma of its own."""
-    if not 2 <= len(item.options) <= config.max_spoken_options:
-        return False
-    for option in item.options:
-        if refers_to_options(option) or re.search(r"[,;]\s", option):
-            return False
-        try:
-            if len(spoken_words(speak(option))) > config.max_option_words:
-                return False
-        except Unspeakable:
-            return False
-    return True
-
-
-def _sentence_case(spoken: str) -> str:
-    """Sentences that began with a figure begin with a capital again."""
-    return re.sub(r"(^|(?<!\b[A-Z])[.?!] )([a-z])", lambda m: m[1] + m[2].upper(), spoken)
-
-
-def _within(spoken: str, limit: int, reason: str) -> str:
-    n_words = len(spoken_words(spoken))
-    if n_words > limit:
-        raise NotAskable(reason, f"{n_words} words, at most {limit} are said")
-    return spoken
-
-
-_NUMBER_WORDS = word_set(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion point "
-    "minus"
-)  # fmt: skip
-
-
-def _find(target: list[str], words: list[str]) -> int | None:
-    """Where the target starts among the words; "four" is not found in "twenty four"."""
-    wanted, said = [word.lower() for word in target], [word.lower() for word in words]
-    for start in range(len(said) - len(wanted) + 1):
-        end = start + len(wanted)
-        if said[start:end] != wanted:
-            continue
-        before = wanted[0] in _NUMBER_WORDS and start > 0 and said[start - 1] in _NUMBER_WORDS
-        after = wanted[-1] in _NUMBER_WORDS and end < len(said) and said[end] in _NUMBER_WORDS
-        if not before and not after:
-            return start
+def _distractor(quiz: Quiz, rng: random.Random) -> Spoken | None:
+    for option in rng.sample(quiz.wrong, len(quiz.wrong)):
+        if (piece := answers.as_noun_phrase(option)) is not None:
+            try:
+                return read_aloud(piece)
+            except Unspeakable:
+                continue
     return None
+
+
+def _sentence_case(spoken: Spoken) -> Spoken:
+    """Sentences that began with a figure begin with a capital again."""
+    text = re.sub(r"(^|(?<!\b[A-Z])[.?!] )([a-z])", lambda m: m[1] + m[2].upper(), spoken.text)
+    return replace(spoken, text=text)
+
+
+def _within(spoken: Spoken, limit: int, reason: str) -> Spoken:
+    if spoken.n_words > limit:
+        raise NotAskable(reason, f"{spoken.n_words} words, at most {limit} are said")
+    check_brackets(spoken.text)
+    return spoken

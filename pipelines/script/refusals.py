@@ -1,17 +1,16 @@
-"""Questions and answers that a listener could not follow: they point at something that is not said."""
+"""Why an item cannot be asked aloud, and the wording that shows it: what points at something that is not said."""
 
 import re
 from typing import Final
 
-from data_schemas.records import Item
+from pipelines.script.spoken import word_set
 
 REASONS: Final = frozenset(
     {
-        "needs_options",  # cannot be answered without its options, and they are too many or too long to be read out
-        "answer_refers_to_options",  # "all of the above", "A and B"
+        "needs_options",  # cannot be answered without its options, and they cannot be read out
+        "answer_refers_to_options",  # "A and B", "all of the above" where it is not sure what stands above
         "needs_picture",  # speaks of a picture, table or figure
-        "many_blanks",  # two or more blanks to fill in: a listener cannot tell which word goes where
-        "needs_writing",  # asks for or about something written: programs, logical formulas
+        "needs_writing",  # asks for or about something written: programs, formal logic, tables run into lines
         "not_a_question",  # no question found in it
         "question_too_long",
         "answer_too_long",
@@ -39,94 +38,88 @@ class NotAskable(Exception):
         return type(self), (self.reason, self.detail)
 
 
-_VISUAL: Final = (
-    "(?:picture|image|figure|diagram|cartoon|graph|chart|map|photo|photograph|painting|table|illustration|exhibit"
-    "|drawing|poster|sketch|circuit|plot|matrix|histogram|schedule)"
-)
-
-
 def any_of(*patterns: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
     """One pattern of several, one a line where they are listed."""
     return re.compile("|".join(patterns), flags)
 
 
-_POINTS_AT_PICTURE: Final = any_of(
-    rf"\b{_VISUAL}s? (?:above|below|shown|at (?:the )?(?:right|left)|on the (?:right|left)|shows|depicts)\b",
-    rf"\b(?:above|below|following|accompanying|attached|preceding) {_VISUAL}s?\b",
-    rf"\b(?:shown|pictured|depicted|illustrated|sketched|drawn|given) in the {_VISUAL}\b",
-    r"\b(?:shown|pictured|depicted|illustrated|sketched|drawn|listed|tabulated|given) (?:below|above|here)\b",
-    r"\bas shown\b",
-    r"\bshaded (?:area|region|part)\b",
-    r"\bthe (?:figure|diagram|cartoon|illustration)\b",
-    r"\b(?:see|refer to|in|from) fig\.",
-    r"\b(?:Table|Figure|Fig\.|Exhibit|Scenario) ?\d+(?:[-.]\d+)?(?! and table)\b",
-)
-"""For items without a picture, where "table" and "picture" are mostly things."""
-
-_SPEAKS_OF_PICTURE: Final = any_of(
-    rf"\b(?<!\bpublic )(?!figures? of speech\b){_VISUAL}s?\b",
-    r"\b(?:shown|depicted|pictured|displayed|portrayed|observ(?!ed that\b)\w+|look(?:ing)? at|visible)\b",
-    r"\b(?:scene|artifact|scenario)\b",
-    r"\b(?:above|below|here|left|right|background|foreground|labell?ed|shaded|panel)\b",
-    r"\bcurves? (?:[A-Z]\w{0,2}|illustrates?|represents?|shows?|looks?|has|have|shift\w*)\b",
-    r"\brepresents?\b.*\brepresents?\b",
-    r"\b(?:these|those|this (?!year|time|question|sentence|case)\w+)\b",
-    r"\b(?:painters?|artists?|author|decorative|embroider\w+|murals?|statues?|sculptures?|portraits?|reliefs?)\b",
-    r"\bsymbols on\b",
-)
-"""For items that come with a picture: anything that may be in it, or point at it."""
-
-_LETTER: Final = r"\(?(?:[A-Jivx]|[IVX]{1,4})\)?"
+_LETTER: Final = r"\(?(?:[A-J]|[ivx]{1,4}|[IVX]{1,4})\)?"
 _REFERS_TO_OPTIONS: Final = any_of(
-    r"\b(?:all|none|any|both|neither|either|some|two|three|more than one|one) of (?:the )?"
-    r"(?:above|these|those|them|following|statements|options|choices|answers|others?)\b",
-    r"\b(?:options?|choices?|answers?|statements?) \(?(?:[A-J]|[IVX]+|\d)\b",
-    r"\bthe above\b",
-    r"\b(?:first|second|latter|former) (?:two|three) (?:choices|options)",
-    r"^\(?[A-Jivx]{1,4}\)?$",
+    r"(?i:\b(?:all|none|any|both|neither|either|some|two|three|more than one|one) of (?:the )?"
+    r"(?:above|these|those|them|following|statements|options|choices|answers|others?)\b)",
+    r"(?i:\b(?:options?|choices?|answers?|statements?)) \(?(?:[A-J]|[IVX]+|\d)\b",
+    r"(?i:\bthe above\b)",
+    r"(?i:\b(?:first|second|latter|former) (?:two|three) (?:choices|options))",
+    r"^\(?(?:[A-J]|[IVX]{1,4}|[ivx]{1,4})\)?$",
     rf"^{_LETTER}(?:(?:,|,? and| or|&|,? but not) ?{_LETTER})+(?: only| are.*)?\.?$",
-    r"^(?:both|neither|either) \(?[A-J]\)? (?:and|n?or) \(?[A-J]\b",
+    r"^(?i:both|neither|either) \(?[A-J]\)? (?:and|n?or) \(?[A-J]\b",
     r"^[IVX\d]+(?:(?:,| and|, and) [IVX\d]+)* only",
     r"^\(?[IVX]{1,4}\)?(?:,|$)",
     r"\bI (?:and|or) II\b",
-    r"\b[A-J] and [A-J]\.?$",
-    r"\bnone$|^all$|^(?:all|none),",
-    r"^(?:both|neither)(?:\.?$| .*statements?)",
-    r"^(?:true|false|yes|no), ?(?:true|false|yes|no)\b",
-    r"^(?:not )?wrong, ",
+    r"\b[B-J] and [B-J]\.?$",
+    r"(?i:\bnone of (?:it|them)$|^none$|^(?:all|none),)",
+    r"^(?i:(?:both|neither)(?:\.?$| .*statements?))",
+    r"^(?i:(?:true|false|yes|no),? (?:true|false|yes|no)\b)",
+    r"^(?i:(?:not )?wrong, )",
+    flags=re.NOFLAG,
 )
 
 _NEEDS_WRITING: Final = any_of(
     r"\b(?:predicate|propositional) logic\b|\bproposition in PL\b|\bbest translation\b",
-    r"\bwell[- ]formed formula|\bwff\b|\btruth tables?\b",
-    r"\bfollowing (?:code|program|pseudo-?code|script|matrix|list of steps|argument|equations?|system of equations)\b",
-    r"\bfollowing (?:data|dataset|table|reaction|statements?:?$|series|sequence of characters|pairs of)\b",
-    r"\bcode (?:fragment|segment|snippet)\b|\bpseudo-?code\b|\bSQL\b|\bPython\b|\bint main\b",
-    r"\bmatrix\b|\bdot diagram\b|\bstructural formula\b|\bthe balanced equation\b",
-    r"\([b-e]\) ?[A-Z]|\bpart \([a-e]\)",
+    r"\bwell[- ]formed formula|\bwff\b|\b(?:use|using|construct|complete) (?:an? )?(?:\w+ )?truth tables?\b",
+    r"\bfollowing (?:code|program|pseudo-?code|script|list of steps|sequence of characters)\b",
+    r"\bcode (?:fragment|segment|snippet)\b|\bpseudo-?code\b|\bint main\b",
+    r"\bdot diagram\b|\bstructural formula\b|\bsketch\b",
+    r"\bdraw (?:the|a) (?:\w+ )?(?:graph|diagram|structure|curve|figure|circuit|tree)\b",
+    r"(?:(?<![\w.])-?\d[\d.]*\s+){6,}",
+    r"[^\s.?!][ \t\u00a0]{3,}\S.*[^\s.?!][ \t\u00a0]{3,}\S",
 )
-"""Programs, formal logic, chemical equations, and questions in lettered parts."""
+"""Programs, formal logic, drawings, and rows of a table run into one line."""
+
+_CELLS_SPAN: Final = 14
+_CELLS_MIN: Final = 9
+_CELLS_MIN_UNJOINED: Final = 5
+"""In MMLU-Pro 9 numbers among 14 words, or 5 where no mark or small word joins them, are a table nearly always."""
+_CELL: Final = re.compile(r"[-+$(]?\d[\d.,]*(?<!,)%?\)?")
+_JOINING: Final = word_set(
+    "the a an of is are was and or in to at by for with from on if has have that = + × x * / - → • · ⋅ \\cdot"
+)
+_COLUMNS: Final = re.compile(r"\S[ \t\u00a0]{3,}\S")
+_MAX_BRACKETS: Final = 4
 
 
-_SEVERAL_BLANKS: Final = re.compile(r"_{2,}[^_]*[^_\s][^_]*_{2,}")
-"""Blanks side by side are one, for an answer of two words."""
-
-
-def check_question(item: Item) -> None:
-    """Refuses a question about what only the eye can have.
-
-    An item that comes with a picture is judged more strictly: any mention of something seen.
+def check_wording(question: str, answer: str) -> None:
+    """Refuses a question about something written.
 
     Raises:
-        NotAskable: `needs_picture`, `needs_writing` or `many_blanks`.
+        NotAskable: `needs_writing`.
     """
-    if several := _SEVERAL_BLANKS.search(item.question):
-        raise NotAskable("many_blanks", several[0][-80:])
-    pattern = _POINTS_AT_PICTURE if item.picture is None else _SPEAKS_OF_PICTURE
-    if seen := pattern.search(item.question):
-        raise NotAskable("needs_picture", seen[0])
-    if item.options and (written := _NEEDS_WRITING.search(item.question)):
-        raise NotAskable("needs_writing", written[0])
+    if written := _NEEDS_WRITING.search(question) or _COLUMNS.search(answer):
+        raise NotAskable("needs_writing", written[0][:80])
+    if table := _run_of_cells(question):
+        raise NotAskable("needs_writing", table[:80])
+
+
+def _run_of_cells(text: str) -> str | None:
+    """Words of a table whose cells were run together: mostly numbers, or many numbers and nothing that joins them."""
+    words = text.split()
+    is_cell = [_CELL.fullmatch(word) is not None for word in words]
+    joins = [word[-1] in ",;.?!" or word.lower().strip("(") in _JOINING for word in words]
+    for at in range(len(words) - _CELLS_SPAN + 1):
+        span = slice(at, at + _CELLS_SPAN)
+        if sum(is_cell[span]) >= (_CELLS_MIN if any(joins[span]) else _CELLS_MIN_UNJOINED):
+            return " ".join(words[span])
+    return None
+
+
+def check_brackets(spoken: str) -> None:
+    """Refuses what has so many brackets that nobody keeps them apart by ear.
+
+    Raises:
+        NotAskable: `needs_writing`.
+    """
+    if len(opened := re.findall(r"\bopen (?:parenthesis|bracket|brace)\b", spoken)) > _MAX_BRACKETS:
+        raise NotAskable("needs_writing", f"{len(opened)} brackets in: {spoken[-50:]}")
 
 
 def refers_to_options(text: str) -> bool:

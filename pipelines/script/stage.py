@@ -1,111 +1,142 @@
-"""The script stage: an item becomes a dialogue of two turns, in words, by rules."""
+"""Items to dialogues: what two people say, in words, in one of the forms; each item one or several times."""
 
+import math
+import random
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from data_schemas import ids
-from data_schemas.config import ScriptConfig
+from data_schemas.config import FormsConfig, ScriptConfig
 from data_schemas.fingerprint import what_matters
-from data_schemas.records import Dialogue, Item, Placement, Provenance, Turn, Utterance, WrittenSpan
-from pipelines.script.phrasing import Exchange, phrase
+from data_schemas.records import Dialogue, Item, Provenance, Reject, Turn
+from pipelines.script.forms.table import FORMS, draw_form
+from pipelines.script.lexicon import lexicon_of
+from pipelines.script.phrasing import phrase
 from pipelines.script.refusals import NotAskable
-from pipelines.script.speakable import Unspeakable, spoken_words
+from pipelines.script.speakable import Reader, Unspeakable, reading_with
 from pipelines.stage import StageResult, refused
 
-METHOD = "rules-2"
+METHOD = "rules-3"
+"""Name of this way of wording, as provenance has it."""
+
+_MAX_DRAWS = 40
+"""Draws for a dialogue unlike the item's others; leads alone give hundreds, so more is asked in vain."""
 
 
 class ScriptStage:
-    """Items to dialogues of a question (B, the user) and its answer (A, the assistant)."""
+    """Makes the dialogues of an item by rules alone; what cannot be asked and answered aloud is rejected.
+
+    Args:
+        variants: dialogues made from an item, on average; the fraction decides by seed who gets one more.
+
+    Raises:
+        ConfigError: the lexicon's file cannot be used.
+    """
 
     name: ClassVar[str] = "script"
-    version: ClassVar[int] = 2
-    inputs: ClassVar[tuple[str, ...]] = ("items",)
+    version: ClassVar[int] = 3
+    inputs: ClassVar[tuple[str, ...]] = ("pictures",)
     input_types: ClassVar[tuple[type, ...]] = (Item,)
     output_type: ClassVar[type] = Dialogue
 
-    def __init__(self, config: ScriptConfig, seed: int) -> None:
+    def __init__(self, config: ScriptConfig, forms: FormsConfig, variants: float, seed: int) -> None:
         self._config = config
+        self._forms = forms
+        self._variants = variants
         self._seed = seed
+        self._lexicon = lexicon_of(config.lexicon)
 
     def matters(self) -> dict[str, Any]:
-        """The limits and the seed; the rules themselves are told by the stage's version."""
-        return {**what_matters(self._config), "seed": self._seed}
+        """Configuration of script and forms, lexicon, variants and seed; the version tells the rules themselves."""
+        return {
+            "config": what_matters(self._config),
+            "forms": what_matters(self._forms),
+            "lexicon": self._lexicon.digest,
+            "variants": self._variants,
+            "seed": self._seed,
+        }
 
     def run(self, batch: Sequence[tuple[Item]]) -> StageResult[Dialogue]:
-        """One dialogue an item, or one reject with the reason of `refusals` or `spoken`."""
-        result: StageResult[Dialogue] = StageResult([], [])
+        """The dialogues of each item, no two of the same words, or its reject.
+
+        An item of which one wording is refused is refused as a whole. One that has fewer dialogues to give than are
+        wanted (nothing varies: one form, no leads) has a reject for what it lacks, `no_other_variant`.
+        """
+        with reading_with(Reader(self._lexicon)):
+            return self._run(batch)
+
+    def _run(self, batch: Sequence[tuple[Item]]) -> StageResult[Dialogue]:
+        outputs: list[Dialogue] = []
+        rejects: list[Reject] = []
         for (item,) in batch:
             try:
-                said = phrase(item, self._config, ids.seed_for(self._seed, item.item_id, self.name))
+                made = self._dialogues(item)
             except (NotAskable, Unspeakable) as refusal:
-                result.rejects.append(refused(item, self.name, refusal.reason, refusal.detail))
-            else:
-                result.outputs.append(self._dialogue(item, said))
-        return result
+                rejects.append(refused(item, self.name, refusal.reason, refusal.detail))
+                continue
+            wanted = self._n_variants(item)
+            outputs += made
+            if not made:
+                rejects.append(refused(item, self.name, "no_form_fits", "none of the forms with a share fits it"))
+            elif len(made) < wanted:
+                detail = f"{len(made)} of {wanted} dialogues made: others would say the same words"
+                rejects.append(refused(item, self.name, "no_other_variant", detail))
+        return StageResult(outputs, rejects)
 
-    def _dialogue(self, item: Item, said: Exchange) -> Dialogue:
-        return Dialogue(
-            dialogue_id=ids.dialogue_id(item.item_id, 0),
-            item_id=item.item_id,
-            group_id=item.group_id,
-            source=item.source,
-            native_id=item.native_id,
-            variant=0,
-            split=item.split,
-            language=item.language,
-            category=item.category,
-            licence=item.licence,
-            revision=item.revision,
-            form="plain",
-            question=item.question,
-            answer=item.answer,
-            turns=(
-                _turn(0, "B", item.question, said.question, None),
-                _turn(1, "A", item.answer, said.answer, said.answer_word_index),
-            ),
-            provenance=_provenance(self._seed),
-        )
+    def _n_variants(self, item: Item) -> int:
+        whole = math.floor(self._variants)
+        draw = random.Random(ids.seed_for(self._seed, item.item_id, "variants")).random()
+        return whole + (draw < self._variants - whole)
 
+    def _dialogues(self, item: Item) -> list[Dialogue]:
+        made: dict[tuple[str, ...], Dialogue] = {}
+        for variant in range(self._n_variants(item)):
+            for draw in range(_MAX_DRAWS):
+                dialogue = self._dialogue(item, variant, draw)
+                if dialogue is None:
+                    break
+                words = tuple(turn.spoken_text for turn in dialogue.turns)
+                if words not in made:
+                    made[words] = dialogue
+                    break
+        return list(made.values())
 
-def _turn(index: int, speaker: str, written: str, spoken: str, answer_word_index: int | None) -> Turn:
-    utterance = Utterance(
-        kind="speech",
-        spoken_text=spoken,
-        written_spans=tuple(WrittenSpan(start_char=None, end_char=None) for _ in spoken_words(spoken)),
-        placement=Placement(rule="after", seconds=None, turn_index=None, word_index=None),
-        hearing=None,
-        voice=None,
-        speed=None,
-        start_s=None,
-        end_s=None,
-        words=(),
-    )
-    return Turn(
-        turn_index=index,
-        speaker=speaker,
-        written_text=written,
-        spoken_text=spoken,
-        lead=None,
-        body=spoken,
-        tail=None,
-        answer_word_index=answer_word_index,
-        keyword_delay_s=None,
-        cut_s=None,
-        start_s=None,
-        end_s=None,
-        utterances=(utterance,),
-    )
+    def _dialogue(self, item: Item, variant: int, draw: int) -> Dialogue | None:
+        """One dialogue of an item; None where no form fits its words."""
+        seed = ids.seed_for(self._seed, item.item_id, self.name, variant, draw)
+        exchange, rng = phrase(item, self._config, seed), random.Random(ids.seed_for(seed, "form"))
+        form = draw_form(exchange, self._forms, rng)
+        if form is None:
+            return None
+        turns = FORMS[form].write(exchange, self._forms, rng)
+        return _record(item, variant, form, turns, self._seed)
 
 
-def _provenance(seed: int) -> Provenance:
-    return Provenance(
-        script_method=METHOD,
-        tts=None,
-        tts_digest=None,
-        voice_a=None,
-        voice_b=None,
-        aligner=None,
-        aligner_digest=None,
-        seed=seed,
+def _record(item: Item, variant: int, form: str, turns: tuple[Turn, ...], seed: int) -> Dialogue:
+    return Dialogue(
+        dialogue_id=ids.dialogue_id(item.item_id, variant),
+        item_id=item.item_id,
+        group_id=item.group_id,
+        source=item.source,
+        native_id=item.native_id,
+        variant=variant,
+        split=item.split,
+        language=item.language,
+        category=item.category,
+        licence=item.licence,
+        revision=item.revision,
+        form=form,
+        question=item.question,
+        answer=item.answer,
+        turns=turns,
+        provenance=Provenance(
+            script_method=METHOD,
+            tts=None,
+            tts_digest=None,
+            voice_a=None,
+            voice_b=None,
+            aligner=None,
+            aligner_digest=None,
+            seed=seed,
+        ),
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipelines.script.speakable import SPOKEN, Unspeakable, speak, spoken_words
+from pipelines.script.speakable import REASONS, SPOKEN, Unspeakable, speak, spoken_words
 
 READINGS = [
     # numbers
@@ -122,7 +122,7 @@ READINGS = [
     # words, letters, short forms
     ("an eBay sale and apoB", "an eBay sale and apoB"),
     ("McDonald's iPhone at pH 7", "McDonald's iPhone at P H seven"),
-    ("MacArthur's mRNA, DNAs and LaTeX", "MacArthur's mRNA, DNAs and LaTeX"),
+    ("MacArthur's mRNA and LaTeX", "MacArthur's messenger R N A and lay tek"),
     ("deinstitutionalization and absinthe", "deinstitutionalization and absinthe"),
     ("DNA in the U.S. Senate", "DNA in the U S Senate"),
     ("H2O, CO_2 and NaCl", "H two O, C O two and N A C L"),
@@ -154,58 +154,32 @@ def test_reading(written: str, spoken: str) -> None:
 REFUSALS = [
     ("", "blank"),
     ('"..."', "blank"),
-    ("\\int_0^1 x dx", "formula"),
-    ("2 × (3 + 4)", "formula"),
-    ("1.36 × 10-11", "formula"),
-    ("(∀x)Px", "formula"),
-    ("score 10-5", "formula"),
     ("5 + = 3", "formula"),
-    ("P(A|B)", "formula"),
-    ("a VAR(6) model", "formula"),
+    ("score 10-5", "formula"),
+    ("\\somecommand{x}", "formula"),
+    ("\\begin{array}{cc} 1 & 2 \\end{array}", "formula"),
     ("an acceleration of 6g", "formula"),
-    ("a | b | c |", "table"),
-    ("see https://example.org", "markup"),
-    ("<b>bold</b>", "markup"),
-    ("мир", "non_latin"),
-    ("ten → one", "formula"),
-    ("x\x08eta", "symbol"),
-    ("call 007", "number"),
-    ("1,04 and", "number"),
-    ("5'6\" tall", "number"),
-    ("2 132 contracts", "number"),
-    ("1.013 25 bar", "number"),
-    ("at 75 F", "number"),
-    ("it pays 3:2 now", "number"),
-    ("12345678901234567890", "number"),
-    ("x2y variable", "code"),
-    ("the Bb parent", "code"),
-    # units that may be something else, or that go on
-    ("is greater than mg always", "code"),
-    ("the force is mg", "code"),
-    ("a length of nm or cm", "code"),
-    ("a speed km/h always", "code"),
-    ("250 rad s-1", "formula"),
-    ("5 kg m s-1", "code"),
     ("a mass m pulled with 2 mg", "formula"),
-    ("3s^{-1}", "formula"),
-    ("10^5 J/mol·K", "number"),
-    ("8 J/(mol K)", "formula"),
-    ("5 W m^-2 K-1", "formula"),
-    ("38 oz-in. at most", "code"),
-    ("45/mph", "code"),
-    ("the entropy of NO", "code"),
-    ("4.2 x 106 joules", "number"),
-    # words run together
-    ("what isLibermanism", "broken_text"),
+    ("a | b | c |\nd | e | f |", "table"),
+    ("see https://example.org/a/b.html", "markup"),
+    ("<script>alert(1)</script>", "markup"),
+    ("мир", "non_latin"),
+    ("مرحبا", "non_latin"),
+    ("x\x01y", "symbol"),
+    ("well done \U0001f600", "symbol"),
+    ("a \u202eb", "symbol"),
+    ("1,04 and", "number"),
+    ("2 132 contracts", "number"),
+    ("call 555-123-4567 now", "number"),
+    ("at 75 F", "number"),
+    ("12345678901234567890", "number"),
+    ("38 oz-foo at most", "code"),
     ("Annamodifythis first", "broken_text"),
     ("why domulticellularplants", "broken_text"),
     ("Thevelocitiesoftheparticles", "broken_text"),
-    ("the productsA", "broken_text"),
-    ("WhatIs it", "broken_text"),
-    ("Whatis inthe box", "broken_text"),
     ("whatever forcewould do", "broken_text"),
-    ("aFreudian view", "broken_text"),
     ("DNAseIs it", "broken_text"),
+    ("the HClis", "broken_text"),
 ]
 
 
@@ -253,3 +227,14 @@ def test_a_refusal_crosses_process_borders() -> None:
 def test_an_unknown_reason_is_a_fault_of_ours() -> None:
     with pytest.raises(ValueError, match="no reason"):
         Unspeakable("whatever", "x")
+
+
+@pytest.mark.parametrize(
+    "piece", ["the cat ", "1", "5 C ", "(", "^{", "\\frac{", "$a ", "a@b.", "A.", "m^", "H2O ", "\n"]
+)
+def test_ten_thousand_characters_are_read_or_refused(piece: str) -> None:
+    try:
+        outcome = speak((piece * 10_000)[:10_000])
+    except Unspeakable as refusal:
+        outcome = refusal.reason
+    assert outcome in REASONS or SPOKEN.fullmatch(outcome)

@@ -1,0 +1,193 @@
+"""Brackets: a pause in prose, "of" after a function, words of their own where they group a formula.
+
+Grouping brackets are named, as teachers do and as the ClearSpeak rules for reading mathematics say: without them
+"2 × (3 + 4)" and "2 × 3 + 4" would sound alike.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pipelines.script.spoken import word_set
+from pipelines.script.tokens import NUMBERS, Line, Token, is_operand
+
+_MATHS_SIGNS: Final = frozenset("=+*×÷/<>≤≥≠≈±√∛∜-^∫∑∏∂∇~¬∧∨⊃≡∪∩∈⊂⊆→↔⇒•|‖!∝≪≫⊥∥∀∃∞…'%")
+_JOINING: Final = frozenset("=+*×÷/<>≤≥≠≈±√∛∜∫∑∏∂∇~¬∧∨⊃≡∪∩∈⊂⊆↔⇒•∝≪≫∀∃")
+_NAMES: Final = {"(": "parenthesis", "[": "bracket", "{": "brace"}
+_CALLED: Final = word_set("f g h u v y z F G H P E V T U C Q N φ ψ Φ Ψ phi psi sigma pi")
+"""Letters that a bracket right after them makes a function of what is in it; after others it is a factor."""
+
+_MAX_ARGUMENTS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    start: int
+    end: int
+    line: Line
+
+    @property
+    def inside(self) -> list[Token]:
+        return list(self.line.tokens[self.start + 1 : self.end])
+
+    @property
+    def before(self) -> Token | None:
+        return self.line.tokens[self.start - 1] if self.start else None
+
+    @property
+    def after(self) -> Token | None:
+        return self.line.tokens[self.end + 1] if self.end + 1 < len(self.line.tokens) else None
+
+    @property
+    def is_glued(self) -> bool:
+        """Whether something stands right before the bracket, without a space."""
+        return self.before is not None and not self.line.tokens[self.start].space_before
+
+    @property
+    def is_maths(self) -> bool:
+        return bool(self.inside) and all(_is_maths(token) for token in self.inside)
+
+
+def _is_maths(token: Token) -> bool:
+    if token.kind == "operator":
+        return token.text in _MATHS_SIGNS
+    if token.kind == "mark":
+        return token.text == ","
+    return token.kind not in {"word"} or len(token.text) == 1 or token.text in {"and", "or", "choose", "mod"}
+
+
+def _pairs(line: Line) -> tuple[list[_Pair], list[int]]:
+    """Brackets that belong together, inner ones first, and those that stand alone."""
+    pairs, opened, alone = [], list[int](), []
+    for at, token in enumerate(line.tokens):
+        if token.kind == "open":
+            opened.append(at)
+        elif token.kind == "close":
+            if opened:
+                pairs.append(_Pair(opened.pop(), at, line))
+            else:
+                alone.append(at)
+    return pairs, alone + opened
+
+
+def _joins(pair: _Pair) -> bool:
+    """Whether what stands beside the brackets makes them part of a formula."""
+    before, after, line = pair.before, pair.after, pair.line
+    if (
+        before is not None
+        and before.kind == "operator"
+        and (before.text in _JOINING or _is_minus(line, pair.start - 1))
+    ):
+        return True
+    if before is not None and pair.is_glued and (is_operand(before) or before.kind in {"close", "function"}):
+        return True
+    if after is None:
+        return False
+    glued = not line.tokens[pair.end].space_after
+    if after.kind == "suffix" or (glued and after.kind in {"open", "number", "variable"}):
+        return True
+    return after.kind == "operator" and (after.text in _JOINING - {"~", "√"} or _is_minus(line, pair.end + 1))
+
+
+def _is_minus(line: Line, at: int) -> bool:
+    token = line.tokens[at]
+    return token.text == "-" and (line.in_equation[at] or token.space_before == token.space_after)
+
+
+def _n_commas(pair: _Pair) -> int:
+    return sum(token.kind == "mark" for token in pair.inside)
+
+
+def _is_plain(pair: _Pair) -> bool:
+    """Whether the content is one thing that needs no brackets to be heard as such."""
+    return len([token for token in pair.inside if token.kind != "suffix"]) == 1 and pair.inside[0].kind != "operator"
+
+
+def _say_call(pair: _Pair) -> tuple[str, str]:
+    """ "f(x)", "f(x, y)", "P(A | B)": an argument that is a sum keeps its brackets."""
+    opening = "" if pair.before is not None and pair.before.kind == "function" else "of"
+    if not any(token.kind == "operator" and token.text in "+-=<>≤≥±" for token in pair.inside[1:]):
+        return opening, ""
+    if any(token.text == "|" for token in pair.inside):
+        return opening, ","
+    return f"{opening} open parenthesis", "close parenthesis"
+
+
+def _is_called(pair: _Pair) -> bool:
+    """Whether the brackets hold the argument of a function: "f(x)", "f'(2)", "F_1(x)"."""
+    at = pair.start - 1
+    tokens = pair.line.tokens
+    if "prime" in tokens[at].text:
+        return True
+    while at > 0 and tokens[at].kind == "suffix" and tokens[at].written.startswith("_"):
+        at -= 1
+    return tokens[at].text in _CALLED and tokens[at].kind in {"variable", "word"}
+
+
+def _say_factor(pair: _Pair) -> tuple[str, str]:
+    """ "2(3)", "66(2/3)", "x(1/2)": one thing in brackets after an operand."""
+    before, inner = pair.before, pair.inside[0]
+    is_mixed = before is not None and before.kind == "number" and "/" in inner.written and before.written.isdigit()
+    if is_mixed and " over " not in inner.text:
+        return "and", ""
+    return ("times" if inner.kind in NUMBERS else ""), ""
+
+
+def _say_square(pair: _Pair) -> tuple[str, str] | None:
+    """ "[0, 1]" by itself is an interval."""
+    is_square = pair.line.tokens[pair.start].text == "[" and pair.line.tokens[pair.end].text == "]"
+    if is_square and pair.is_maths and _n_commas(pair) == 1 and len(pair.inside) <= 5 and not pair.is_glued:
+        return ("" if pair.before is not None and pair.before.text == "interval" else "the interval"), ","
+    return None
+
+
+def _say(pair: _Pair) -> tuple[str, str]:
+    before = pair.before
+    if before is not None and before.kind == "function":
+        return _say_call(pair)
+    name = _NAMES[pair.line.tokens[pair.start].text]
+    if name == "brace" and not _joins_tightly(pair):
+        is_listed = before is not None and before.text == "set"
+        return ("" if is_listed else "the set"), ","
+    if square := _say_square(pair):
+        return square
+    if not pair.inside or not (pair.is_maths and _joins(pair)):
+        return _say_prose(pair)
+    if before is not None and pair.is_glued and is_operand(before):
+        if _is_called(pair) and _n_commas(pair) < _MAX_ARGUMENTS:
+            return _say_call(pair)
+        if _is_plain(pair):
+            return _say_factor(pair)
+    elif _is_plain(pair) and not (before is not None and before.kind == "close" and pair.is_glued):
+        return "", ""
+    return f"open {name}", f"close {name}"
+
+
+def _joins_tightly(pair: _Pair) -> bool:
+    return pair.is_maths and not _n_commas(pair) and _joins(pair)
+
+
+def _say_prose(pair: _Pair) -> tuple[str, str]:
+    before = pair.before
+    if pair.is_glued and before is not None and len(pair.inside) == 1 and pair.inside[0].kind == "number":
+        return "", ""
+    if pair.is_glued and _is_called(pair):
+        return "of", ","
+    return ",", ";" if pair.is_maths and _n_commas(pair) else ","
+
+
+def say_brackets(line: Line) -> dict[int, str]:
+    """What each bracket of a text is called, by its place among the tokens.
+
+    Raises:
+        Unspeakable: a bracket that has no partner stands in a formula.
+    """
+    said: dict[int, str] = {}
+    pairs, alone = _pairs(line)
+    for pair in pairs:
+        said[pair.start], said[pair.end] = _say(pair)
+    for at in alone:
+        beside = line.tokens[at - 1 : at] if line.tokens[at].kind == "open" else line.tokens[at + 1 : at + 2]
+        if beside and beside[0].kind == "operator" and beside[0].text in _JOINING:
+            raise line.refuse(at)
+        said[at] = ","
+    return said

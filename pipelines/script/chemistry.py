@@ -1,0 +1,172 @@
+"""Chemical formulas, ions, states, isotopes, and the letters of genes: "H2SO4" is "H two S O four"."""
+
+import re
+from typing import Final
+
+from pipelines.script.maths import charge
+from pipelines.script.numerals import cardinal
+from pipelines.script.rule import Match, Rule, after, before, rule
+from pipelines.script.spoken import Unspeakable
+
+NAMES: Final = {
+    "H": "hydrogen", "He": "helium", "Li": "lithium", "Be": "beryllium", "B": "boron", "C": "carbon", "N": "nitrogen",
+    "O": "oxygen", "F": "fluorine", "Ne": "neon", "Na": "sodium", "Mg": "magnesium", "Al": "aluminum", "Si": "silicon",
+    "P": "phosphorus", "S": "sulfur", "Cl": "chlorine", "Ar": "argon", "K": "potassium", "Ca": "calcium",
+    "Ti": "titanium", "Cr": "chromium", "Mn": "manganese", "Fe": "iron", "Co": "cobalt", "Ni": "nickel",
+    "Cu": "copper", "Zn": "zinc", "As": "arsenic", "Se": "selenium", "Br": "bromine", "Kr": "krypton",
+    "Rb": "rubidium", "Sr": "strontium", "Zr": "zirconium", "Mo": "molybdenum", "Tc": "technetium", "Ag": "silver",
+    "Cd": "cadmium", "In": "indium", "Sn": "tin", "Sb": "antimony", "Te": "tellurium", "I": "iodine", "Xe": "xenon",
+    "Cs": "cesium", "Ba": "barium", "Ce": "cerium", "Dy": "dysprosium", "W": "tungsten", "Pt": "platinum",
+    "Au": "gold", "Hg": "mercury", "Tl": "thallium", "Pb": "lead", "Bi": "bismuth", "Po": "polonium", "At": "astatine",
+    "Rn": "radon", "Ra": "radium", "Th": "thorium", "U": "uranium", "Pu": "plutonium", "Rh": "rhodium",
+    "Pd": "palladium", "V": "vanadium", "Ga": "gallium", "Ge": "germanium", "D": "deuterium", "Sc": "scandium",
+    "Y": "yttrium", "La": "lanthanum", "Eu": "europium", "Gd": "gadolinium",
+}  # fmt: skip
+_ELEMENT: Final = f"(?:{'|'.join(sorted(NAMES, key=len, reverse=True))})"
+_COUNT: Final = r"(?:_ ?\{? ?\d{1,3} ?\}?|\d{1,3})"
+_ATOMS: Final = rf"(?:{_ELEMENT}{_COUNT}?)"
+_GROUP: Final = rf"(?:\({_ATOMS}{{1,8}}\)_?\{{?\d{{1,2}}\}}?)"
+_FORMULA: Final = rf"(?:{_ATOMS}|{_GROUP} ?){{1,14}}"
+COMPOUND: Final = re.compile(rf"(?:{_ATOMS}{{2,14}}|(?:H|O|N|F|Cl|Br|I|D|S|P)_?\{{?[2348]\}}?)")
+_CHARGE: Final = (
+    r"(?:\^(?P<brace>\{ ?)?(?P<size>[1-7]?)(?P<sign>[+-])(?P<sign2>[+-])?(?(brace) ?\})|\^\{?(?P<sign3>[+-])"
+    r"(?P<size3>[1-7])\}?)"
+    r"(?! ?[\d{]| [a-z]\b| \(|\((?! ?~?(?:aq|[gsl] ?\))))"
+)
+_STATE: Final = r"(?P<state> ?\( ?~? ?(?:g|s|l|aq|solution|gas|solid|liquid)\.? ?\))"
+_STATES: Final = {"g": "gas", "s": "solid", "l": "liquid", "aq": "aqueous", "solution": "in solution"}
+_IONS: Final = "Cl|Br|I|F|OH|CN|SH|NO_?[23]|HS?CO_?3|HSO_?[34]|MnO_?4|ClO_?[34]?|SCN|CH_?3COO|HCO_?3|X|Cl_?2|A|RO"
+_CATIONS: Final = "H|Na|K|Li|Ag|H_?3O|NH_?4|NADP?|Rb|Cs|Cu|FAD"
+_DIVALENT: Final = r"(?:Ca|Mg|Zn|Fe|Cu|Mn|Ba|Sr|Ni|Co|Sn|Pb|Hg|Cd|Al|Cr|Ce|Ti|V)[234]"
+
+
+def spell_compound(text: str) -> str:
+    """The letters and counts of a chemical formula; a group in brackets is said with how often it stands there."""
+    spoken: list[str] = []
+    for piece in re.findall(rf"\({_ATOMS}+\)_?\{{?\d*\}}?|{_ELEMENT}|\d+", text):
+        if piece.startswith("("):
+            inner, _, count = piece[1:].partition(")")
+            n_times = re.sub(r"\D", "", count)
+            spoken += [",", spell_compound(inner), *_times(n_times), ","]
+        elif piece.isdigit():
+            if piece.startswith("0"):
+                raise Unspeakable("code", text)
+            spoken.append(cardinal(int(piece)))
+        else:
+            spoken += list(piece.upper())
+    return " ".join(spoken)
+
+
+def _times(count: str) -> list[str]:
+    if not count or count == "1":
+        return []
+    return ["twice"] if count == "2" else [f"{cardinal(int(count))} times"]
+
+
+def _compound(match: Match) -> str:
+    """A formula with digits, brackets, charge or state; a bare capital before a state is an element."""
+    said = spell_compound(match["formula"])
+    groups = match.groupdict()
+    sign = groups.get("sign") or groups.get("sign3")
+    if sign:
+        size = groups.get("size") or groups.get("size3") or ("2" if groups.get("sign2") else "")
+        said += f" {charge(size, sign)}"
+    if groups.get("state"):
+        said += f", {_STATES.get(re.sub(r'[^a-z]', '', groups['state']), '')},"
+    return said
+
+
+def _plain_ion(match: Match) -> str:
+    body = match[1]
+    size = body[-1] if re.fullmatch(_DIVALENT, body) else ""
+    name = body[:-1] if size else body
+    letters = spell_compound(name) if re.fullmatch(_FORMULA, name) else " ".join(name.replace("_", ""))
+    return f"{letters} {charge(size, match[2])}"
+
+
+def _isotope(match: Match) -> str:
+    return f"{NAMES[match['symbol']]} {cardinal(int(match['mass']))}"
+
+
+def _element(match: Match) -> str:
+    return NAMES[match[0]]
+
+
+def _allele(match: Match) -> str:
+    """Genes in letters: "Bb" is "big B little b"."""
+    return " ".join(f"{'big' if char.isupper() else 'little'} {char}" for char in match[0])
+
+
+def _mixed_letters(match: Match) -> str:
+    """Letters and digits that are a name: "B12", "CD4", "p53", "G6PD", "Asp235Phe"."""
+    text = match[0].replace("_", "")
+    pieces = re.findall(r"[A-Z]?[a-z]{2,}|[A-Za-z]+|\d+", text)
+    if len(pieces) > 6 or any(len(piece) > 1 and piece.startswith("0") for piece in pieces):
+        raise Unspeakable("code", match[0])
+    said = []
+    for piece in pieces:
+        if piece.isdigit():
+            said.append(cardinal(int(piece)))
+        elif len(piece) > 1 and (piece.isupper() or not re.search("[aeiouy]", piece)):
+            said.append(piece if piece.isupper() and text.startswith(piece) and len(piece) > 2 else " ".join(piece))
+        else:
+            said.append(piece)
+    return " ".join(said)
+
+
+_NOT_A_WORD: Final = (
+    r"(?![ABD-Z]\(s\)|C\(s\)(?! ?[+→=]))(?!(?:I|In|As|At|He|Be|No|Y|U|V|W|D|Po|Co|La|S|C|N|B|P|K|H|O|F)(?![\w^(]))"
+)
+_STANDS: Final = r"(?<![A-Za-z\d_.])"
+_FOLLOWS: Final = r"(?<![A-Za-z_.])(?<!\.\d)(?<!\.\d\d)"
+_UNITS: Final = r"\d{1,2}(?:NC|PC|CC|HP|Hz|Pa|PM|V|W|K|N|C|F|BC|BP|CPU|In|IN|NOS)\b"
+
+CHEMISTRY_RULES: Final[list[Rule]] = [
+    rule("word", rf"(?<![A-Za-z\d)])_\{{?\d{{1,2}}\}}?\^?\{{?(?P<mass>\d{{1,3}})\}}?(?P<symbol>{_ELEMENT})"
+         rf"(?![A-Za-z\d])", _isotope),
+    rule("word", rf"(?<![A-Za-z\d)])_\{{?\d{{1,2}}\}}?(?P<symbol>{_ELEMENT})\^?\{{?(?P<mass>\d{{1,3}})\}}?"
+         rf"(?![A-Za-z\d])", _isotope),
+    rule("word", rf"(?<![A-Za-z\d)])\(?\^ ?\{{? ?(?P<mass>\d{{1,3}}) ?\}}?(?: ?_ ?\{{?\d{{1,2}}\}}?)?\)?"
+         rf"(?P<symbol>{_ELEMENT})"
+         r"(?![A-Za-z\d])", _isotope),
+    rule("word", r"(?<![\w.,$])(?P<mass>(?:3|4|1[1-9]|2[1-9]|3[1-9]|4[0-9]|5[0-9]|6[0-9]|9[09]|1[0-9]\d|2[0-4]\d))"
+         r"(?P<symbol>He|Li|Na|Cl|Mn|Fe|Co|Xe|Kr|Sr|Cs|Ra|Rn|Po|Pb|U|P|N|C(?= (?:NMR|nucl|isotop|dating|atom))|Ar"
+              r"|Mg|Al|Si|Ni|Cu|Zn)"
+         r"(?![\w^'_(]| ?[-+=])", _isotope),
+    rule("word", r"(?<![\w.,$])(?P<mass>1|2|3|6|7|9|1[0-9])(?P<symbol>H|C|N|O|F|B|Li|Be)(?= (?:NMR|nucl|isotop"
+         r"|magnet|Larmor|spect|hyperf"
+         r"|spin|signal|atom|and (?:\d{1,2})(?:H|C|N|F|P)\b))", _isotope),
+    rule("word", rf"{_STANDS}(?P<symbol>U|Pu|C|K|I|Co|Sr|Cs|Ra|Rn|Po|Th)-(?P<mass>\d{{2,3}})(?![\w^])", _isotope),
+    rule("word", rf"{_STANDS}({_DIVALENT})([+-])(?![\w(+]| ?\d)", _plain_ion),
+    rule("word", rf"{_STANDS}({_CATIONS}) ?(\+)(?=$|[,.;:)\]/?]| (?![A-Z\d(+=]|[a-z] ))", _plain_ion),
+    rule("word", rf"{_STANDS}({_IONS})(-)(?=$|[\s,.;:)\]?](?! ?[\d(]))", _plain_ion),
+    rule("word", rf"{_FOLLOWS}{_NOT_A_WORD}(?P<formula>(?=[^\s]*[\d)])(?:{_ATOMS}|{_GROUP}){{1,14}})"
+         rf"(?:{_CHARGE})?{_STATE}?"
+         r"(?![A-Za-z_]|\()", lambda m: _checked(m)),
+    rule("variable", r"(?<![A-Za-z\d_.])([A-Z])\(s\)(?! ?[\u2192+])(?<!C\(s\))", lambda m: f"{m[1]} of s"),
+    rule("word", rf"{_FOLLOWS}(?P<formula>{_ATOMS}{{1,8}})(?=\^| ?\(){_CHARGE}?{_STATE}?(?<=[)}}+\-\d])"
+         rf"(?![A-Za-z\d^_])",
+         _compound),
+    rule("number", rf"(?<![\w.,])[1-9]\d?(?=(?:{_ATOMS}{{2,10}}|{_GROUP}|(?:H|O|N|F|Cl|Br|I)_?2){{1,4}}(?:[ ^(]|$))"
+         rf"(?!{_UNITS})", lambda m: cardinal(int(m[0]))),
+    rule("word", r"(?<![A-Za-z\d])([A-Z])(?=[a-z](?![A-Za-z\d^_']))(?i:\1)(?<!Aa)(?<!Mm)(?<!Ee)(?<!Oo)(?<!Ii)"
+         r"(?![A-Za-z\d])",
+         _allele),
+    rule("word", r"(?<![A-Za-z\d_])(?:Na|Fe|Cu|Ag|Ca|Mn|Hg|Pt|Sn|Zn|Cd|Rb|Cs|Rn|Rh|Pb|Mg|Br|Cl|Kr|Sr|Pd)"
+         r"(?![A-Za-z\d_^'(])", _element),
+    rule("word", r"(?<![A-Za-z\d_])(?:[A-Z][A-Za-z]{0,4}|[a-z]{1,3})\d{1,4}(?:[A-Z][A-Za-z]{0,3}\d{0,2})?[a-z]?"
+         r"(?![\w^(/])",
+         _mixed_letters),
+    rule("word", r"(?<![A-Za-z\d_.,])\d{1,2}[A-Z]{2,4}(?![\w^(])", _mixed_letters),
+]  # fmt: skip
+"""Tried before words."""
+
+
+def _checked(match: Match) -> str:
+    """A formula, unless it is a letter with a number ("B12", "P1"), which is read as a name."""
+    if re.fullmatch(r"[A-Z]_?\{?\d+\}?", match["formula"]) and not COMPOUND.fullmatch(match["formula"]):
+        letter, index = match["formula"][0], re.sub(r"\D", "", match["formula"])
+        if match["formula"] != match[0] or (len(index) > 1 and index.startswith("0")):
+            raise Unspeakable("code", f"{before(match)[-10:]}{match[0]}{after(match)[:10]}")
+        return f"{letter} {cardinal(int(index))}"
+    return _compound(match)

@@ -1,0 +1,115 @@
+"""Options as they are read out: which ones, in what order, and how a listener tells them apart."""
+
+import random
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from data_schemas.config import ScriptConfig
+from pipelines.script.quiz import Quiz
+from pipelines.script.speakable import Unspeakable, read_aloud
+from pipelines.script.wording import Shape, asks_by_word, is_order
+
+_FEWEST: Final = 2
+_ENOUGH_WORDS: Final = 60
+"""No third option where two have as many words as this."""
+_SHORT_WORDS: Final = 6
+"""Most words of an option in "Is it X, Y, or Z?"; longer ones are numbered."""
+_IS_IT: Final = ("{asked} Is it {listed}?", "{asked} The choices are {listed}.", "{asked} Your choices: {listed}.")
+_NUMBERED: Final = ("{asked} The choices are: {listed}.", "{asked} Is it: {listed}?", "{asked} Your choices: {listed}.")
+_WHICH: Final = re.compile(r"\b([Ww])hich (?:one )?(?:of|among|amongst) (?:the following|these|those)\b(?! \d)")
+_SMALL_STARTS: Final = re.compile(
+    r"The|A|An|In|On|At|It|If|When|To|For|By|According|One|Most|Some|All|This|That|There|As|During|After|Under|They"
+    r"|Their|Its|Because|From|With|Both|No|Not|He|She|His|Her|People|Only|Each|Any|These|Those"
+)
+
+
+def lower_start(text: str) -> str:
+    """A sentence's beginning inside another sentence: capitals stay unless the first word is a common one."""
+    first, space, rest = text.partition(" ")
+    return (first.lower() if _SMALL_STARTS.fullmatch(first) else first) + space + rest
+
+
+def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> tuple[str, ...] | None:
+    """The right answer among up to three wrong ones, in an order drawn by seed; None where they cannot be read out.
+
+    Args:
+        room: most words that all of them may have.
+    """
+    if config.max_spoken_options < _FEWEST:
+        return None
+    right = _trimmed(quiz.closing or quiz.answer)
+    n_words = _length(right, config.max_option_words)
+    if n_words is None:
+        return None
+    needs_all = quiz.closing == "all of these"
+    total = room
+    room -= n_words
+    picked: list[str] = []
+    seen = {right.lower()}
+    for text in map(_trimmed, rng.sample(quiz.wrong, len(quiz.wrong))):
+        n_words = _length(text, config.max_option_words) if text.lower() not in seen else None
+        if n_words is not None and n_words <= room:
+            picked.append(text)
+            seen.add(text.lower())
+            room -= n_words
+        is_enough = bool(picked) and total - room > _ENOUGH_WORDS
+        if not needs_all and (is_enough or len(picked) == config.max_spoken_options - 1):
+            break
+    if not picked or (needs_all and len(picked) < len(quiz.wrong)):
+        return None
+    if quiz.closing:
+        return (*picked, right)
+    picked.insert(rng.randint(0, len(picked)), right)
+    return tuple(picked)
+
+
+def _trimmed(option: str) -> str:
+    return re.sub(r"[\s.;,:]+$", "", option.strip())
+
+
+def _length(option: str, limit: int) -> int | None:
+    """Spoken words of an option that can be read out: not a question itself, which would seem to be the listener's."""
+    if re.search(r"[?!]", option):
+        return None
+    try:
+        n_words = read_aloud(option).n_words
+    except Unspeakable:
+        return None
+    return n_words if n_words <= limit else None
+
+
+def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
+    """A question with choices read out after it."""
+    listed = _listed(choices)
+    last = re.sub(r"^Of the following\b", "Of these", shape.last)
+    bare = last.rstrip(" .:;,?")
+    if shape.kind == "blank":
+        asked = f"{shape.before}{last.rstrip(' .:?')}"
+        return f"Fill in the blank: {asked}. The choices are: {listed}."
+    if _WHICH.search(last):
+        asked = _WHICH.sub(r"\1hich of these", bare)
+        return f"{shape.before}{asked}: {listed}?"
+    if shape.kind == "stem":
+        bare = re.sub(r"\b(all|any|each|none|one|both) of the following\b", r"\1 of these", bare)
+        return f"{shape.before}{bare}: {listed}?"
+    if shape.kind == "states":
+        return f"{shape.before}{last} Which of these fits: {listed}?"
+    asked = f"{shape.before}{last}"
+    if not last.endswith("?"):
+        asked = f"{shape.before}{bare}{'?' if asks_by_word(bare) and not is_order(bare) else '.'}"
+    return rng.choice(_IS_IT if _are_short(choices) else _NUMBERED).format(asked=asked, listed=listed)
+
+
+def _are_short(choices: Sequence[str]) -> bool:
+    return all(len(each.split()) <= _SHORT_WORDS and not re.search(r"[,;:]\s|[(]|\bor\b", each) for each in choices)
+
+
+def _listed(choices: Sequence[str]) -> str:
+    """ "X, Y, or Z"; "first, X; second, Y; or third, Z" where the choices are long or hold commas themselves."""
+    if _are_short(choices):
+        few = [lower_start(each) for each in choices]
+        return f"{few[0]} or {few[1]}" if len(few) == 2 else f"{', '.join(few[:-1])}, or {few[-1]}"
+    ordinals = ("first", "second", "third", "fourth")
+    named = [f"{ordinal}, {lower_start(each)}" for ordinal, each in zip(ordinals, choices, strict=False)]
+    return f"{'; '.join(named[:-1])}; or {named[-1]}"

@@ -1,0 +1,1 @@
+"""Forms of dialogues: how an exchange becomes turns of two people. `table.py` lists them."""

@@ -1,0 +1,38 @@
+"""The assistant's answers as lead, body and tail."""
+
+import random
+from typing import Final
+
+from data_schemas.config import FormsConfig
+from pipelines.script.forms.turns import Reply, verbatim
+from pipelines.script.leads import draw_lead, tails
+from pipelines.script.phrasing import Exchange
+from pipelines.script.spoken import Spoken
+
+_BRIEF_LEADS: Final = ("Sure.", "Of course.", "Okay.", "Sorry.", "Right.", "No problem.", "All right.")
+
+
+def answer(exchange: Exchange, config: FormsConfig, rng: random.Random, has_tail: bool = True) -> Reply:
+    """The full answer; `has_tail` is false where the dialogue goes on after it."""
+    lead = draw_lead(exchange, config, rng)
+    tail = draw_tail(exchange, config, rng) if has_tail else None
+    return Reply(lead, exchange.answer, tail, exchange.answer_word_index)
+
+
+def short(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
+    """The answer alone, to a question whose reasoning is asked for after."""
+    return Reply(draw_lead(exchange, config, rng), exchange.short_answer, None, exchange.short_answer_word_index)
+
+
+def brief(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
+    """The answer alone, said again or at last: its lead is a word or two."""
+    lead = verbatim(rng.choice(_BRIEF_LEADS)) if rng.random() >= config.share_without_lead else None
+    tail = draw_tail(exchange, config, rng)
+    return Reply(lead, exchange.short_answer, tail, exchange.short_answer_word_index)
+
+
+def draw_tail(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Spoken | None:
+    """A few words after the answer, in the configured share of answers."""
+    if rng.random() >= config.tail_share:
+        return None
+    return verbatim(rng.choice(tails(exchange)))

@@ -1,0 +1,27 @@
+"""The assistant starts a little before the question ends, with words that need no knowledge."""
+
+import random
+from dataclasses import replace
+from typing import Final
+
+from data_schemas.config import FormsConfig
+from data_schemas.records import Placement, Turn
+from pipelines.script.forms.answering import answer
+from pipelines.script.forms.turns import AFTER, assistant_turn, user_turn, verbatim
+from pipelines.script.leads import LONG_LEAD_WORDS, long_leads, worded
+from pipelines.script.phrasing import Exchange
+
+_EARLY_S: Final = (0.2, 0.8)
+"""Seconds before the end. A lead of `LONG_LEAD_WORDS` lasts about 3 s and so outlasts the question by over 1 s."""
+
+
+def fits(exchange: Exchange) -> bool:
+    """Whether the question is longer than the overlap by far, and there is a long lead."""
+    return exchange.question.n_words >= LONG_LEAD_WORDS and bool(long_leads(exchange))
+
+
+def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
+    """Question, and an answer that overlaps its end; the lead repeats nothing that has not been heard yet."""
+    early: Placement = replace(AFTER, rule="early", seconds=round(rng.uniform(*_EARLY_S), 3))
+    reply = replace(answer(exchange, config, rng), lead=verbatim(worded(rng.choice(long_leads(exchange)))))
+    return user_turn(0, exchange.question), assistant_turn(1, reply, early)

@@ -1,0 +1,81 @@
+"""The user says something wrong and takes it back; what is asked in the end is the item's question."""
+
+import random
+from dataclasses import replace
+from typing import Final
+
+from data_schemas.config import FormsConfig
+from data_schemas.records import Turn
+from pipelines.script.forms.answering import answer
+from pipelines.script.forms.turns import assistant_turn, inserted, user_turn
+from pipelines.script.leads import answer_words
+from pipelines.script.phrasing import Exchange
+from pipelines.script.spoken import Spoken, spoken_words, word_set
+
+_ALIKE: Final = (
+    ("two", "three", "four", "five", "six", "seven", "eight", "nine"),
+    ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+    ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"),
+)
+"""Number words of which one may be said for another."""
+
+_OTHERS: Final = {word: [each for each in group if each != word] for group in _ALIKE for word in group}
+_IN_NUMBERS: Final = word_set("zero oh one hundred thousand million billion point minus and a half over to times")
+"""Words that may be part of a longer number: next to one, a number word is left alone."""
+
+_BACK: Final = ("no, sorry,", "no, sorry, I mean", "sorry, I mean", "no wait,", "I mean,", "no, I meant")
+_ASKING: Final = {
+    "who": ("what", "where"), "what": ("which", "how"), "which": ("what", "who"), "when": ("where", "what"),
+    "where": ("when", "what"), "why": ("how", "what"), "how": ("why", "what"),
+}  # fmt: skip
+_AGAIN: Final = ("sorry, let me start again.", "no, wait, let me start over.", "sorry, from the beginning.")
+_MIN_WORDS: Final = 6
+
+
+def fits(exchange: Exchange) -> bool:
+    """Whether the question is long enough for a false start."""
+    return exchange.question.n_words >= _MIN_WORDS
+
+
+def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
+    """A wrong number taken back where the question has one to take, else a wrong asking word or a false start."""
+    numbers, asking = _numbers(exchange), _asking(exchange.question)
+    if numbers and rng.random() < 2 / 3:
+        question = _misspoken(exchange.question, rng.choice(numbers), rng)
+    elif asking and rng.random() < 1 / 2:
+        question = _misspoken(exchange.question, rng.choice(asking), rng)
+    else:
+        n_words = rng.randint(2, 3)
+        false_start = " ".join(exchange.question.text.split()[:n_words]).rstrip(",.?!;:")
+        question = inserted(exchange.question, 0, f"{false_start}, {rng.choice(_AGAIN)}")
+    return user_turn(0, question), assistant_turn(1, answer(exchange, config, rng))
+
+
+def _misspoken(question: Spoken, place: tuple[int, list[str]], rng: random.Random) -> Spoken:
+    """A wrong word in front of the right one, with words that take it back."""
+    at, others = place
+    words = question.text.split()
+    wrong = rng.choice(others)
+    if words[at][0].isupper():
+        words[at] = words[at][0].lower() + words[at][1:]
+        wrong = wrong.capitalize()
+    return inserted(replace(question, text=" ".join(words)), at, f"{wrong}, {rng.choice(_BACK)}")
+
+
+def _numbers(exchange: Exchange) -> list[tuple[int, list[str]]]:
+    """Places of number words that stand alone, each with what may be said for it; never the answer's number."""
+    words = [word.lower() for word in spoken_words(exchange.question.text)]
+    secret = set(answer_words(exchange))
+    return [
+        (at, others)
+        for at, word in enumerate(words)
+        if (others := [each for each in _OTHERS.get(word, ()) if each not in secret])
+        and not {*words[max(0, at - 1) : at], *words[at + 1 : at + 2]} & (_IN_NUMBERS | set(_OTHERS))
+    ]
+
+
+def _asking(question: Spoken) -> list[tuple[int, list[str]]]:
+    """Places where a sentence starts with an asking word, each with others of its kind."""
+    words = question.text.split()
+    starts = [at for at in range(len(words)) if at == 0 or words[at - 1][-1] in ".?!"]
+    return [(at, list(_ASKING[words[at].lower()])) for at in starts if words[at].lower() in _ASKING]

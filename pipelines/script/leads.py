@@ -1,0 +1,161 @@
+"""Leads and tails: what the assistant says around its answer, so that knowledge can arrive while it speaks.
+
+A lead needs no knowledge, but fits the question: by its kind, and at times by repeating what is asked for. It is
+composed of an opener, a core and a closer, none of which says anything about the answer; one that has a word of the
+answer by chance ("right", "time") is left out.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import product
+from typing import Final
+
+from data_schemas.config import FormsConfig
+from pipelines.script.forms.turns import verbatim
+from pipelines.script.kinds import Kind, echo, kind_of
+from pipelines.script.phrasing import Exchange
+from pipelines.script.spoken import Spoken, spoken_words, word_set
+
+WORDS_PER_S: Final = 2.7
+"""Speaking rate by which a lead's length is estimated before it is said: 162 words a minute, Kokoro at speed 1."""
+
+LONG_LEAD_WORDS: Final = 9
+
+_OPENERS: Final = (
+    "", "Okay,", "Right,", "Sure,", "Well,", "So,", "All right,", "Okay.", "Sure.", "All right.", "Good question.",
+    "Let me see.", "I see.", "Thanks for asking.", "Happy to help.",
+)  # fmt: skip
+_CLOSERS: Final = (
+    "", "Just a moment.", "Give me a moment.", "Bear with me.", "Let me make sure I get it right.", "Here we go.",
+)  # fmt: skip
+_ANY: Final = (
+    "", "let me think.", "let me think about that.", "let me think for a moment.", "I can help with that.",
+    "let me look at that with you.", "that is something I can help you with.", "that deserves a careful answer.",
+)  # fmt: skip
+_CORES: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "number": ("let me recall the number for you.", "let me think what the number is.", "let me get the number right."),
+    "sum": (
+        "let me work that out.", "let me do the math.", "let me run the numbers.", "let me go through the numbers.",
+        "let me work it out step by step.", "that takes a little arithmetic.", "let me put the numbers together.",
+    ),
+    "what": ("let me think what that is.", "let me find the words for it.", "let me put that into words."),
+    "which": ("let me think which that is.", "let me see which fits best.", "let me narrow that down for you."),
+    "who": ("let me think who that is.", "let me think who fits that.", "let me recall the name for you."),
+    "why": ("let me think about the reason.", "let me think why that is.", "let me explain the reason behind that."),
+    "when": ("let me think when that is.", "let me place that for you.", "let me get the timing straight."),
+    "where": ("let me think where that is.", "let me place that for you.", "let me think about the place."),
+    "how": ("let me think how that goes.", "let me think how to put it.", "let me go through it in my head."),
+    "finish": ("let me think how that goes on.", "let me complete that for you.", "let me find the missing words."),
+    "choice": ("let me go through the choices.", "let me weigh them up.", "let me compare them for you."),
+    "verdict": ("let me think that through.", "let me weigh that for you.", "let me check that for you."),
+    "task": ("let me work on that.", "let me work through that for you.", "let me go through it step by step."),
+}  # fmt: skip
+_ECHOES: Final = (
+    "{echo}.", "you want to know {echo}.", "you are asking {echo}.", "the question is {echo}.",
+)  # fmt: skip
+_NAMED_ECHOES: Final = ("{echo}.", "this is about {echo}.", "you want to know {echo}.", "let me think about {echo}.")
+
+_TAILS: Final = (
+    "Does that help?", "Anything else?", "Does that make sense?", "Does that answer your question?", "Hope that helps.",
+    "Is there anything else you would like to know?", "Let me know if you want more on that.", "Was that clear?",
+    "Happy to go over it again.", "Just ask if anything is unclear.", "What else can I do for you?",
+    "Is that what you wanted to know?", "Feel free to ask more.",
+)  # fmt: skip
+_TAILS_BY_KIND: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "sum": ("Does that add up for you?", "Does that match what you have?"),
+    "why": ("Does that explain it?",),
+    "finish": ("Does that complete it for you?",),
+    "choice": ("Is that what you would have picked?",),
+    "task": ("Shall we do another?",),
+}
+
+FUNCTION_WORDS: Final = word_set(
+    "a about all an and any are at be by can do does for from get give go goes have here how i if in is it just know "
+    "let like me more my of on or so some that the them there these they think this those to up was we well what when "
+    "where which who why will with would you your"
+)
+"""Words that tell nothing about an answer even where it has them."""
+
+
+Lead = tuple[str, str, str]
+"""Opener, core and closer; each may be empty, but not all."""
+
+
+def draw_lead(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Spoken | None:
+    """A lead whose estimated length is even between `lead_min_s` and `lead_max_s`; none in the configured share."""
+    if rng.random() < config.share_without_lead:
+        return None
+    target = rng.uniform(config.lead_min_s, config.lead_max_s) * WORDS_PER_S
+    by_distance: dict[float, list[Lead]] = defaultdict(list)
+    for lead in leads(exchange):
+        by_distance[abs(n_words(lead) - target)].append(lead)
+    return verbatim(worded(rng.choice(by_distance[min(by_distance)]))) if by_distance else None
+
+
+def leads(exchange: Exchange) -> list[Lead]:
+    """All leads that fit an exchange."""
+    return _combined(exchange, [*_plain_cores(exchange), *_echoes(exchange)])
+
+
+def long_leads(exchange: Exchange) -> list[Lead]:
+    """Leads of at least `LONG_LEAD_WORDS` that repeat nothing of the question, whose end may not be heard yet."""
+    return [lead for lead in _combined(exchange, _plain_cores(exchange)) if n_words(lead) >= LONG_LEAD_WORDS]
+
+
+def n_words(lead: Lead) -> int:
+    """Words of a lead."""
+    return sum(map(_n_words, lead))
+
+
+def worded(lead: Lead) -> str:
+    """A lead as running text: a capital after a full stop, none after a comma."""
+    text = ""
+    for part in lead:
+        if part:
+            start = part[0].lower() if text.endswith(",") and not part.startswith("I ") else part[0].upper()
+            text = f"{text} {start}{part[1:]}".strip()
+    return text
+
+
+def tails(exchange: Exchange) -> list[str]:
+    """All tails that fit an exchange."""
+    return [*_TAILS, *_TAILS_BY_KIND.get(kind_of(exchange.question.text), ())]
+
+
+def answer_words(exchange: Exchange) -> list[str]:
+    """The words of the true answer alone, in lower case."""
+    return [word.lower() for word in spoken_words(exchange.short_answer.text)[exchange.short_answer_word_index :]]
+
+
+def _plain_cores(exchange: Exchange) -> list[str]:
+    return [*_ANY, *_CORES[kind_of(exchange.question.text)]]
+
+
+def _echoes(exchange: Exchange) -> list[str]:
+    repeated = echo(exchange.question.text)
+    if repeated is None:
+        return []
+    frames = _ECHOES if repeated.startswith(("how", "which", "what")) else _NAMED_ECHOES
+    return [frame.format(echo=repeated) for frame in frames]
+
+
+def _combined(exchange: Exchange, cores: Iterable[str]) -> list[Lead]:
+    """Openers, cores and closers, each with each, without those that have a word of the answer."""
+    secret = set(answer_words(exchange)) - FUNCTION_WORDS
+    secret -= {word.lower() for word in spoken_words(exchange.question.text)}
+    openers, cores, closers = (
+        [part for part in parts if not secret & {word.lower() for word in spoken_words(part)}]
+        for parts in (_OPENERS, cores, _CLOSERS)
+    )
+    return [
+        (opener, core, closer)
+        for opener, core, closer in product(openers, cores, closers)
+        if core or closer or opener.endswith(".")
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _n_words(part: str) -> int:
+    return len(part.split())

@@ -1,0 +1,175 @@
+"""Readings of money, clock times, dates and years."""
+
+import re
+from typing import Final
+
+from pipelines.script.numerals import NUM, cardinal, decade, is_one, ordinal, written_number, year
+from pipelines.script.rule import Match, Rule, after, before, rule
+from pipelines.script.spoken import Unspeakable, word_set
+
+START: Final = r"(?:(?<![A-Za-z\d._^])|(?<=\dx))"
+"""What may stand before a number; "3x4" has one on both sides."""
+
+END: Final = r"(?![\dA-Za-z_°]|[.,]\d|'(?!s\b))"
+MONTHS: Final = "January|February|March|April|May|June|July|August|September|October|November|December"
+FUNCTION_WORDS: Final = word_set(
+    "a about after although among an and are as at because before but by can could did does during each for from "
+    "had has have he her his how if in is it its many may no not of on or people she should since so than that "
+    "the their there they this through to until was we were what when where which while who why will with would "
+    "you left less minus more per plus worth"
+)
+_SMALL_NUMBERS: Final = "one|two|three|four|five|six|seven|eight|nine|ten"
+_CURRENCIES: Final = {"$": ("dollar", "cent"), "£": ("pound", "penny"), "€": ("euro", "cent"), "¥": ("yen", ""),
+                      "₹": ("rupee", ""), "₱": ("peso", "")}  # fmt: skip
+_SCALES: Final = {"k": "thousand", "K": "thousand", "m": "million", "M": "million", "b": "billion", "B": "billion",
+                  "bn": "billion", "mil": "million"}  # fmt: skip
+_YEAR_CUE: Final = re.compile(
+    r"\b(?:in|since|until|till|year|during|before|after|by|from|between|to|and|of|early|late|mid|circa|spring|summer"
+    rf"|autumn|fall|winter|the|ca\.|{MONTHS})[ -]$|[(]$",
+    re.IGNORECASE,
+)
+_HALF: Final = r"(?P<half>[ap]\. ?m\.|[ap]m\b|[AP]\. ?M\.|[AP]M\b)"
+
+
+def _plural(name: str) -> str:
+    return {"penny": "pence", "yen": "yen"}.get(name, name + "s")
+
+
+def follows_as_noun(match: Match) -> bool:
+    """Whether "a $5 ..." or "a 5 kg ..." goes on with the noun that it describes."""
+    noun = re.match(r"[ -]([a-z]+)", after(match))
+    if noun is None or noun[1] in FUNCTION_WORDS:
+        return False
+    return bool(re.search(rf"\b(?:a|an|another|\d+|{_SMALL_NUMBERS})\s$", before(match), re.IGNORECASE)) or bool(
+        re.match(r"(?:bill|note|coupon|voucher|gift card|coin)s?\b", noun[1])
+    )
+
+
+def _money(match: Match) -> str:
+    amount, scale = match["amount"], match["scale"]
+    unit, small = _CURRENCIES[match["sign"]]
+    attributive = follows_as_noun(match)
+    if scale:
+        name = unit if attributive else _plural(unit)
+        return f"{written_number(amount)} {_SCALES.get(scale, scale)} {name}"
+    whole, _, decimals = amount.partition(".")
+    one = is_one(amount)
+    if not decimals or not int(decimals) or len(decimals) > 2 or not small:
+        spoken = written_number(amount if decimals and int(decimals) else whole)
+        singular = attributive or one or (whole == "1" and not int(decimals or "0"))
+        return f"{spoken} {unit if singular else _plural(unit)}"
+    n_small = int(decimals.ljust(2, "0"))
+    cents = f"{cardinal(n_small)} {small if n_small == 1 or attributive else _plural(small)}"
+    if not int(whole.replace(",", "") or "0"):
+        return cents
+    return f"{written_number(whole)} {unit if whole == '1' or attributive else _plural(unit)} and {cents}"
+
+
+def _mixed_money(match: Match) -> str:
+    """ "$4 1/2" is four and a half dollars, not four dollars and a half of something."""
+    from_digits = {"1/2": "a half", "1/4": "a quarter", "3/4": "three quarters"}[match["part"]]
+    return f"{written_number(match['amount'])} and {from_digits} {_plural(_CURRENCIES[match['sign']][0])}"
+
+
+def _cents(match: Match) -> str:
+    amount = match["amount"] or match["after"]
+    name = "cent" if is_one(amount) or follows_as_noun(match) else "cents"
+    return f"{written_number(amount)} {name}"
+
+
+def _clock(match: Match) -> str:
+    hour, minute, half = int(match["hour"]), match["minute"], (match["half"] or "").lower()[:1]
+    if hour > 24 or (minute and int(minute) > 59) or (half and not 1 <= hour <= 12):
+        raise Unspeakable("number", match[0])
+    if half and hour == 12 and not int(minute or "0"):
+        return "midnight" if half == "a" else "noon"
+    if not minute or not int(minute):
+        spoken = cardinal(hour) + ("" if half or hour > 12 else " o'clock")
+        if hour > 12:
+            spoken += " hundred hours"
+    else:
+        spoken = f"{cardinal(hour)} {'oh ' if minute.startswith('0') else ''}{cardinal(int(minute))}"
+    if not half:
+        return spoken
+    if half == "a":
+        return f"{spoken} in the morning"
+    return spoken + (
+        " in the afternoon" if hour in {12, 1, 2, 3, 4} else " in the evening" if hour < 9 else " at night"
+    )
+
+
+def _colon(match: Match) -> str:
+    """Two numbers about a colon without morning or afternoon: a ratio, or a time of day."""
+    parts = re.split(r" ?: ?", match[0])
+    is_ratio = re.search(r"\bratios?\b|\bproportion|\bodds\b|\bscale\b|\bmix", match.string[:2000], re.IGNORECASE)
+    minute = match["minute"]
+    could_be_time = len(minute) == 2 and int(minute) < 60 and int(match["hour"]) <= 24 and " " not in match[0]
+    if is_ratio or match["third"] or not could_be_time:
+        if any(len(part) > 1 and part.startswith("0") for part in parts):
+            raise Unspeakable("number", match[0])
+        return " to ".join(written_number(part) for part in parts)
+    return _clock(match)
+
+
+def _date(match: Match) -> str:
+    day = f"{match['month']} {ordinal(int(match['day']))}"
+    return f"{day}, {year(int(match['year']))}" if match["year"] else day
+
+
+def _day_first(match: Match) -> str:
+    day = f"the {ordinal(int(match['day']))} of {match['month']}"
+    return f"{day}, {year(int(match['year']))}" if match["year"] else day
+
+
+def _era(match: Match) -> str:
+    number = int(match[1].replace(",", ""))
+    said = year(number) if 1000 < number < 2100 and number % 1000 else written_number(match[1])
+    return f"{said} {' '.join(match[2].replace('.', '').replace(' ', ''))}"
+
+
+def is_year(match: Match) -> bool:
+    """Whether four digits are read in pairs: a cue before, nothing counted after."""
+    if not re.fullmatch(r"1[1-9]\d\d|20[0-4]\d", match[0]):
+        return False
+    left, right = before(match), after(match)
+    earlier, later = re.search(r"\b(1[1-9]\d\d) ?- ?$", left), re.match(r" ?- ?((?:1[1-9]|20)\d\d)\b(?! ?=)", right)
+    if (earlier and earlier[1] < match[0] and not re.match(" ?=", right)) or (later and match[0] < later[1]):
+        return True
+    if re.search(r"[A-Z][a-z]{2,},? $", left) and re.match(
+        r"[,.;:?)]|$| (?:[A-Z]|(?:in|at|on|by|the|and|was|is)\b)", right
+    ):
+        return True
+    if re.match(r" to (?:1[1-9]|20)\d\d (?:[BC]\.? ?[CE]|A\.? ?D)", right):
+        return True
+    noun = re.match(r"\s+([A-Za-z$%]+)", right)
+    is_free = noun is None or noun[1].lower() in FUNCTION_WORDS or noun[1][0].isupper()
+    return is_free and bool(_YEAR_CUE.search(left)) and not re.match(r" ?[-+*/=×÷%<>]", right)
+
+
+def _years(match: Match) -> str:
+    return f"{year(int(match[1]))} to {cardinal(int(match[2]))}"
+
+
+MONEY_RULES: Final[list[Rule]] = [
+    rule("quantity", r"(?P<sign>[$£€]) ?(?P<amount>\d+)(?: |-)(?P<part>1/2|1/4|3/4)(?![\d/])", _mixed_money),
+    rule("quantity", rf"(?:US|C|A|R)?(?P<sign>[$£€¥₹₱]) ?(?P<amount>{NUM})(?:[ -]?(?P<scale>million|billion|trillion"
+         rf"|thousand|hundred|mil\b|(?<! )(?:k|K|m|M|bn|b|B))(?![A-Za-z]))?{END}", _money),
+    rule("quantity", r"\$ ?([A-Za-z])(?![A-Za-z(])", lambda m: f"{m[1]} dollars"),
+    rule("quantity", rf"\$ ?({NUM})([a-zA-Z])(?![A-Za-z])", lambda m: f"{written_number(m[1])} {m[2]} dollars"),
+    rule("quantity", rf"{START}(?P<amount>{NUM}) ?(?P<sign>[$€£])(?P<scale>)(?!\d)", _money),
+    rule("quantity", rf"{START}(?P<amount>{NUM}) ?¢|¢ ?(?P<after>{NUM})", _cents),
+    rule("quantity", rf"{START}(?!(?:1[3-9]|[2-9]\d) ?pm)(?P<hour>\d{{1,2}})(?::(?P<minute>\d\d))? ?{_HALF}", _clock),
+    rule("quantity", rf"{START}(?P<hour>\d{{1,4}}(?:\.\d+)?) ?: ?(?P<minute>\d{{1,4}}(?:\.\d+)?)(?P<third>"
+         rf"(?: ?: ?\d{{1,3}})*)"
+         r"(?P<half>)(?![\d:]|[.,]\d| [A-Z])", _colon),
+    rule("quantity", rf"(?<![A-Za-z])(?P<month>{MONTHS}) (?P<day>[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
+         r"(?:,? ?(?P<year>1[0-9]\d\d|20[0-4]\d))?(?![\d:/%]|[.,]\d)(?!\s(?!and\b|to\b|was\b|is\b|the\b|he\b|she\b|it\b"
+         r"|in\b|at\b|of\b|with\b|for\b|if\b|when\b|a\b|as\b|that\b|on\b|by\b|they\b|how\b|until\b|but\b|had\b)[a-z])",
+         _date),
+    rule("quantity", rf"{START}(?P<day>[1-9]|[12]\d|3[01])(?:st|nd|rd|th)? (?P<month>{MONTHS})\b"
+         r"(?:,? (?P<year>1[0-9]\d\d|20[0-4]\d))?(?![\d:/%]|[.,]\d)", _day_first),
+    rule("quantity", rf"(?:{START}|(?<= ))'?(\d{{1,3}}0)(?:' ?)?s\b(?![\^/])", lambda m: decade(int(m[1]))),
+    rule("quantity", rf"{START}(\d[\d,]*) ?(B\.? ?C\.? ?E\b|C\. ?E\b|B\.? ?C\b|CE\b|BP\b|A\. ?D\b)", _era),
+    rule("number", rf"{START}(1[1-9]\d\d)-([1-9]\d)(?![\d\w.%])", _years),
+]  # fmt: skip
+"""Tried before other quantities."""

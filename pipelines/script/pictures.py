@@ -1,0 +1,119 @@
+"""Questions that lean on a picture: which cannot do without, and how what is in it is woven into the others."""
+
+import re
+from typing import Final
+
+from data_schemas.records import Item
+from pipelines.script.refusals import NotAskable, any_of
+
+_VISUAL: Final = (
+    "(?:picture|image|figure|diagram|cartoon|graph|chart|map|photo|photograph|painting|table|illustration|exhibit"
+    "|drawing|poster|sketch|circuit|plot|matrix|histogram|schedule)"
+)
+
+_POINTS_AT_PICTURE: Final = any_of(
+    rf"\b{_VISUAL}s? (?:above|below|shown|at (?:the )?(?:right|left)|on the (?:right|left))\b",
+    rf"\b(?:the|this) (?:\w+ )?{_VISUAL} (?:shows|depicts)\b",
+    rf"\b(?:above|below|following|accompanying|attached|preceding) {_VISUAL}s?\b",
+    rf"\b(?:shown|pictured|depicted|illustrated|sketched|drawn|given) in the {_VISUAL}\b",
+    r"\b(?:shown|pictured|depicted|illustrated|sketched|drawn|listed|tabulated|given) (?:below|above|here)\b",
+    r"\bas shown\b",
+    r"\bshaded (?:area|region|part)\b",
+    r"\bthe (?:figure|diagram|cartoon|illustration)\b",
+    r"\b(?:see|refer to|in|from) fig\.",
+    r"\b(?:Table|Figure|Fig\.|Exhibit|Scenario) ?\d+(?:[-.]\d+)?(?! and table)\b",
+)
+"""For items without a picture, where "table" and "picture" are mostly things."""
+
+_SPEAKS_OF_PICTURE: Final = any_of(
+    rf"\b(?<!\bpublic )(?!figures? of speech\b){_VISUAL}s?\b",
+    r"\b(?:shown|depicted|pictured|displayed|portrayed|observ(?!ed that\b)\w+|look(?:ing)? at|visible)\b",
+    r"\b(?:scene|artifact|model here)\b",
+    r"\b(?:above|below|here|left|right|background|foreground|labell?ed|shaded|panel)\b",
+    r"\bcurves? (?:[A-Z]\w{0,2}|illustrates?|represents?|shows?|looks?|has|have|shift\w*)\b",
+    r"\brepresents?\b.*\brepresents?\b",
+    r"(?<!hich of )\b(?:these|those)\b|\bthis (?!year|time|question|sentence|case)\w+\b",
+    r"\b(?:the|this) (?:shift|movement|figure|scenario|game|matrix|following)\b",
+    r"\b(?:[A-Z]\d+|[A-Z]_\w|(?:points?|areas?|curves?|firms?|bundles?|countr(?:y|ies)) \(?[A-Z]\b)",
+    r"\b(?:postures?|gestures?|decorations?|logo|composition|costume details|mask details|surface patterns?)\b",
+    r"\bfigurines? (?:is|are|has|have)\b",
+    r"\b(?:painters?|artists?|author|decorative|embroider\w+|murals?|statues?|sculptures?|portraits?|reliefs?)\b",
+    r"\bsymbols on\b|\b(?:is|are|as)\s*[:.]",
+)
+"""For items that come with a picture: anything that may be in it, or point at it."""
+
+_THE: Final = r"(?:the|this|an?) (?:(?:following|above|given|accompanying|attached|preceding) )?"
+_LOOKED: Final = r"(?:shown|seen|pictured|depicted|illustrated|displayed|presented|given|portrayed|reflected)"
+_SENDING: Final = any_of(
+    rf"(?:please )?(?:refer to|look at|see|consider|use|observe) (?:{_THE})?{_VISUAL}s? ?\d*(?:[-.]\d+)*"
+    r"(?: (?:above|below|shown))?(?:[.,:;] |$| and | to )",
+    rf"^(?:based on|according to|from|using) {_THE}{_VISUAL}s?(?: (?:above|below|shown|provided))?, ",
+    rf",? as {_LOOKED} (?:in|on|by) (?:{_THE})?(?:{_VISUAL}|model)s?(?: (?:above|below|here|shown))?(?=[.,;?])",
+    r"^ *\d+\) ",
+)
+"""Words that send a listener to a picture and say nothing else."""
+
+_PLACING: Final = any_of(
+    rf",? {_LOOKED} (?:in|on|by) {_THE}{_VISUAL}s?(?: (?:above|below|here))?",
+    rf",? (?:in|on|from) {_THE}{_VISUAL}s?(?: (?:above|below|here|shown))?",
+)
+"""Words that say where a thing is seen: without them it must be known by name."""
+
+_STANDING: Final = re.compile(rf"\b(is|are|was|were) (?:{_LOOKED} )?(?:in|on) {_THE}{_VISUAL}s?\b", re.IGNORECASE)
+"""A picture as the place where something is: said as "there"."""
+
+_NAME: Final = re.compile(r"(?<![.?!:] )(?<!^)\b[A-Z][a-z]{2,}")
+_LABELS_ONLY: Final = re.compile(
+    r"(?:points? |areas? )?(?:[A-Za-z]{1,3}[\dₓ₀-₉]*|[\d$.,%]+|the same)(?:(?:,|;| \+| to| and|\)) ?[A-Z]\w{0,2})*\.?"
+)
+_LABELS: Final = re.compile(r"\b(?:to|from|at|point|area) [A-Z]\d?\b|\$?\d")
+"""Options that are labels of a figure or numbers that stand in it, and those that have such inside."""
+
+
+def with_picture_told(item: Item) -> str:
+    """The item's question as it stands without its picture: what it needs from it said first, pointers left out.
+
+    An item that comes with a picture nobody has described is judged more strictly than one without: any mention of
+    something seen, labels of a figure's points and areas, and figures that may be read off it.
+
+    Raises:
+        NotAskable: `needs_picture`.
+    """
+    if item.picture_text and item.picture_text.strip():
+        told = item.picture_text.strip()
+        told += "" if told.endswith((".", "!", "?")) else "."
+        return f"{told[:1].upper()}{told[1:]} {_without_pointers(item.question)}"
+    if item.picture is None:
+        return _without_below(item.question)
+    if standing := _STANDING.search(item.question):
+        raise NotAskable("needs_picture", standing[0])
+    question = _without_pointers(item.question)
+    if seen := _SPEAKS_OF_PICTURE.search(question):
+        raise NotAskable("needs_picture", seen[0])
+    if (placed := _PLACING.search(item.question)) and not _NAME.search(question):
+        raise NotAskable("needs_picture", placed[0])
+    is_changed = question != " ".join(item.question.split())
+    if is_changed and (read_off := re.search(r"\$?\d[\d.,]*|\([^)]*$", question)):
+        raise NotAskable("needs_picture", read_off[0])
+    for option in item.options:
+        if _LABELS_ONLY.fullmatch(option.strip()) or (is_changed and _LABELS.search(option)):
+            raise NotAskable("needs_picture", option[:80])
+    return question
+
+
+def _without_pointers(question: str) -> str:
+    text = _STANDING.sub(r"\1 there", _SENDING.sub("", " ".join(question.split())))
+    text = _PLACING.sub("", text).strip()
+    text = re.sub(r"\s+([?.,])", r"\1", text)
+    return text[:1].upper() + text[1:]
+
+
+def _without_below(question: str) -> str:
+    """A question without a picture; "the values listed below" may point at what follows in the text itself."""
+    text = re.sub(r"\b(given|listed|shown) below\b(?=.{25})", r"\1 as follows", question, flags=re.DOTALL)
+    text = re.sub(r"(.{60}\b)(given|listed|stated|described|mentioned) above\b", r"\1just \2", text, flags=re.DOTALL)
+    text = re.sub(r" ?\((?:see )?(?:Fig(?:ure|\.)?|Table) ?\d+(?:[-.]\d+)*\)", "", text)
+    text = re.sub(r"\b(information|data|values|events|passage) below\b(?=.{25})", r"\1", text, flags=re.DOTALL)
+    if seen := _POINTS_AT_PICTURE.search(text):
+        raise NotAskable("needs_picture", seen[0])
+    return text

@@ -1,0 +1,48 @@
+"""What a rule of reading is: the kind of token it makes, the pattern it tries at a place, and how the match is said."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipelines.script.spoken import Unspeakable
+
+Match = re.Match[str]
+_SEEN: Final = 60
+"""How far a rule looks to either side of its match; bounded so that reading takes time linear in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A part of a match that is read by itself, as a formula: an exponent, the bounds of an integral."""
+
+    text: str
+
+
+Saying = str | Sequence[str | Inner]
+Rule = tuple[str, re.Pattern[str], Callable[[Match], Saying]]
+"""Kind of the token (see `tokens.Token`; "nothing": said not at all), pattern tried at a position, its reading."""
+
+
+def rule(kind: str, pattern: str, say: str | Callable[[Match], Saying]) -> Rule:
+    """A rule whose reading is a function of the match, or always the same words."""
+    return kind, re.compile(pattern), (say if callable(say) else lambda match: str(say))
+
+
+def refusal(reason: str, pattern: str) -> Rule:
+    """A rule that refuses the text, with what it found and a little around it."""
+
+    def refuse(match: Match) -> str:
+        raise Unspeakable(reason, match.string[max(0, match.start() - 15) : match.end() + 15])
+
+    return "refused", re.compile(pattern), refuse
+
+
+def before(match: Match) -> str:
+    """The text just before a match."""
+    return match.string[max(0, match.start() - _SEEN) : match.start()]
+
+
+def after(match: Match) -> str:
+    """The text just after a match."""
+    return match.string[match.end() : match.end() + _SEEN]

@@ -1,0 +1,138 @@
+"""What the wording of a question shows: whether it asks, orders or breaks off, and whether it needs its options."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pipelines.script.refusals import any_of
+
+_NEGATED: Final = any_of(
+    r"\b(?:EXCEPT|LEAST|NOT|except for)\b",
+    r"\bexcept\b[^.]*[?:]?\s*$",
+    r"\b(?:is|are|was|were|does|do|would|could|can|did|has|have|should|may|might|will)(?: not|n't)\b[^.?]*[?:.]?\s*$",
+    r"\bcannot\b[^.?]*[?:.]?\s*$",
+    r"\bleast (?:likely|accurate|important|appropriate)\b",
+    flags=re.NOFLAG,
+)
+"""Anything else than a listed option would do as an answer."""
+
+_KINDS_OF_TEXT: Final = (
+    "(?:statement|sentence|option|choice|answer|expression|equation|list|set|pairs?|graph|combination|sequence"
+    "|ordered pair|number|scenario|description|example|situation|conclusion|assertion|claim|quotation|quote|passage"
+    "|argument|formula|arrangement|series|order|result|term|value|event|action|fact|interpretation|group|word|phrase"
+    "|case|definition|condition|change|type of|property|characteristic|point|item|study|compound|molecule)s?"
+)
+_NEEDS_OPTIONS: Final = any_of(
+    r"\b(?:which|what) (?:one )?of (?:these|those)\b",
+    r"\b(?<!hich )one of the following\b",
+    r"\b(?:all|any|each|none|two|both|some) of the following\b",
+    rf"\b[Ww]hich (?:one )?(?:of the following )?(?:\w+ )?{_KINDS_OF_TEXT}\b",
+    r"\b(?:[Ss]elect|[Cc]hoose|[Pp]ick|[Mm]ark) (?:the|all|one|from|an|your)\b",
+    r"\bfrom the (?:choices|options|list)\b",
+    r"\b(?:following|which) (?:is|are|was|were|would be)?\s*(?:the )?(?:true|false|correct|incorrect|valid|accurate"
+    r"|wrong|right|a fact)\b",
+    r"\bis (?:true|false|correct|incorrect)\??$",
+    r"\b(?:is|are) (?:most )?(?:nearly )?(?:true|correct|accurate)\b[^.]*\?$",
+    r"\b[Aa]\) .*\b[Bb]\) |\((?:A|a|i|1)\) .*\((?:B|b|ii|2)\) |\b[Ii]\. .*\b(?:II|ii)\. ",
+    r"\b1[.)] (?=[A-Za-z]).*\b2[.)] [A-Za-z]",
+    r"\bthe following\s*[:.?]?\s*$",
+    r"\bStatement (?:1|one|I)\b|\b(?:true|correct|false) statement\b",
+    flags=re.DOTALL,
+)
+"""The options, or a list within the question, are what is asked about."""
+
+_IMPERATIVE: Final = re.compile(
+    r"(?:(?:Then|Also|Now|Please|Hence|Thus|(?:If|For|Using|In|Assuming|Given|From|By|At) [^,]+,)\s+)?"
+    r"(?:find|calculate|determine|compute|evaluate|solve|estimate|name|identify|describe|explain|give|state|express"
+    r"|convert|simplify|consider|discuss|define|compare|distinguish|outline|trace|account|list|predict|obtain|derive"
+    r"|tell|approximate|write|differentiate|integrate|factor|round|show|suggest|assess|rank|classify|specify|use|add"
+    r"|subtract|multiply|divide|prove|verify|choose|select|pick|match|fill|complete|draw|sketch|analyze|analyse"
+    r"|discus+e?s|illustrate|briefly (?:describe|explain|discuss)|characterize|summarize|think of|represent|apply"
+    r"|perform|order|arrange|translate|test|check|write|construct|design|rewrite|reduce|expand|graph|prepare"
+    r"|change the|return)\b",
+    re.IGNORECASE,
+)
+_LATE_IMPERATIVE: Final = re.compile(
+    r"[,:;.] (?:[Tt]hen )?(?:please )?"
+    r"(?:[Ff]ind|[Cc]alculate|[Cc]ompute|[Dd]etermine|[Ee]valuate|[Ee]stimate|obtain|give|name|identify|predict)\b"
+    r"|\b(?:find|calculate|determine|compute) (?:the|its|their|how|what|whether)\b"
+)
+_ASKING: Final = re.compile(
+    r"(?:(?:And|So|Then|But|Now),? )?(?:(?:at|in|to|for|on|by|under|of|from|with) )?"
+    r"(?:(?:what|which|who|whose|whom|why|how)\b"
+    r"|(?:when|where) (?:did|does|do|is|are|was|were|will|would|should|can)\b)",
+    re.IGNORECASE,
+)
+_ASKING_LATE: Final = re.compile(
+    r"[,;:] (?:then )?(?:(?:at|in|to|for|on|by) )?(?:what|how (?:many|much|long|far|fast|large|big|high))\b[^,;:]*$"
+    r"|\b(?:is|are|was|were|by|as) (?:what|which of (?:these|those))$"
+)
+BLANK: Final = re.compile(r"_{2,}|\.{5,}")
+_LAST_SENTENCE: Final = re.compile(
+    r"(?:.*(?<!\b[A-Zv])(?<!\bvs)(?<!\b[DM]r)(?<!\bMrs)(?<!\bSt)(?:[.?!][\"')]?\s+|(?<=[\d\")])\n\s*)(?=[A-Z\"'$\d_]))?(.*)",
+    re.DOTALL,
+)
+
+Kind = Literal["asks", "blank", "stem", "states"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A question's text cut before its last sentence, and what that is.
+
+    `asks`: somewhere it asks or orders; `blank`: words are left out; `stem`: it breaks off and the answer goes on;
+    `states`: none of these.
+    """
+
+    kind: Kind
+    before: str
+    last: str
+
+
+def tidy(question: str) -> str:
+    """The question without its number, points or labels at the edges, and without shouting ("NOT")."""
+    text = re.sub(r"^\s*\d+\.\d+-\d+\.?\s+(?=[A-Z])", "", question)
+    text = re.sub(r"^\s*(?:Q(?:uestion)?\s*\d*\s*[:.]|\(?\d{1,3}[.)])\s+(?=[A-Z])", "", text.strip())
+    text = re.sub(r"\s*\(\s*\d+ (?:points?|marks?)\s*\)\s*$", "", text).strip()
+    text = re.sub(r"\b(?:NOT|EXCEPT|LEAST|MOST|BEST|ONLY|FALSE|TRUE|INCORRECT|CORRECT)\b", lambda m: m[0].lower(), text)
+    text = re.sub(r"\s+[.:]$", "", text)
+    text = re.sub(r"\b([Aa])(?:\(n\)| ?\(an\)|/an)(?!\w)", r"\1", text)
+    text = re.sub(r"\b(?:is|are) ?[/(] ?(?:are|is)\)?(?= )", "is or are", text)
+    return re.sub(r"(statement|answer|option|choice|factor)\(s\)", r"\1s", text)
+
+
+def shape_of(text: str) -> Shape:
+    """How a tidied question ends."""
+    found = _LAST_SENTENCE.fullmatch(text)
+    last = found[1] if found else text
+    before = text[: len(text) - len(last)]
+    if BLANK.search(text):
+        return Shape("blank", before, last)
+    bare = last.rstrip(" .:;,")
+    if "?" in text or is_order(last) or _ASKING.match(bare) or _ASKING_LATE.search(bare):
+        return Shape("asks", before, last)
+    if before and is_order_somewhere(before):
+        return Shape("asks", before, last)
+    return Shape("states" if last.endswith((".", "!", '"')) else "stem", before, last)
+
+
+def is_order(sentence: str) -> bool:
+    """Whether a sentence tells someone to find, name or explain something."""
+    return _IMPERATIVE.match(sentence) is not None or _LATE_IMPERATIVE.search(sentence) is not None
+
+
+def is_order_somewhere(text: str) -> bool:
+    """Whether any sentence of a text does."""
+    return any(is_order(sentence) for sentence in re.split(r"(?<=[.:?])\s+", text))
+
+
+def asks_by_word(sentence: str) -> bool:
+    """Whether a sentence begins with a question word, whatever mark it ends with."""
+    return _ASKING.match(sentence) is not None or _ASKING_LATE.search(sentence) is not None
+
+
+def needs_options(text: str) -> str | None:
+    """The words that show that a question is about its options; None where it stands alone."""
+    last = shape_of(text).last
+    found = _NEEDS_OPTIONS.search(text) or _NEGATED.search(last)
+    return found[0][-80:] if found else None

@@ -1,0 +1,190 @@
+"""Readings of words, letters, short forms and Roman numerals."""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from pipelines.script import abbreviations as short
+from pipelines.script.broken import is_run_together
+from pipelines.script.chemistry import COMPOUND, NAMES, spell_compound
+from pipelines.script.maths import CALLED_FUNCTIONS
+from pipelines.script.money import MONTHS
+from pipelines.script.numerals import cardinal
+from pipelines.script.rule import Match, Rule, after, before, rule
+from pipelines.script.spoken import Unspeakable, word_set
+from pipelines.script.units import NUMBERED_UNITS, PLAIN_UNITS, say_unit
+
+_COUNTS: Final = word_set(
+    "many two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty seventy "
+    "eighty ninety hundred thousand million few several half dozen more fewer extra additional total cubic square sq"
+)
+"""Words before a unit that say how many there are."""
+
+_ONE_OF: Final = re.compile(
+    r"\b(?:a|an|one|per|each|every) (?:(?:cubic|square) )?$|/ ?$|(?<!\d )\b\d+/\d+[ -]$", re.IGNORECASE
+)
+"""What stands before a unit in the singular."""
+
+_NO_VOWEL_WORDS: Final = frozenset({"hmm", "nth", "th", "Mc", "St", "Mt", "tv", "shh", "psst", "pfft", "brr", "hm"})
+_SHORT_WORDS: Final = word_set(
+    "a i ad ah am an as at ax be by do ed eh el en er ex go ha he hi ho id if in is it la lo ma me my no of oh ok on "
+    "or ow ox pa pi re so ta to uh um up us we ye yo de du le al et st th nu mu xi von"
+)
+_VERY_SHORT: Final = 2
+_RESERVED: Final = frozenset(
+    word.lower()
+    for words in (
+        short.FULL_WITHOUT_DOT, short.FULL, PLAIN_UNITS, NUMBERED_UNITS, short.ROMAN_VALUES, short.TITLED.split("|"),
+        short.MONARCHS.split("|"), MONTHS.split("|"), CALLED_FUNCTIONS, NAMES,
+    )
+    for word in words
+)  # fmt: skip
+"""Words that a rule may read in another way than as they stand."""
+
+PLAIN: Final = re.compile(r"[A-Za-z]?[a-z]{2,19}(?=[ ,?;]|\. |$)")
+"""What may be a plain word, where no letter or sign stands before it."""
+
+
+@lru_cache(maxsize=100_000)
+def is_plain(word: str) -> bool:
+    """Whether a word that `PLAIN` matched stands for itself wherever it is, so that no rule need be tried."""
+    lower = word.lower()
+    return (
+        lower not in _RESERVED
+        and re.search("[aeiouy]", lower) is not None
+        and re.search(r"(.)\1\1", lower) is None
+        and not is_run_together(word)
+        and COMPOUND.fullmatch(word) is None
+    )
+
+
+def _word(match: Match) -> str:
+    word = match[0]
+    if word in short.FULL_WITHOUT_DOT:
+        return short.FULL_WITHOUT_DOT[word]
+    if word in short.EMPHASISED and not (word == "NO" and _is_nitric(match)):
+        return word.lower()
+    if word in PLAIN_UNITS or word in NUMBERED_UNITS:
+        return _unit_alone(match)
+    is_mixed = not word.isupper() and sum(char.isupper() for char in word) > 1
+    if is_mixed and COMPOUND.fullmatch(word) and not short.CAPITALISED.fullmatch(word):
+        return spell_compound(word)
+    letters = word.replace("'", "")
+    if re.search(r"(.)\1\1", word.lower()):
+        if set(word) <= set("ACGTUN"):
+            return " ".join(word)
+        if len(word) > 3 or not word.isupper():
+            raise Unspeakable("code", word)
+    is_initials = re.fullmatch(r"[A-Z]+'?s?", word) is not None
+    if not is_initials and _is_unpronounceable(letters, word):
+        return _spelled(letters)
+    if is_run_together(letters):
+        if len(letters) <= 4 and not re.match("If|In|For|The|Of|Is", letters):
+            return _spelled(letters)
+        raise Unspeakable("broken_text", word)
+    return word
+
+
+def _is_nitric(match: Match) -> bool:
+    return re.search(r"\b(?:of|for|with|and|from|to|the) $", before(match)) is not None
+
+
+def _is_unpronounceable(letters: str, word: str) -> bool:
+    if len(letters) < _VERY_SHORT or word in _NO_VOWEL_WORDS:
+        return False
+    if len(letters) == _VERY_SHORT and letters.islower():
+        return letters not in _SHORT_WORDS
+    return len(letters) <= 5 and not re.search(r"[aeiouyAEIOUY]", word)
+
+
+def _spelled(letters: str) -> str:
+    """Letters one by one; variables, symbols and codes are said so."""
+    return " ".join(letters)
+
+
+def _unit_alone(match: Match) -> str:
+    """A unit without digits before it; mg may be mass times gravity, so such a one needs a word that counts it."""
+    unit, left, right = match[0], before(match), after(match)
+    one = _ONE_OF.search(left)
+    counted = re.search(r"([A-Za-z]+)[ -]$", left)
+    is_counted = re.search(r"\d ?$", left) or (counted is not None and counted[1].lower() in _COUNTS)
+    is_asked = re.search(r"(?:\b[Ii]n |\(|, )$", left) and re.match(r"\s*(?:[.,;:?)]|$)", right)
+    goes_on = re.match(r"-[A-Za-z]", right) or (unit == "mph" and left.endswith("/"))
+    if (unit in PLAIN_UNITS or one or is_counted or is_asked) and not goes_on:
+        return say_unit(unit, plural=not one)
+    if goes_on:
+        raise Unspeakable("code", f"{left[-15:]}{unit}{right[:15]}")
+    return _spelled(unit)
+
+
+def _rate(match: Match) -> str:
+    return say_unit(match[0], plural=True)
+
+
+def _abbreviation(match: Match) -> str:
+    full = short.FULL[match[1]]
+    ends = match[1] in {"etc", "et al", "Inc", "Corp", "Ltd", "Jr", "Sr", "Co"} and re.match(
+        r"\s*$|\s+[A-Z]", after(match)
+    )
+    return full + ("." if ends else "")
+
+
+def _initials(match: Match) -> str:
+    letters = " ".join(match[1].replace(".", "").replace(" ", "").upper())
+    return letters + ("." if not after(match).strip() else "")
+
+
+def _roman_after_title(match: Match) -> str:
+    return f"{match[1]} {short.ROMAN[match[2]]}"
+
+
+def _monarch(match: Match) -> str:
+    return f"{match[1]} the {short.ROMAN_ORDINALS[match[2]]}"
+
+
+def _roman(match: Match) -> str:
+    """A Roman numeral in capitals that can be no word: a number, or an ordinal after a person's name."""
+    numeral = match[1]
+    if match[0].endswith(("rd", "th", "nd", "st")):
+        return short.ROMAN_ORDINALS[numeral].lower()
+    return cardinal(short.ROMAN_VALUES[numeral])
+
+
+def _listed(match: Match) -> str:
+    return cardinal(short.ROMAN_VALUES[match[1].upper()])
+
+
+_ROMANS: Final = "|".join(sorted(short.ROMAN, key=len, reverse=True))
+_LONG_ROMANS: Final = "|".join(
+    sorted((numeral for numeral in short.ROMAN_VALUES if len(numeral) > 1), key=len, reverse=True)
+)
+_MANY: Final = r"(?<=^)|(?<=[A-Z]\. )|(?<=[A-Z] )|(?<=[A-Z][a-z] )|(?<=[A-Z][a-z]{2} )|(?<=[A-Z][a-z]{3} )"
+
+WORD_RULES: Final[list[Rule]] = [
+    rule("word", r"(?<![A-Za-z\d])(?:N/m|(?:km|mi|m|cm|ft|kg|mg|g|lb|Btu|J|kJ|W|gal|mol)/(?:h|hr|sec|s|min|L|ml|mL"
+         r"|dL|kg|cm|m|day))"
+         r"(?![A-Za-z\d^/])", _rate),
+    rule("word", r"(?<=/)([cmkμ]?m)\^?([23])(?![\w^])", lambda m: say_unit(m[0], plural=False)),
+    rule("word", rf"\b({short.TITLED})s? ({_ROMANS})(?![A-Za-z\d'])", _roman_after_title),
+    rule("word", rf"\b({short.MONARCHS}) ({short.ROMAN_ORDINAL_PATTERN})(?![A-Za-z\d'])", _monarch),
+    rule("word", rf"(?<![A-Za-z\d])({_LONG_ROMANS})(?:rd|th|nd|st)?(?![A-Za-z\d^_(])(?!'[a-rt-z])", _roman),
+    rule("word", r"(?<![A-Za-z])(i{2,3}|iv|vi{1,3}|ix|xi{1,3})(?=[).,;:]|$| [A-Z])", _listed),
+    rule("word", short.ABBREVIATION.pattern, _abbreviation),
+    rule("word", r"(?<![A-Za-z.])Ph\.? ?D(?:\.(?! [A-Z]|$)|\b)", "P H D"),
+    rule("word", r"(?<![A-Za-z.])St\.(?= [A-Z])", "Saint"),
+    rule("word", r"(?<![A-Za-z.])[Nn]o\.(?= ?\d)", "number"),
+    rule("word", r"(?<![A-Za-z.])[Ff]ig\.(?= ?\d)", "figure"),
+    rule("word", r"(?<![A-Za-z.])w/o(?![A-Za-z])", "without"),
+    rule("word", r"(?<![A-Za-z.])w/ ?(?=[a-z\d])", "with"),
+    rule("word", r"(?<![A-Za-z.])c/o(?![A-Za-z])", "care of"),
+    rule("word", r"(?<= )v\.(?= [A-Z])", "versus"),
+    rule("word", r"(?<![A-Za-z.])((?:[A-Za-z]\.){2,}|(?:[A-Z]\. )+[A-Z]\.|(?:[A-Z]\.)+[A-Z]\b)(?![A-Za-z])", _initials),
+    rule("word", rf"(?:{_MANY}|(?<=[A-Z][a-z]{{4}} )|(?<=[A-Z][a-z]{{5}} ))([A-Z])\.(?= [A-Za-z])", _initials),
+    rule("word", r"(?<![A-Za-z])([A-Za-z]+)\((?:s|es)\)", lambda m: m[0].replace("(", "").replace(")", "")),
+    rule("variable", r"(?<![A-Za-z\d'])[B-HJ-Zb-z](?![A-Za-z\d]|'[a-z])", lambda m: m[0]),
+    rule("variable", r"(?<![A-Za-z'])(?:a(?=[_^=]| ?[=+]|_\d)|A(?=[_^(=]| [=∪∩]))", lambda m: m[0]),
+    rule("variable", r"(?<![A-Za-z'])(?!at|am|an|by|my|up|us|nt|km|mm|nm|pm|dB|ab\b(?! ?[=)^]))(?:d[a-zA-Z]"
+         r"|[xyzabcnmpqruvtk]{2})(?=[)\^/=,]|_\d| [=+-]|$)", lambda m: _spelled(m[0])),
+    rule("word", r"[A-Za-z]+(?:'[A-Za-z]+)*", _word),
+]  # fmt: skip
+"""Words, short forms and names, in the order in which they are tried."""

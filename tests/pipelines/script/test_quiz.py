@@ -1,0 +1,91 @@
+"""Answers that speak of statements, parts or other options, put in words."""
+
+from typing import Any
+
+import pytest
+
+from data_schemas.config import ScriptConfig
+from pipelines.script.phrasing import Exchange, phrase
+from pipelines.script.refusals import NotAskable
+from tests.builders import make_item
+
+ROMAN = "Which of the following are true?\nI. Pikes swim.\nII. Pikes fly\nIII. Pikes eat."
+
+
+def made(question: str, options: tuple[str, ...], answer_index: int, **limits: Any) -> Exchange:
+    item = make_item(question, options[answer_index], options=options, answer_index=answer_index)
+    return phrase(item, ScriptConfig(**limits), 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("I and III only", "Only statements one and three."),
+        ("II only", "Only statement two."),
+        ("I, II, and III", "Statements one, two and three."),
+        ("(i) and (ii)", "Statements one and two."),
+        ("None of the above", "None of them."),
+    ],
+)
+def test_numbered_statements_are_read_out_and_named_by_number(answer: str, said: str) -> None:
+    exchange = made(ROMAN, ("I only", answer, "II and III only"), 1)
+    assert exchange.answer.text == said
+    assert exchange.question.text == (
+        "Which of the following are true? Statement one: Pikes swim. Statement two: Pikes fly. "
+        "Statement three: Pikes eat."
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("True, False", "The first is true, and the second is false."), ("False, False", "Both are false.")],
+)
+def test_two_statements_are_judged_one_by_one(answer: str, said: str) -> None:
+    exchange = made("Statement 1 | Pikes swim. Statement 2 | Pikes fly.", (answer, "True, True"), 0)
+    assert exchange.answer.text == said
+    assert exchange.question.text == (
+        "Statement one: Pikes swim. Statement two: Pikes fly. Is each of them true or false?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which statements hold?", "I and II only"),  # nothing is numbered
+        ("Which hold? 1. Pikes swim. 2. Pikes fly. 3. Pikes eat.", "True, False"),  # three, not two
+        ("Which hold? I. Pikes swim.", "II only"),  # one only
+        ("Which hold? (a) Pikes swim. (b) Pikes fly.", "a and b"),  # parts are told by number
+    ],
+)
+def test_names_of_statements_that_are_not_there_are_refused(question: str, answer: str) -> None:
+    with pytest.raises(NotAskable, match="answer_refers_to_options"):
+        made(question, (answer, "a pike"), 0)
+
+
+def test_none_of_the_above_is_asked_with_what_stands_above() -> None:
+    exchange = made("What flies?", ("a pike", "a carp", "None of the above"), 2)
+    assert exchange.question.text.rstrip("?.").endswith("or none of these")
+    assert exchange.answer.text == "None of them."
+    with pytest.raises(NotAskable, match="needs_options"):
+        made("What flies?", ("a pike", "None of the above"), 1, max_spoken_options=0)
+
+
+def test_all_of_the_above_is_asked_with_all_of_them_where_it_is_sure_what_stands_above() -> None:
+    exchange = made("What swims?", ("a pike", "a carp", "an eel", "All of the above"), 3)
+    assert all(fish in exchange.question.text for fish in ("a pike", "a carp", "an eel", "or all of these"))
+    assert exchange.answer.text == "All of them."
+    for options, index in ((("a pike", "All of the above", "a hen"), 1), ((*"pqrstu", "All of the above"), 6)):
+        with pytest.raises(NotAskable, match="answer_refers_to_options"):
+            made("What swims?", options, index)
+
+
+def test_lettered_parts_are_numbered_in_question_and_answer() -> None:
+    exchange = made(
+        "Find (a) the mass and (b) the speed.", ("(a) 2 kg, (b) 3 m", "(a) 3 kg, (b) 4 m"), 0, offer_share=0
+    )
+    assert exchange.question.text == "Find part one, the mass and part two, the speed."
+    assert "art one, two kilograms, part two, three meters." in exchange.answer.text
+
+
+def test_an_options_own_letter_is_not_said() -> None:
+    assert made("What swims?", ("(A) a pike", "(B) a hen"), 0).answer.text.endswith(" a pike.")
