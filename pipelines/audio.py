@@ -8,13 +8,20 @@ import soundfile
 from numpy.typing import NDArray
 
 from data_schemas.errors import StoreError
-from data_schemas.units import SAMPLE_RATE_HZ
+from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 
 Sound = NDArray[np.float32]
 """float32 in [-1, 1]: [n_samples] for one channel, [n_samples, 2] for two (A, B)."""
 
 SILENCE_DBFS = -120.0
 """What the level of digital silence is written as."""
+
+
+PEAK_LIMIT = 0.89
+"""The greatest amplitude that a sound is brought to: -1 dBFS, so that players and codecs do not clip it."""
+
+EDGE_S = 0.005
+"""How long a sound takes to rise out of digital silence and to fall into it: shorter is heard as a click."""
 
 
 def to_flac(sound: Sound) -> bytes:
@@ -40,7 +47,7 @@ def peak_dbfs(sound: Sound) -> float:
     return _dbfs(float(np.abs(sound).max()) if sound.size else 0.0)
 
 
-def at_level(sound: Sound, level_dbfs: float, peak_limit: float = 0.89) -> Sound:
+def at_level(sound: Sound, level_dbfs: float, peak_limit: float = PEAK_LIMIT) -> Sound:
     """The sound brought to an RMS level, or as near as its peak can go without clipping (-1 dBFS)."""
     rms = 10 ** (rms_dbfs(sound) / 20)
     peak = float(np.abs(sound).max()) if sound.size else 0.0
@@ -48,6 +55,20 @@ def at_level(sound: Sound, level_dbfs: float, peak_limit: float = 0.89) -> Sound
         return sound
     gain = min(10 ** (level_dbfs / 20) / rms, peak_limit / peak)
     return (sound * gain).astype(np.float32)
+
+
+def faded(sound: Sound, end_s: float) -> Sound:
+    """A copy of a channel that rises from silence in `EDGE_S` and falls into it in its last `end_s` seconds."""
+    result = sound.copy()
+    n_rise, n_fall = (min(len(sound), seconds_to_samples(each_s)) for each_s in (EDGE_S, end_s))
+    result[:n_rise] *= _rise(n_rise)
+    result[len(sound) - n_fall :] *= _rise(n_fall)[::-1]
+    return result
+
+
+def _rise(n_samples: int) -> Sound:
+    """Half a period of a raised cosine, from 0 up to, but not including, 1."""
+    return (0.5 - 0.5 * np.cos(np.pi * np.arange(n_samples) / max(n_samples, 1))).astype(np.float32)
 
 
 def _dbfs(amplitude: float) -> float:

@@ -24,12 +24,23 @@ def render(manifest: Manifest, figures: Figures) -> str:
             "",
             f"{figures.n_words} words, each with its time; {figures.n_events} oracle events.",
             "",
+            _who_listened(figures),
+            "",
             *(f"## {each.title}\n\n{_table(each.head, each.rows)}" for each in tables(figures)),
             "## How to read it",
             "```python\ndatasets.load_dataset(DIR)             # dialogues with sound\n"
             'datasets.load_dataset(DIR, "oracles")  # their oracle events, joined on dialogue_id\n```',
             "",
         ]
+    )
+
+
+def _who_listened(figures: Figures) -> str:
+    if not figures.n_utterances_heard:
+        return "No recogniser listened to this speech: only its level, length and clipping were looked at."
+    return (
+        f"A recogniser listened to {figures.n_utterances_heard} of {figures.n_utterances} utterances and let each pass "
+        "(backchannels are too short to be judged by ear). Its own mistakes count as errors below."
     )
 
 

@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from data_schemas.manifest import ShardEntry
 from pipelines.shards import DATA, ORACLE, REJECTS
 from pipelines.store import Store
 
-_CARD_COLUMNS = ["source", "split", "licence", "duration_s", "turns", "provenance"]
+_CARD_COLUMNS = ["source", "split", "form", "licence", "duration_s", "turns", "provenance"]
+_HEARD_BY = ("source", "form", "voice")
+_HEARD_COUNTS = ("n_words", "n_word_errors", "n_numbers", "n_numbers_heard", "n_names", "n_names_heard", "n_takes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +29,22 @@ class FigureTable:
 
 @dataclass(slots=True)
 class Figures:
-    """What a dataset holds, counted. Keys of the counters are what they are counted by."""
+    """What a dataset holds, counted. Keys of the counters are what they are counted by.
+
+    `heard` has the sums of the counts of `Hearing` over a group of utterances, by kind of group (source, form, voice)
+    and name; and `n_utterances`, those that were heard.
+    """
 
     dialogues: Counter[str] = field(default_factory=Counter)
     splits: Counter[str] = field(default_factory=Counter)
+    forms: Counter[str] = field(default_factory=Counter)
     audio_s: Counter[str] = field(default_factory=Counter)
     licences: Counter[str] = field(default_factory=Counter)
     voices: Counter[str] = field(default_factory=Counter)
     engines: Counter[str] = field(default_factory=Counter)
     n_words: int = 0
+    n_utterances: int = 0
+    heard: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
     levels: Counter[int] = field(default_factory=Counter)
     statuses: Counter[str] = field(default_factory=Counter)
     simulators: Counter[str] = field(default_factory=Counter)
@@ -49,6 +59,11 @@ class Figures:
     def total_audio_s(self) -> float:
         """Sound of all sources, in seconds."""
         return round(sum(self.audio_s.values()), 3)
+
+    @property
+    def n_utterances_heard(self) -> int:
+        """Utterances that a recogniser listened to."""
+        return sum(counts["n_utterances"] for (kind, _), counts in self.heard.items() if kind == "source")
 
     @property
     def n_events(self) -> int:
@@ -84,6 +99,8 @@ def tables(figures: Figures) -> list[FigureTable]:
         FigureTable("dialogues-by-source", "Dialogues", ("source", "dialogues", "minutes", "rejects"), [*per_source]),
         FigureTable("rejects-by-reason", "Rejects", ("source", "reason", "items"), [*reasons]),
         _counted("dialogues-by-split", "Splits", ("split", "dialogues"), figures.splits),
+        FigureTable("dialogues-by-form", "Forms", ("form", "dialogues", "% of all"), _shares(figures.forms)),
+        *(_heard(figures, kind) for kind in _HEARD_BY),
         _counted("events-by-level", "Oracle events by hint level", ("level", "events"), figures.levels),
         _counted("events-by-status", "Oracle events by status", ("status", "events"), figures.statuses),
         _counted("simulators", "Who wrote the oracles", ("model, prompts", "dialogues"), figures.simulators),
@@ -97,18 +114,64 @@ def _counted(key: str, title: str, head: tuple[str, str], counts: Counter[Any]) 
     return FigureTable(key, title, head, sorted(counts.items()))
 
 
+def _shares(counts: Counter[str]) -> list[tuple[object, ...]]:
+    return [(name, n, round(100 * n / counts.total(), 1)) for name, n in sorted(counts.items())]
+
+
+def _heard(figures: Figures, kind: str) -> FigureTable:
+    """What the recogniser heard after the gate: rates of all words of a group, not means of its utterances' rates."""
+    head = (kind, "utterances", "retakes", "WER %", "numbers heard %", "names heard %")
+    rows: list[tuple[object, ...]] = [
+        (
+            name,
+            counts["n_utterances"],
+            counts["n_takes"] - counts["n_utterances"],
+            _percent(counts["n_word_errors"], counts["n_words"]),
+            _percent(counts["n_numbers_heard"], counts["n_numbers"]),
+            _percent(counts["n_names_heard"], counts["n_names"]),
+        )
+        for (of, name), counts in sorted(figures.heard.items())
+        if of == kind
+    ]
+    return FigureTable(f"heard-by-{kind}", f"What a recogniser heard, by {kind}", head, rows)
+
+
+def _percent(part: int, whole: int) -> float | str:
+    return round(100 * part / whole, 2) if whole else "-"
+
+
 def _count_dialogues(figures: Figures, table: Any) -> None:
     sources = table["source"].to_pylist()
     figures.dialogues.update(sources)
     figures.splits.update(table["split"].to_pylist())
+    figures.forms.update(table["form"].to_pylist())
     figures.licences.update(licence or "not stated" for licence in table["licence"].to_pylist())
     for source, duration_s in zip(sources, table["duration_s"].to_pylist(), strict=True):
         figures.audio_s[source] += duration_s
     utterances = pc.list_flatten(pc.struct_field(pc.list_flatten(table["turns"]), "utterances"))
+    figures.n_utterances += len(utterances)
+    _count_heard(figures, table)
     figures.n_words += len(pc.list_flatten(pc.struct_field(utterances, "words")))
     figures.voices.update(pc.struct_field(utterances, "voice").to_pylist())
     for one in table["provenance"].to_pylist():
         figures.engines.update((one["script_method"], one["tts"], one["aligner"]))
+
+
+def _count_heard(figures: Figures, table: Any) -> None:
+    turns = table["turns"].combine_chunks()
+    lists = pc.struct_field(pc.list_flatten(turns), "utterances")
+    rows = pc.take(pc.list_parent_indices(turns), pc.list_parent_indices(lists))
+    utterances = pc.list_flatten(lists)
+    hearing = pc.struct_field(utterances, "hearing")
+    columns = {name: pc.struct_field(hearing, name) for name in _HEARD_COUNTS}
+    columns |= {name: pc.take(table[name].combine_chunks(), rows) for name in ("source", "form")}
+    columns["voice"] = pc.struct_field(utterances, "voice")
+    heard = pa.table(columns).filter(pc.is_valid(hearing))
+    sums = [*((name, "sum") for name in _HEARD_COUNTS), ([], "count_all")]
+    for kind in _HEARD_BY:
+        for group in heard.group_by(kind).aggregate(sums).to_pylist():
+            counts = figures.heard.setdefault((kind, str(group[kind])), Counter())
+            counts.update({name: group[f"{name}_sum"] for name in _HEARD_COUNTS}, n_utterances=group["count_all"])
 
 
 def _count_events(figures: Figures, table: Any) -> None:

@@ -9,9 +9,10 @@ import pyarrow as pa
 from data_schemas.arrow import from_table, schema_of
 from data_schemas.errors import StoreError
 from data_schemas.manifest import MANIFEST, Manifest, ShardEntry, make_manifest
-from data_schemas.records import AudioDialogue, OracleRow, Reject
+from data_schemas.records import AudioDialogue, OracleRow, Reject, Turn
 from pipelines.publish import read_manifest
 from pipelines.quality.dialogue_rules import Wrong, wrong_in_dialogue
+from pipelines.quality.knowledge_rules import N_REMADE, wrong_in_knowledge
 from pipelines.quality.oracle_rules import AskedTurn, asked_turns, wrong_in_oracles
 from pipelines.shards import DATA, ORACLE, REJECTS
 from pipelines.store import Store
@@ -33,6 +34,8 @@ class _Source:
     """What the oracles of one source are held against, and what of it could not be looked at."""
 
     turns: dict[str, list[AskedTurn]] = field(default_factory=dict)  # by dialogue
+    remade: dict[str, tuple[Turn, ...]] = field(default_factory=dict)  # whole, of the first dialogues
+    refused: set[str] = field(default_factory=set)  # items that the oracle stage refused
     told: set[tuple[str, str | None]] = field(default_factory=set)  # dialogue and version of the oracles found
     unread: set[str] = field(default_factory=set)  # kinds of which a file could not be read
 
@@ -117,6 +120,8 @@ def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]
         return [Fault(record.dialogue_id, *wrong) for wrong in _oracle(record, entry, seen)]
     assert isinstance(record, Reject)
     seen.n_rejects += 1
+    if record.stage == ORACLE:
+        seen.source.refused.add(record.item_id)
     return [] if record.reason and record.stage else [Fault(record.item_id, "reject says why", "no reason or stage")]
 
 
@@ -124,6 +129,8 @@ def _dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong:
     if row.dialogue_id in seen.splits:
         yield "dialogue ids are unique", "stands twice"
     seen.source.turns[row.dialogue_id], seen.splits[row.dialogue_id] = asked_turns(row.turns), row.split
+    if len(seen.source.remade) < N_REMADE:
+        seen.source.remade[row.dialogue_id] = row.turns
     seen.n_dialogues, seen.audio_s = seen.n_dialogues + 1, seen.audio_s + row.duration_s
     if (row.split, row.source) != (entry.split, entry.source):
         yield "rows lie in the file of their source and split", f"{row.source}, {row.split}"
@@ -146,13 +153,17 @@ def _oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
         return
     if row.split != seen.splits[row.dialogue_id] or row.split != entry.split:
         yield "splits are disjoint", f"oracle in {row.split}, dialogue in {seen.splits[row.dialogue_id]}"
-    yield from wrong_in_oracles(row, turns)
+    wrong = list(wrong_in_oracles(row, turns))
+    yield from wrong
+    if not wrong and row.dialogue_id in seen.source.remade:
+        yield from wrong_in_knowledge(row, seen.source.remade[row.dialogue_id])
 
 
 def _without_oracles(source: _Source) -> list[Fault]:
     if ORACLE in source.unread:
         return []
     alone = source.turns.keys() - {dialogue_id for dialogue_id, _ in source.told}
+    alone = {each for each in alone if each.rpartition("-v")[0] not in source.refused}
     return [Fault(each, "every dialogue has oracles", "none") for each in sorted(alone)]
 
 

@@ -1,17 +1,19 @@
 """Rules of one row of a data shard: its id, its sound, its turns and their words; each with what was found instead."""
 
 import io
+import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import soundfile
 
 from data_schemas import ids
-from data_schemas.records import AudioDialogue, Turn
+from data_schemas.records import AudioDialogue, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
-from pipelines.audio import Sound, from_flac, rms_dbfs
-from pipelines.script.speakable import spoken_words
-from pipelines.speech.mixing import CHANNEL
+from pipelines.audio import Sound, from_flac, peak_dbfs, rms_dbfs
+from pipelines.mixing.layout import LEAD_OUTLASTS_S, MOST_CUT_S
+from pipelines.mixing.timing import CHANNEL
+from pipelines.script.spoken import spoken_words
 
 Wrong = Iterator[tuple[str, str]]
 """Broken rules, each with what was found instead."""
@@ -21,6 +23,9 @@ TIME_TOLERANCE_S = 1e-5
 
 SILENT_DBFS = -60.0
 """A channel no louder holds no speech: utterances are mixed at -40 dBFS or louder (`SpeechConfig`)."""
+
+NOISE_VARIES_DB = 3.0
+"""How much louder than all of it a short piece of a noise floor may be; speech lies 6 dB above it or more."""
 
 _MADE_WITH = ("tts", "tts_digest", "voice_a", "voice_b", "aligner", "aligner_digest", "seed")
 
@@ -36,6 +41,8 @@ def wrong_in_dialogue(row: AudioDialogue) -> Wrong:
     for turn in row.turns:
         yield from _turn(turn)
         yield from _words(turn, row.duration_s)
+    yield from _one_thing_at_a_time(row.turns)
+    yield from _interruptions(row.turns)
 
 
 def _audio(row: AudioDialogue) -> Wrong:
@@ -50,14 +57,16 @@ def _audio(row: AudioDialogue) -> Wrong:
     if len(sound) != row.n_samples or abs(row.duration_s - len(sound) / SAMPLE_RATE_HZ) > TIME_TOLERANCE_S:
         yield "audio is as long as the row says", f"{len(sound)} samples, row: {row.n_samples}"
     if (info.samplerate, info.channels) == (SAMPLE_RATE_HZ, 2):
-        yield from _channels(row.turns, sound)
+        yield from _channels(row, sound)
+        yield from _cuts(row.turns, sound)
 
 
-def _channels(turns: tuple[Turn, ...], sound: Sound) -> Wrong:
+def _channels(row: AudioDialogue, sound: Sound) -> Wrong:
     """Each utterance is heard on its speaker's channel, and louder there unless the other speaks as well."""
+    floor_dbfs = _floors_dbfs(row)
     spans = [
         (turn.speaker, seconds_to_samples(said.start_s), seconds_to_samples(said.end_s))
-        for turn in turns
+        for turn in row.turns
         for said in turn.utterances
         if said.start_s is not None and said.end_s is not None
     ]
@@ -68,23 +77,107 @@ def _channels(turns: tuple[Turn, ...], sound: Sound) -> Wrong:
             continue
         if not 0 <= start < end <= len(sound):
             continue  # told by the rule that utterances lie inside the audio
-        own_dbfs, other_dbfs = (rms_dbfs(sound[start:end, at]) for at in (CHANNEL[speaker], 1 - CHANNEL[speaker]))
+        own, other = CHANNEL[speaker], 1 - CHANNEL[speaker]
+        own_dbfs, other_dbfs = (rms_dbfs(sound[start:end, at]) for at in (own, other))
         is_alone = not any(who != speaker and begin < end and start < stop for who, begin, stop in spans)
-        if own_dbfs <= SILENT_DBFS or (is_alone and own_dbfs <= other_dbfs):
+        is_drowned = is_alone and floor_dbfs[other] < other_dbfs >= own_dbfs
+        if own_dbfs <= floor_dbfs[own] or is_drowned:
             found = f"{where}: {own_dbfs:.0f} dBFS there, {other_dbfs:.0f} on the other"
             yield "each speaker is on their own channel", found
 
 
+def _floors_dbfs(row: AudioDialogue) -> tuple[float, float]:
+    """What a channel's level must exceed to hold speech: silence, or the noise put on the user's channel."""
+    noise_dbfs = row.surroundings.noise_dbfs
+    return SILENT_DBFS, SILENT_DBFS if noise_dbfs is None else max(SILENT_DBFS, noise_dbfs + NOISE_VARIES_DB)
+
+
+def _cuts(turns: tuple[Turn, ...], sound: Sound) -> Wrong:
+    """Whoever was interrupted is silent from the cut until their next utterance, by the audio's loudest sample."""
+    for turn in turns:
+        if turn.cut_s is None or turn.speaker not in CHANNEL:
+            continue
+        starts_s = [said.start_s for each in turns if each.speaker == turn.speaker for said in each.utterances]
+        next_s = min((each for each in starts_s if each is not None and each >= turn.cut_s), default=None)
+        end = len(sound) if next_s is None else seconds_to_samples(next_s)
+        level_dbfs = peak_dbfs(sound[seconds_to_samples(turn.cut_s) : end, CHANNEL[turn.speaker]])
+        if level_dbfs > SILENT_DBFS:
+            yield "a cut turn is silent from its cut on", f"turn {turn.turn_index}: {level_dbfs:.0f} dBFS"
+
+
 def _turn(turn: Turn) -> Wrong:
-    """A turn says and lasts what its utterances do."""
+    """A turn says and lasts what its speech does; backchannels lie elsewhere."""
     where = f"turn {turn.turn_index}"
-    if turn.spoken_text != " ".join(said.spoken_text for said in turn.utterances if said.kind == "speech"):
+    speech = [said for said in turn.utterances if said.kind == "speech"]
+    if turn.spoken_text != " ".join(said.spoken_text for said in speech):
         yield "a turn's spoken text is its utterances'", where
         return
-    edges = (turn.utterances[0].start_s, turn.utterances[-1].end_s) if turn.utterances else (None, None)
+    edges = (speech[0].start_s, speech[-1].end_s) if speech else (None, None)
     for name, own_s, spoken_s in zip(("starts", "ends"), (turn.start_s, turn.end_s), edges, strict=True):
         if spoken_s is not None and (own_s is None or abs(own_s - spoken_s) > TIME_TOLERANCE_S):
             yield "a turn starts and ends with its utterances", f"{where} {name} at {own_s} s, not {spoken_s} s"
+    if turn.cut_s is not None and turn.end_s is not None and abs(turn.cut_s - turn.end_s) > TIME_TOLERANCE_S:
+        yield "a cut turn ends where it is cut", f"{where} ends at {turn.end_s} s, is cut at {turn.cut_s} s"
+    if turn.answer_word_index is not None and turn.answer_word_index >= sum(len(said.words) for said in speech):
+        yield "the word that bears the answer is said", f"{where}: word {turn.answer_word_index}"
+    for said in turn.utterances:
+        yield from _spans(turn, said)
+
+
+def _spans(turn: Turn, said: Utterance) -> Wrong:
+    n_words = len(spoken_words(said.spoken_text))
+    if len(said.written_spans) != n_words:
+        yield "every spoken word has a written span", f"turn {turn.turn_index}: {len(said.written_spans)} of {n_words}"
+    for span in said.written_spans:
+        start, end = span.start_char, span.end_char
+        if (start, end) != (None, None) and not (
+            start is not None and end is not None and 0 <= start < end <= len(turn.written_text)
+        ):
+            yield "written spans lie inside the written text", f"turn {turn.turn_index}: {start} to {end}"
+
+
+def _one_thing_at_a_time(turns: tuple[Turn, ...]) -> Wrong:
+    ends_s: dict[str, float] = {}
+    times = [
+        (said.start_s, said.end_s, turn.speaker)
+        for turn in turns
+        for said in turn.utterances
+        if said.start_s is not None and said.end_s is not None
+    ]
+    for start_s, end_s, speaker in sorted(times):
+        if start_s < ends_s.get(speaker, 0.0) - TIME_TOLERANCE_S:
+            yield "a speaker says one thing at a time", f"{speaker} at {start_s} s"
+        ends_s[speaker] = max(end_s, ends_s.get(speaker, 0.0))
+
+
+def _interruptions(turns: tuple[Turn, ...]) -> Wrong:
+    """A turn starts within another's only by interrupting the assistant, or early, after the user, with a lead."""
+    spoken = [(turn, turn.start_s, turn.end_s) for turn in turns if turn.start_s is not None and turn.end_s is not None]
+    for (one, _, end_s), following in zip_longest(spoken, spoken[1:]):
+        other, other_s = following[:2] if following else (one, math.inf)
+        if one.cut_s is not None and other_s > one.cut_s + TIME_TOLERANCE_S:
+            yield "only an interruption cuts a turn", f"turn {one.turn_index} is cut, and nobody interrupts"
+        overlap_s = end_s - other_s
+        if overlap_s <= TIME_TOLERANCE_S or one.speaker == other.speaker:
+            continue
+        if one.speaker == "B":
+            yield from _early_start(one, other)
+        elif overlap_s > MOST_CUT_S + TIME_TOLERANCE_S:
+            found = f"turn {one.turn_index} goes on for {overlap_s:.3f} s"
+            yield f"the assistant falls silent within {MOST_CUT_S} s of an interruption", found
+
+
+def _early_start(question: Turn, answer: Turn) -> Wrong:
+    n_lead = len(spoken_words(answer.lead or ""))
+    words = [word for said in answer.utterances if said.kind == "speech" for word in said.words]
+    if answer.cut_s is not None and n_lead > len(words):
+        return  # cut within its lead
+    end_s = words[n_lead - 1].end_s if 0 < n_lead <= len(words) else 0.0
+    if end_s < (question.end_s or 0.0) + LEAD_OUTLASTS_S - TIME_TOLERANCE_S:
+        found = (
+            f"turn {answer.turn_index}: the lead ends at {end_s} s, turn {question.turn_index} at {question.end_s} s"
+        )
+        yield f"an early start has a lead that outlasts the question by {LEAD_OUTLASTS_S:.0f} s", found
 
 
 def _words(turn: Turn, duration_s: float) -> Wrong:

@@ -3,21 +3,22 @@
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from pydantic import ValidationError
 
 from data_schemas.config import OracleConfig
 from data_schemas.records import OracleEvent, OracleRow, Turn, WordTiming
+from pipelines.oracle.plan import answered_turns
 from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, ticks, words_of
 from pipelines.quality.dialogue_rules import TIME_TOLERANCE_S, Wrong
 
 
 @dataclass(frozen=True, slots=True)
 class AskedTurn:
-    """What the oracles of a user's turn are held against: its words' ends, and the answer that follows."""
+    """What the oracles of a turn are held against: its words' ends, and the answer of the other `speaker`."""
 
     turn_index: int
+    speaker: str
     ends_s: "array[float]"  # no more of the words: all turns of a source are held in memory
     truth: str
 
@@ -28,18 +29,20 @@ class AskedTurn:
 
 
 def asked_turns(turns: Sequence[Turn]) -> list[AskedTurn]:
-    """The user's turns that the assistant answers."""
+    """The turns that the other speaker answers, of both."""
     return [
-        AskedTurn(turn.turn_index, array("d", (word.end_s for word in words_of(turn))), answer.body)
-        for turn, answer in pairwise(turns)
-        if turn.speaker == "B" and answer.speaker == "A"
+        AskedTurn(turn.turn_index, answer.speaker, array("d", (word.end_s for word in words_of(turn))), answer.body)
+        for turn, answer in answered_turns(turns, both_directions=True)
     ]
 
 
-def wrong_in_oracles(row: OracleRow, asked: Sequence[AskedTurn]) -> Wrong:
+def wrong_in_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> Wrong:
     """What is wrong with a row, given the turns of its dialogue."""
+    asked = [turn for turn in answered if row.both_directions or turn.speaker == "A"]
     if not (row.model and row.prompt_digest and row.endpoint):
         yield "provenance is complete", "no model, endpoint or prompt digest"
+    if (row.simulator == "random") != (row.model == row.endpoint == "random"):
+        yield "random answers are labelled so, and no others", f"{row.simulator}, {row.model}, {row.endpoint}"
     if [event.event_id for event in row.events] != [f"{row.dialogue_id}-e{n}" for n in range(len(row.events))]:
         yield "events are numbered in order", "ids differ"
     if strays := {event.turn_index for event in row.events} - {turn.turn_index for turn in asked}:
@@ -51,17 +54,30 @@ def wrong_in_oracles(row: OracleRow, asked: Sequence[AskedTurn]) -> Wrong:
         if (event.error is not None) != is_failed:
             yield "failed events, and no others, say why", f"{event.event_id}: {event.status}, error: {event.error}"
     try:
-        OracleConfig(
-            interval_s=row.interval_s,
-            level_bounds=list(row.level_bounds),
-            max_requests_per_turn=row.max_requests_per_turn,
-        )
+        settings_of(row)
     except ValidationError as error:
         yield "the schedule's settings can be", "; ".join(f"{each['loc']}: {each['msg']}" for each in error.errors())
         return
     for turn in asked:
         if turn.ends_s:  # where there are none, the dialogue's own rules have told
             yield from _events_of_turn(row, turn)
+
+
+def settings_of(row: OracleRow) -> OracleConfig:
+    """The settings that a row says it was made with, as far as they decide its requests.
+
+    Raises:
+        ValidationError: there can be no such settings.
+    """
+    return OracleConfig(
+        interval_s=row.interval_s,
+        level_bounds=list(row.level_bounds),
+        max_requests_per_turn=row.max_requests_per_turn,
+        both_directions=row.both_directions,
+        max_tokens=row.max_tokens,
+        temperature=row.temperature,
+        max_asks=row.max_asks,
+    )
 
 
 def _events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
@@ -71,12 +87,14 @@ def _events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
         yield "events are those of the schedule", f"turn {turn.turn_index}: {found}"
     if len(events) != len(schedule):
         return  # no telling which event stands for which tick
+    if wrong := {event.speaker for event in events} - {turn.speaker}:
+        yield "events predict the other speaker's words", f"turn {turn.turn_index}: {', '.join(sorted(wrong))}"
     if events[-1].text != turn.truth and events[-1].level == TRUTH_LEVEL:
         yield "the last event is the true answer at the last word's end", f"turn {turn.turn_index}"
     for index, (event, tick) in enumerate(zip(events, schedule, strict=True)):
         asker = None if tick.asks in (None, index) else events[tick.asks]
-        if wrong := _badly_shared(event, tick, asker):
-            yield "events share what was asked for them", f"{event.event_id}: {wrong}"
+        if wrong_share := _badly_shared(event, tick, asker):
+            yield "events share what was asked for them", f"{event.event_id}: {wrong_share}"
 
 
 def _off_schedule(events: Sequence[OracleEvent], schedule: Sequence[Tick]) -> str:

@@ -1,1 +1,1 @@
-"""Dialogues to clean speech, and clean speech to two channels."""
+"""Dialogues to clean speech."""

@@ -1,63 +1,64 @@
-"""Dialogues to clean speech: each utterance said on its own, at one level, by voices drawn from the dialogue's seed."""
+"""Dialogues to clean speech: each utterance said on its own, at one level, until the gate lets it pass."""
 
-import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from backends.protocols import SpeechRefused, TextToSpeech
-from data_schemas import ids
-from data_schemas.config import SpeechConfig
-from data_schemas.errors import ConfigError
+from backends.protocols import Recogniser, Speech, SpeechRefused, TextToSpeech
+from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.fingerprint import what_matters
-from data_schemas.records import Clip, Clips, Dialogue, Reject
+from data_schemas.records import Clip, Clips, Dialogue, Hearing, Reject, Utterance
 from pipelines.audio import at_level, to_flac
+from pipelines.speech.gate import Fault, Gate
+from pipelines.speech.voices import Cast
 from pipelines.stage import StageResult, refused
 
+SPEED_OF_TAKE = (1.0, 0.95, 1.05, 0.92, 1.08)
+"""Factors on a speaker's speed, take after take: engines say the same words otherwise at a speed near by, and no one
+hears the difference in tempo."""
 
-def resolve_voices(config: SpeechConfig, tts: TextToSpeech) -> tuple[str, list[str]]:
-    """The assistant's voice and the user's voices: those asked for, else what the engine has.
+_SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # what `SpeechConfig` allows
 
-    Raises:
-        ConfigError: a voice is asked for that this machine lacks.
-    """
-    there = [voice.name for voice in tts.voices()]
-    voice_a = config.voice_a or there[0]
-    others = [name for name in there if name != voice_a] or [voice_a]
-    voices_b = others if config.voices_b is None else config.voices_b
-    missing = sorted({voice_a, *voices_b} - set(there))
-    if missing or not voices_b:
-        wrong = f"has no voice {', '.join(missing)}" if missing else "needs at least one voice for the user"
-        raise ConfigError(f"The speech back-end {tts.name} {wrong}.", f"Voices here: {', '.join(there)}.")
-    return voice_a, voices_b
+Place = tuple[int, int]
+"""Index of a turn and of an utterance in it."""
 
 
 class SpeechStage:
-    """Says every utterance; voice and speed are drawn from seed, dialogue and speaker, so a speaker keeps one voice."""
+    """Says every utterance; a speaker keeps voice and speed through a dialogue, but for the takes of one utterance.
+
+    Args:
+        recogniser: who listens to each utterance; None: nobody does, and the sound alone is judged.
+    """
 
     name: ClassVar[str] = "speech"
-    version: ClassVar[int] = 1
-    inputs: ClassVar[tuple[str, ...]] = ("script",)
+    version: ClassVar[int] = 2
+    inputs: ClassVar[tuple[str, ...]] = ("wording",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = Clips
 
-    def __init__(self, config: SpeechConfig, tts: TextToSpeech, seed: int) -> None:
+    def __init__(
+        self, config: SpeechConfig, gate: GateConfig, tts: TextToSpeech, recogniser: Recogniser | None, seed: int
+    ) -> None:
         self.config = config
         self.tts = tts
+        self.gate = Gate(gate, recogniser)
+        self.cast = Cast(config, tts, seed)
         self.seed = seed
-        self.voice_a, self.voices_b = resolve_voices(config, tts)
 
     def matters(self) -> dict[str, Any]:
-        """Configuration, seed, engine and the digests of the voices that may speak."""
-        digests = {voice.name: voice.digest for voice in self.tts.voices()}
+        """Configuration, seed, engine, who listens, and the digests of the voices that may speak."""
+        recogniser = self.gate.recogniser
         return {
             "config": what_matters(self.config),
+            "gate": what_matters(self.gate.config),
             "seed": self.seed,
             "tts": self.tts.digest,
-            "voices": [[name, digests[name]] for name in (self.voice_a, *self.voices_b)],
+            "recogniser": recogniser.digest if recogniser else None,
+            "voices": [[voice.name, voice.digest] for voice in self.cast.voices()],
         }
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Clips]:
-        """Clips of each dialogue, or a reject where the engine cannot say one of its utterances."""
+        """Clips of each dialogue, or a reject: the engine refuses an utterance, or the gate does to the last take."""
         outputs: list[Clips] = []
         rejects: list[Reject] = []
         for (dialogue,) in batch:
@@ -65,33 +66,80 @@ class SpeechStage:
                 outputs.append(self._speak(dialogue))
             except SpeechRefused as refusal:
                 rejects.append(refused(dialogue, self.name, "speech_refused", str(refusal)))
+            except _Failed as failure:
+                rejects.append(refused(dialogue, self.name, failure.fault.reason, failure.fault.detail))
         return StageResult(outputs, rejects)
 
     def _speak(self, dialogue: Dialogue) -> Clips:
-        manner = {speaker: self._manner(dialogue.dialogue_id, speaker) for speaker in ("A", "B")}
-        clips = []
-        for turn in dialogue.turns:
-            voice, speed = manner[turn.speaker]
-            for index, utterance in enumerate(turn.utterances):
-                sound = self.tts.synthesise(utterance.spoken_text, voice, speed).samples
-                level = at_level(sound, self.config.level_dbfs)
-                clips.append(
-                    Clip(
-                        turn_index=turn.turn_index,
-                        utterance_index=index,
-                        voice=voice,
-                        speed=speed,
-                        n_samples=len(level),
-                        flac=to_flac(level),
-                        words=(),
-                        hearing=None,
-                    )
-                )
+        clips = {place: clip for speaker in ("A", "B") for place, clip in self._said_by(speaker, dialogue).items()}
         return Clips(
-            dialogue_id=dialogue.dialogue_id, tts=self.tts.name, tts_digest=self.tts.digest, clips=tuple(clips)
+            dialogue_id=dialogue.dialogue_id,
+            tts=self.tts.name,
+            tts_digest=self.tts.digest,
+            clips=tuple(clips[place] for place in sorted(clips)),
         )
 
-    def _manner(self, dialogue_id: str, speaker: str) -> tuple[str, float]:
-        draw = random.Random(ids.seed_for(self.seed, dialogue_id, "voice", speaker))
-        speed = round(draw.uniform(self.config.speed_min, self.config.speed_max), 2)
-        return (self.voice_a if speaker == "A" else draw.choice(self.voices_b)), speed
+    def _said_by(self, speaker: str, dialogue: Dialogue) -> dict[Place, Clip]:
+        """All utterances of one speaker, by the first voice whose every utterance passes the gate.
+
+        Raises:
+            _Failed: no voice's did.
+        """
+        speed = self.cast.speed(dialogue.dialogue_id, speaker)
+        places = {
+            (turn.turn_index, index): utterance
+            for turn in dialogue.turns
+            if turn.speaker == speaker
+            for index, utterance in enumerate(turn.utterances)
+        }
+        n_takes: Counter[Place] = Counter()
+        failure = _Failed(Fault("misheard", "no voice was tried"))
+        for voice in self.cast.candidates(dialogue, speaker, self.gate.config.max_voices):
+            try:
+                return {place: self._passed(places[place], place, voice, speed, n_takes) for place in places}
+            except _Failed as error:
+                failure = error
+        raise failure
+
+    def _passed(self, utterance: Utterance, place: Place, voice: str, speed: float, n_takes: Counter[Place]) -> Clip:
+        """The first take that the gate lets pass; `n_takes` counts them.
+
+        Raises:
+            _Failed: none did; with the last take's fault.
+        """
+        fault: Fault | None = None
+        for take in range(self.gate.config.max_takes):
+            take_speed = _speed_of(speed, take)
+            n_takes[place] += 1
+            said = self.tts.synthesise(utterance.spoken_text, voice, take_speed)
+            verdict = self.gate.judge(utterance, said.samples, take_speed, n_takes[place])
+            if verdict.fault is None:
+                return self._clip(place, voice, take_speed, said, verdict.hearing)
+            fault = verdict.fault
+        assert fault is not None
+        raise _Failed(fault)
+
+    def _clip(self, place: Place, voice: str, speed: float, said: Speech, hearing: Hearing | None) -> Clip:
+        level = at_level(said.samples, self.config.level_dbfs)
+        return Clip(
+            turn_index=place[0],
+            utterance_index=place[1],
+            voice=voice,
+            speed=speed,
+            n_samples=len(level),
+            flac=to_flac(level),
+            words=said.words,
+            hearing=hearing,
+        )
+
+
+class _Failed(Exception):
+    """The gate let none of an utterance's takes pass."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.reason)
+        self.fault = fault
+
+
+def _speed_of(speed: float, take: int) -> float:
+    return round(min(max(speed * SPEED_OF_TAKE[take], _SPEED_MIN), _SPEED_MAX), 3)

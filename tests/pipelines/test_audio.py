@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from data_schemas.errors import StoreError
 from data_schemas.units import SAMPLE_RATE_HZ
-from pipelines.audio import SILENCE_DBFS, Sound, at_level, from_flac, peak_dbfs, rms_dbfs, save_wav, to_flac
+from pipelines.audio import (
+    EDGE_S,
+    SILENCE_DBFS,
+    Sound,
+    at_level,
+    faded,
+    from_flac,
+    peak_dbfs,
+    rms_dbfs,
+    save_wav,
+    to_flac,
+)
 
 
 def tone(amplitude: float, n_samples: int = 4_800) -> Sound:
@@ -53,6 +64,22 @@ def test_no_level_makes_it_clip(level_dbfs: float, length: int) -> None:
     peaky[:length] = tone(0.2, length)
     peaky[0] = 0.9
     assert peak_dbfs(at_level(peaky, level_dbfs)) <= -1.0
+
+
+@given(n_samples=st.integers(240, 4_800), end_s=st.sampled_from([EDGE_S, 0.05]))
+def test_a_faded_sound_comes_out_of_silence_and_goes_into_it_without_a_click(n_samples: int, end_s: float) -> None:
+    sound = np.full(n_samples, 0.5, np.float32)
+    edges = np.concatenate([[0], faded(sound, end_s), [0]])
+    slope = 0.5 * np.pi / 2 / (EDGE_S * SAMPLE_RATE_HZ)  # a raised cosine's
+    assert np.abs(np.diff(edges)).max() <= 2 * slope
+    assert sound.min() == 0.5, "the sound itself is not changed"
+
+
+def test_a_fade_leaves_the_middle_as_it_is() -> None:
+    sound = tone(0.5)
+    quieter = faded(sound, 0.05)
+    assert np.array_equal(quieter[120:-1_200], sound[120:-1_200])
+    assert quieter[0] == quieter[-1] == 0
 
 
 def test_wav_is_the_same_sound(tmp_path: Path) -> None:

@@ -2,24 +2,32 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from data_schemas.arrow import from_table
-from data_schemas.records import Audio, AudioDialogue, Turn
-from pipelines.audio import Sound, from_flac, to_flac
-from pipelines.publish import read_manifest
+from data_schemas.config import SurroundingsConfig
+from data_schemas.records import Audio, AudioDialogue, Turn, Utterance, WrittenSpan
+from data_schemas.units import seconds_to_samples
+from pipelines.audio import Sound, from_flac, rms_dbfs, to_flac
 from pipelines.quality.dialogue_rules import wrong_in_dialogue
-from pipelines.store import Store
+from tests import mixed as made
 
 
 @pytest.fixture(scope="module")
-def row(made: Path) -> AudioDialogue:
-    store = Store(str(made))
-    entry = read_manifest(store).of_kind("data")[0]
-    return from_table(store.read_table(entry.path), AudioDialogue)[0]
+def row() -> AudioDialogue:
+    return made.mixed(made.plain())
+
+
+@pytest.fixture(scope="module")
+def interrupted() -> AudioDialogue:
+    return made.mixed(made.interrupted())
+
+
+@pytest.fixture(scope="module")
+def early() -> AudioDialogue:
+    return made.mixed(made.early_start())
 
 
 def broken(row: AudioDialogue) -> set[str]:
@@ -59,7 +67,9 @@ def mono(row: AudioDialogue) -> AudioDialogue:
 
 
 def something_else(turn: Turn) -> Turn:
-    said = replace(turn.utterances[0], spoken_text="Something else.")
+    said = replace(
+        turn.utterances[0], spoken_text="Something else.", written_spans=turn.utterances[0].written_spans[:2]
+    )
     return replace(turn, spoken_text="Something else.", utterances=(said,))
 
 
@@ -102,6 +112,10 @@ def both_at_once(row: AudioDialogue) -> AudioDialogue:
     return on_sound(assistant_everywhere)(on_answer(early)(row))
 
 
+def spans(start: int | None, end: int | None) -> tuple[WrittenSpan, ...]:
+    return (WrittenSpan(start_char=start, end_char=end),) * 7
+
+
 FAULTS: list[tuple[str, Callable[[AudioDialogue], AudioDialogue]]] = [
     ("provenance is complete", provenance(tts=None)),
     ("provenance is complete", provenance(aligner_digest=None)),
@@ -135,6 +149,12 @@ FAULTS: list[tuple[str, Callable[[AudioDialogue], AudioDialogue]]] = [
     ("a turn starts and ends with its utterances", on_answer(lambda turn: replace(turn, start_s=99.0))),
     ("a turn starts and ends with its utterances", on_answer(lambda turn: replace(turn, end_s=-5.0))),
     ("a turn starts and ends with its utterances", on_answer(lambda turn: replace(turn, end_s=None))),
+    ("every spoken word has a written span", on_utterance(written_spans=())),
+    ("written spans lie inside the written text", on_utterance(written_spans=spans(0, 99))),
+    ("written spans lie inside the written text", on_utterance(written_spans=spans(3, 3))),
+    ("written spans lie inside the written text", on_utterance(written_spans=spans(None, 3))),
+    ("the word that bears the answer is said", on_answer(lambda turn: replace(turn, answer_word_index=7))),
+    ("only an interruption cuts a turn", on_answer(lambda turn: replace(turn, cut_s=turn.end_s))),
     ("words last", on_words(lambda words: [replace(words[0], end_s=words[0].start_s), *words[1:]])),
 ]
 
@@ -147,10 +167,104 @@ def test_a_fault_breaks_its_rule_alone(
     assert broken(change(row)) == {rule}
 
 
+EARLY = "an early start has a lead that outlasts the question by 1 s"
+
+
 def test_who_is_louder_is_not_asked_while_both_speak(row: AudioDialogue) -> None:
-    assert broken(both_at_once(row)) == set()
+    assert broken(both_at_once(row)) == {EARLY}
 
 
 def test_one_who_is_not_heard_is_found_while_both_speak(row: AudioDialogue) -> None:
     silent = on_sound(lambda sound: only(sound, 0))(both_at_once(row))
-    assert broken(silent) == {"each speaker is on their own channel"}
+    assert broken(silent) == {"each speaker is on their own channel", EARLY}
+
+
+@pytest.mark.parametrize("lead", [None, "Good question", "Good question let"])
+def test_an_early_start_needs_its_lead(early: AudioDialogue, lead: str | None) -> None:
+    assert broken(early) == set()
+    assert broken(on_answer(lambda turn: replace(turn, lead=lead))(early)) == {EARLY}
+
+
+def louder_after_the_cut(row: AudioDialogue) -> AudioDialogue:
+    """A whisper of the assistant's, 0.2 s after the cut."""
+    start = seconds_to_samples((row.turns[1].cut_s or 0.0) + 0.2)
+
+    def whisper(sound: Sound) -> Sound:
+        sound[start : start + 2_400, 0] += 0.01 * np.sin(np.arange(2_400) * 0.1)
+        return sound
+
+    return on_sound(whisper)(row)
+
+
+def test_a_cut_turn_is_silent_afterwards(interrupted: AudioDialogue) -> None:
+    assert broken(interrupted) == set()
+    assert broken(louder_after_the_cut(interrupted)) == {"a cut turn is silent from its cut on"}
+
+
+def test_a_turn_is_not_cut_before_it_is_interrupted(interrupted: AudioDialogue) -> None:
+    moved = shifted(interrupted, 2, 1.0)
+    assert broken(moved) >= {"only an interruption cuts a turn"}
+
+
+def test_an_interrupted_assistant_does_not_go_on(interrupted: AudioDialogue) -> None:
+    moved = shifted(interrupted, 2, -0.1)
+    assert broken(moved) == {"the assistant falls silent within 0.3 s of an interruption"}
+
+
+def test_a_cut_turn_ends_at_its_cut(interrupted: AudioDialogue) -> None:
+    later = on_answer(lambda turn: replace(turn, cut_s=(turn.cut_s or 0.0) + 0.1))(interrupted)
+    assert broken(later) == {"a cut turn ends where it is cut"}
+
+
+def shifted(row: AudioDialogue, index: int, by_s: float) -> AudioDialogue:
+    """A turn told to be said earlier or later than it is."""
+
+    def moved(time_s: float | None) -> float | None:
+        return None if time_s is None else time_s + by_s
+
+    def said(each: Utterance) -> Utterance:
+        words = tuple(replace(w, start_s=w.start_s + by_s, end_s=w.end_s + by_s) for w in each.words)
+        return replace(each, start_s=moved(each.start_s), end_s=moved(each.end_s), words=words)
+
+    turn = row.turns[index]
+    turn = replace(
+        turn,
+        start_s=moved(turn.start_s),
+        end_s=moved(turn.end_s),
+        utterances=tuple(said(each) for each in turn.utterances),
+    )
+    return replace(row, turns=(*row.turns[:index], turn, *row.turns[index + 1 :]))
+
+
+def test_a_backchannel_is_no_part_of_its_turns_time_and_text() -> None:
+    row = made.mixed(made.backchannelled())
+    assert broken(row) == set()
+    asked = row.turns[0]
+    longer = replace(asked, end_s=asked.utterances[1].end_s)
+    assert broken(replace(row, turns=(longer, *row.turns[1:]))) >= {"a turn starts and ends with its utterances"}
+
+
+def test_nobody_says_two_things_at_once() -> None:
+    row = made.mixed(made.backchannelled())
+    thanks = row.turns[2].utterances[0]
+    assert thanks.start_s is not None
+    late = shifted(row, 2, (row.turns[0].utterances[1].start_s or 0.0) - thanks.start_s)
+    assert broken(late) >= {"a speaker says one thing at a time"}
+
+
+NOISY = SurroundingsConfig(noise_share=1, snr_min_db=6, snr_max_db=6, room_share=0, telephone_share=0)
+
+
+def test_noise_on_the_users_channel_is_no_speech() -> None:
+    row = made.mixed(made.interrupted(), NOISY)
+    assert broken(row) == set()
+    assert rms_dbfs(from_flac(row.flac)[:2_400, 1]) > -50
+    quiet = on_sound(lambda sound: sound * np.array([0.01, 1.0], np.float32))(row)
+    assert broken(quiet) == {"each speaker is on their own channel"}, "an assistant below the noise is not heard"
+
+
+def test_a_user_who_is_only_noise_is_not_heard() -> None:
+    row = made.mixed(made.plain(), NOISY)
+    noise = np.resize(from_flac(row.flac)[:4_000, 1], row.n_samples)  # before anybody speaks
+    only_noise = on_sound(lambda sound: np.stack([sound[:, 0], noise], axis=1))(row)
+    assert broken(only_noise) == {"each speaker is on their own channel"}

@@ -1,0 +1,223 @@
+"""Where each utterance of a dialogue lies on the clock, in samples: gaps, early starts, interruptions, backchannels."""
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from data_schemas.config import MixingConfig
+from data_schemas.records import Clip, Dialogue, Placement, Turn, UtteranceWords, WordTiming
+from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
+from pipelines.script.spoken import spoken_words
+
+LEAD_OUTLASTS_S = 1.0
+"""How long after the question the lead of an early answer still runs, at least: the knowledge comes in that time."""
+
+MOST_CUT_S = 0.3
+"""Within what time of an interruption the assistant falls silent."""
+
+_LEAST_EARLY_S = 0.05
+_BREATH_S = 0.1  # between a speaker's backchannel and what they say next
+
+Key = tuple[int, int]
+"""Turn index and utterance index."""
+
+
+class NoPlace(Exception):
+    """A dialogue whose utterances cannot lie as its script wants them; `reason` is the reject's."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laid:
+    """An utterance on the clock: its samples are [start, end) of the dialogue's.
+
+    `words` are those still said, their times from the utterance's own start. `is_cut`: it ends before its clip does.
+    """
+
+    speaker: str
+    is_speech: bool
+    start: int
+    end: int
+    words: tuple[WordTiming, ...]
+    is_cut: bool = False
+
+    def word_end(self, index: int) -> int:
+        """The first sample after a word; a word's end is never rounded to before it."""
+        return self.start + math.ceil(self.words[index].end_s * SAMPLE_RATE_HZ - 0.02)  # 0.02: stored times are rounded
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All utterances that are said, those of a cut turn less what comes after the cut, and the dialogue's length."""
+
+    utterances: dict[Key, Laid]
+    cut_turns: frozenset[int]
+    n_samples: int
+
+
+def lay_out(
+    dialogue: Dialogue,
+    clips: Sequence[Clip],
+    words: Sequence[UtteranceWords],
+    config: MixingConfig,
+    draw: random.Random,
+) -> Layout:
+    """Lays all speech in order, and the backchannels over a turn as soon as it lies.
+
+    Raises:
+        NoPlace: `lead_too_short` for an early start, `word_not_said` where a placement names a word that the turn does
+            not have (any more), `no_room` where somebody would say two things at once.
+    """
+    clock = _Clock(
+        dialogue,
+        {(clip.turn_index, clip.utterance_index): clip.n_samples for clip in clips},
+        {(each.turn_index, each.utterance_index): each.words for each in words},
+        config,
+        draw,
+    )
+    for turn in dialogue.turns:
+        clock.lay_turn(turn)
+        clock.lay_backchannels_over(turn)
+    clock.check()
+    last = max(each.end for each in clock.laid.values())
+    return Layout(clock.laid, frozenset(clock.cut_turns), last + seconds_to_samples(config.after_s))
+
+
+@dataclass(slots=True)
+class _Clock:
+    """What lies so far."""
+
+    dialogue: Dialogue
+    n_samples: Mapping[Key, int]
+    words: Mapping[Key, tuple[WordTiming, ...]]
+    config: MixingConfig
+    draw: random.Random
+    laid: dict[Key, Laid] = field(default_factory=dict)
+    cut_turns: set[int] = field(default_factory=set)
+
+    def lay_turn(self, turn: Turn) -> None:
+        for index, utterance in enumerate(turn.utterances):
+            if utterance.kind == "speech":
+                self._put(turn, index, self._start(turn, index))
+
+    def lay_backchannels_over(self, other: Turn) -> None:
+        for turn in self.dialogue.turns:
+            for index, utterance in enumerate(turn.utterances):
+                place = utterance.placement
+                if utterance.kind != "speech" and place.turn_index == other.turn_index:
+                    laid, word = self._word(other.turn_index, place.word_index)
+                    self._put(turn, index, laid.word_end(word) + _samples(place))
+
+    def check(self) -> None:
+        """Every backchannel lies somewhere, and nobody says two things at once.
+
+        Raises:
+            NoPlace: somebody does.
+            ValueError: a backchannel names no turn to be said over.
+        """
+        asides = {
+            (turn.turn_index, index)
+            for turn in self.dialogue.turns
+            for index, each in enumerate(turn.utterances)
+            if each.kind != "speech"
+        }
+        if lost := asides - self.laid.keys():
+            raise ValueError(f"{self.dialogue.dialogue_id}: backchannels with no turn to be said over: {sorted(lost)}")
+        ends: dict[str, int] = {}
+        for laid in sorted(self.laid.values(), key=lambda each: each.start):
+            if laid.start < ends.get(laid.speaker, 0):
+                raise NoPlace("no_room", f"{laid.speaker} still speaks at {samples_to_seconds(laid.start):.2f} s")
+            ends[laid.speaker] = laid.end
+
+    def _put(self, turn: Turn, index: int, start: int) -> None:
+        key = turn.turn_index, index
+        self.laid[key] = Laid(
+            speaker=turn.speaker,
+            is_speech=turn.utterances[index].kind == "speech",
+            start=start,
+            end=start + self.n_samples[key],
+            words=self.words[key],
+        )
+
+    def _start(self, turn: Turn, index: int) -> int:
+        place = turn.utterances[index].placement
+        if place.rule == "early":
+            return self._early(turn, index)
+        if place.rule == "interrupt":
+            return self._interrupt(turn, place)
+        if place.rule != "after":
+            raise ValueError(f"{self.dialogue.dialogue_id}: speech cannot be placed by the rule {place.rule!r}")
+        return self._after(turn, place)
+
+    def _after(self, turn: Turn, place: Placement) -> int:
+        """Some silence after all speech that lies; later where the speaker has just said a backchannel."""
+        ends = [laid.end for laid in self.laid.values() if laid.is_speech]
+        config = self.config
+        bounds_s = (config.gap_min_s, config.gap_max_s) if ends else (config.before_min_s, config.before_max_s)
+        drawn_s = self.draw.uniform(*bounds_s)  # drawn whether used or not: one placement moves no other gap
+        start = max(ends, default=0) + seconds_to_samples(drawn_s if place.seconds is None else place.seconds)
+        asides = [laid.end for laid in self.laid.values() if laid.speaker == turn.speaker and not laid.is_speech]
+        return max([start, *(end + seconds_to_samples(_BREATH_S) for end in asides)])
+
+    def _early(self, turn: Turn, index: int) -> int:
+        """Up to `seconds` before the question ends, as far as the lead and the question's last breath let it."""
+        question = max((laid for laid in self.laid.values() if laid.is_speech), key=lambda each: each.end)
+        n_lead = len(spoken_words(turn.lead or ""))
+        lead = self.words[turn.turn_index, index][:n_lead]
+        lead_s = lead[-1].end_s if lead else 0.0
+        early = min(
+            _samples(turn.utterances[index].placement),
+            math.floor((lead_s - LEAD_OUTLASTS_S) * SAMPLE_RATE_HZ),
+            (question.end - question.start) // 2,
+        )
+        if early < seconds_to_samples(_LEAST_EARLY_S):
+            raise NoPlace("lead_too_short", f"a lead of {lead_s:.2f} s lets turn {turn.turn_index} not start early")
+        return question.end - early
+
+    def _interrupt(self, turn: Turn, place: Placement) -> int:
+        others = [index for (index, _), laid in self.laid.items() if laid.is_speech and laid.speaker != turn.speaker]
+        if not others:
+            raise ValueError(f"{self.dialogue.dialogue_id}: turn {turn.turn_index} interrupts nobody")
+        other = max(others)
+        laid, word = self._word(other, place.word_index)
+        start = laid.word_end(word)
+        if any(each.end > start for each in self.laid.values() if not each.is_speech):
+            raise NoPlace("no_room", f"a backchannel comes after turn {turn.turn_index} has interrupted")
+        self._cut(other, start + _samples(place))
+        return start
+
+    def _cut(self, turn_index: int, cut: int) -> None:
+        """Ends a turn at sample `cut`: what starts later, or would have no whole word, is not said at all."""
+        for key, laid in list(self._speech_of(turn_index)):
+            if laid.end <= cut:
+                continue
+            self.cut_turns.add(turn_index)
+            n_words = sum(laid.word_end(index) <= cut for index in range(len(laid.words)))
+            if n_words == 0:
+                del self.laid[key]
+            else:
+                self.laid[key] = replace(laid, end=cut, words=laid.words[:n_words], is_cut=True)
+
+    def _word(self, turn_index: int, word_index: int | None) -> tuple[Laid, int]:
+        """The utterance in which a turn's word is said, and the word's index there."""
+        if word_index is None:
+            raise ValueError(f"{self.dialogue.dialogue_id}: a placement in turn {turn_index} names no word")
+        left = word_index
+        for _, laid in self._speech_of(turn_index):
+            if left < len(laid.words):
+                return laid, left
+            left -= len(laid.words)
+        raise NoPlace("word_not_said", f"turn {turn_index} has no word {word_index}")
+
+    def _speech_of(self, turn_index: int) -> Iterator[tuple[Key, Laid]]:
+        return ((key, laid) for key, laid in sorted(self.laid.items()) if key[0] == turn_index and laid.is_speech)
+
+
+def _samples(place: Placement) -> int:
+    if place.seconds is None:
+        raise ValueError(f"a placement of the rule {place.rule!r} says no seconds")
+    return seconds_to_samples(place.seconds)

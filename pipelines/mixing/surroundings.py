@@ -1,0 +1,156 @@
+"""What a caller's channel sounds like: its level, a noise floor, a room's echo, a telephone band; word times stay true.
+
+pyroomacoustics simulates the rooms, scipy filters. audiomentations wraps just these two, but brings 15 packages more
+(librosa, numba, scikit-learn, …), wants soxr < 1, draws from global random states and leaves the delay of a room's
+direct path in; pedalboard is GPL-3.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from data_schemas.config import SurroundingsConfig
+from data_schemas.records import Surroundings
+from data_schemas.units import SAMPLE_RATE_HZ
+from pipelines.audio import PEAK_LIMIT, Sound, rms_dbfs
+
+TELEPHONE_BAND_HZ = (300.0, 3_400.0)
+"""What a telephone line lets through (ITU-T G.712)."""
+
+_LOWEST_HZ = 60.0  # noise has nothing below: no DC, and a level that holds over a word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """A box-shaped room with caller and microphone in it, metres, and its reverberation time."""
+
+    size_m: tuple[float, float, float]
+    caller_m: tuple[float, float, float]
+    microphone_m: tuple[float, float, float]
+    rt60_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be done to a channel. `noise_slope`: the noise's power falls as frequency to this power (1: pink)."""
+
+    level_dbfs: float
+    snr_db: float | None
+    noise_slope: float
+    noise_seed: int
+    room: Room | None
+    is_telephone: bool
+
+
+def draw_plan(config: SurroundingsConfig, draw: random.Random) -> Plan:
+    """A plan by the configured shares and ranges; one share's value never moves what is drawn for another."""
+    has_noise, has_room, is_telephone = (
+        draw.random() < share for share in (config.noise_share, config.room_share, config.telephone_share)
+    )
+    level_dbfs = draw.uniform(config.level_min_dbfs, config.level_max_dbfs)
+    snr_db = draw.uniform(config.snr_min_db, config.snr_max_db)
+    noise_slope, noise_seed = draw.uniform(0, 2), draw.getrandbits(63)
+    room = _draw_room(round(draw.uniform(config.rt60_min_s, config.rt60_max_s), 3), draw)
+    return Plan(
+        level_dbfs=level_dbfs,
+        snr_db=snr_db if has_noise else None,
+        noise_slope=noise_slope,
+        noise_seed=noise_seed,
+        room=room if has_room else None,
+        is_telephone=is_telephone,
+    )
+
+
+def _draw_room(rt60_s: float, draw: random.Random) -> Room:
+    """A room of a home or an office; the microphone is an arm's length from the caller, both off the walls."""
+    size = (draw.uniform(3.5, 6.5), draw.uniform(3.0, 5.0), draw.uniform(2.4, 3.0))
+    caller = (draw.uniform(1.2, size[0] - 1.2), draw.uniform(1.2, size[1] - 1.2), draw.uniform(1.1, 1.6))
+    away_m, angle = draw.uniform(0.3, 0.9), draw.uniform(0, 2 * np.pi)
+    microphone = (
+        caller[0] + away_m * float(np.cos(angle)),
+        caller[1] + away_m * float(np.sin(angle)),
+        caller[2] - draw.uniform(0.1, 0.4),
+    )
+    return Room(size_m=size, caller_m=caller, microphone_m=microphone, rt60_s=rt60_s)
+
+
+def surround(speech: Sound, spoken: Sequence[slice], plan: Plan) -> tuple[Sound, Surroundings]:
+    """A channel as the plan has it, as long as before, and what was done in the end.
+
+    Args:
+        speech: clean speech, [n_samples].
+        spoken: where somebody speaks in it; the level is that of speech alone, there. None where nobody does.
+    """
+    is_telephone = plan.is_telephone
+    heard = speech if plan.room is None else _in_room(speech, plan.room)
+    heard = telephone_band(heard) if is_telephone else heard
+    said_dbfs = rms_dbfs(np.concatenate([heard[each] for each in spoken])) if spoken else plan.level_dbfs
+    heard = heard * 10 ** ((plan.level_dbfs - said_dbfs) / 20)
+    if plan.snr_db is not None:
+        noise = coloured_noise(len(speech), plan.noise_slope, plan.noise_seed)
+        noise = telephone_band(noise) if is_telephone else noise
+        heard = heard + noise * 10 ** ((plan.level_dbfs - plan.snr_db - rms_dbfs(noise)) / 20)
+    gain = min(1.0, PEAK_LIMIT / max(float(np.abs(heard).max(initial=0.0)), 1e-9))
+    level_dbfs = plan.level_dbfs + 20 * float(np.log10(gain))
+    return (heard * gain).astype(np.float32), Surroundings(
+        level_dbfs=round(level_dbfs, 3),
+        noise_dbfs=None if plan.snr_db is None else round(level_dbfs - plan.snr_db, 3),
+        room_rt60_s=None if plan.room is None else plan.room.rt60_s,
+        is_telephone=is_telephone,
+    )
+
+
+def coloured_noise(n_samples: int, slope: float, seed: int) -> Sound:
+    """Noise of any level whose power falls as frequency to the power `slope`, nothing below 60 Hz; [n_samples].
+
+    White at 0, pink at 1 (rooms, ventilation), brown at 2 (traffic behind walls).
+    """
+    from scipy import fft
+
+    length = fft.next_fast_len(max(n_samples, 2), real=True)
+    spectrum = fft.rfft(np.random.default_rng(seed).standard_normal(length, dtype=np.float32))
+    frequency_hz = np.maximum(fft.rfftfreq(length, 1 / SAMPLE_RATE_HZ), _LOWEST_HZ)
+    shape = (frequency_hz / _LOWEST_HZ) ** (-slope / 2)
+    shape[fft.rfftfreq(length, 1 / SAMPLE_RATE_HZ) < _LOWEST_HZ] = 0.0
+    noise: Sound = fft.irfft(spectrum * shape, n=length)[:n_samples].astype(np.float32)
+    return noise
+
+
+def telephone_band(sound: Sound) -> Sound:
+    """The sound through a telephone's band; filtered forwards and backwards, so that nothing comes later."""
+    from scipy import signal
+
+    sections = signal.butter(4, TELEPHONE_BAND_HZ, btype="bandpass", fs=SAMPLE_RATE_HZ, output="sos")
+    filtered: Sound = signal.sosfiltfilt(sections, sound).astype(np.float32)
+    return filtered
+
+
+def _in_room(speech: Sound, room: Room) -> Sound:
+    """The speech as the microphone hears it, less the time that sound takes to get there; its end falls silent."""
+    from scipy import signal
+
+    response, delay = impulse_response(room)
+    heard: Sound = signal.oaconvolve(speech, response)[delay : delay + len(speech)].astype(np.float32)
+    n_fade = min(len(heard), SAMPLE_RATE_HZ // 50)
+    heard[len(heard) - n_fade :] *= np.linspace(1, 0, n_fade, dtype=np.float32)
+    return heard
+
+
+def impulse_response(room: Room) -> tuple[Sound, int]:
+    """A room's response by the image source method, [n_samples], and the sample at which its direct path arrives."""
+    import pyroomacoustics
+
+    pyroomacoustics.constants.set("num_threads", 1)  # one worker a core already; and one order of additions
+    absorption, order = pyroomacoustics.inverse_sabine(room.rt60_s, room.size_m)
+    box = pyroomacoustics.ShoeBox(
+        room.size_m, fs=SAMPLE_RATE_HZ, materials=pyroomacoustics.Material(absorption), max_order=order
+    )
+    box.add_source(room.caller_m)
+    box.add_microphone(room.microphone_m)
+    box.compute_rir()
+    distance_m = float(np.linalg.norm(np.subtract(room.caller_m, room.microphone_m)))
+    # every path is an interpolation filter, centred half its length after the path's own delay
+    delay = distance_m / box.c * SAMPLE_RATE_HZ + pyroomacoustics.constants.get("frac_delay_length") // 2
+    return np.asarray(box.rir[0][0], np.float32), round(delay)

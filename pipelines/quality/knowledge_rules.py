@@ -1,0 +1,94 @@
+"""Level 0 knows nothing: its requests are made again without the answer, and must be those that were asked.
+
+A request's id is the head of a digest of its whole payload. So a payload that is made anew from a dialogue of which
+everything has been blotted out that the simulator must not know has the id that stands in the event, or something
+that it must not know was in it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from importlib.resources import files
+
+from backends.chat.cache import reply_key, request_id
+from backends.protocols import Endpoint
+from data_schemas.config import OracleConfig
+from data_schemas.records import OracleRow, Turn, Utterance, WordTiming
+from pipelines.oracle.plan import PlannedRequest, plan_dialogue
+from pipelines.oracle.prompts import PromptSet, load_prompts, payload_of
+from pipelines.quality.dialogue_rules import Wrong
+from pipelines.quality.oracle_rules import settings_of
+
+N_REMADE = 64
+"""Dialogues of each source of which the requests are made again: forms are drawn by seed, so all are among them."""
+SENTINEL = "unknown"
+"""Stands for every word that level 0 must not know."""
+
+
+def wrong_in_knowledge(row: OracleRow, turns: Sequence[Turn]) -> Wrong:
+    """Which level-0 events were asked for with more than had been said; the row must be sound otherwise.
+
+    Nothing is told of rows by a prompt file that is not ours, or without a chat model.
+    """
+    prompts = _our_prompts(row.prompt_digest)
+    if prompts is None or row.simulator != "llm":
+        return
+    config = settings_of(row)
+    endpoint = Endpoint(row.endpoint or "", "", row.model or "", row.model_digest or "")
+    for place, event in enumerate(row.events):
+        if event.level > 0 or event.status == "shared" or event.request_id is None:
+            continue
+        request = _request_of(place, blotted_out(turns, event.t_s), config)
+        asked = {_id_of(prompts, request, config, row.seed, attempt, endpoint) for attempt in range(row.max_asks)}
+        if event.request_id not in asked:
+            yield "level 0 knows nothing but what was said", f"{event.event_id}: its request was another"
+
+
+def blotted_out(turns: Sequence[Turn], t_s: float) -> list[Turn]:
+    """The turns with all words blotted out that had not been said by a time; the times stay."""
+    return [_blotted_turn(turn, t_s) for turn in turns]
+
+
+def _blotted_turn(turn: Turn, t_s: float) -> Turn:
+    utterances = tuple(_blotted_utterance(utterance, t_s) for utterance in turn.utterances)
+    is_said = all(word.end_s <= t_s for utterance in turn.utterances for word in utterance.words)
+    return replace(
+        turn,
+        utterances=utterances,
+        written_text=SENTINEL,
+        spoken_text=turn.spoken_text if is_said else SENTINEL,
+        lead=SENTINEL,
+        body=SENTINEL,
+        tail=SENTINEL,
+        answer_word_index=None,
+        keyword_delay_s=None,
+    )
+
+
+def _blotted_utterance(utterance: Utterance, t_s: float) -> Utterance:
+    words = tuple(_blotted_word(word, t_s) for word in utterance.words)
+    return replace(utterance, words=words, spoken_text=utterance.spoken_text if words == utterance.words else SENTINEL)
+
+
+def _blotted_word(word: WordTiming, t_s: float) -> WordTiming:
+    return word if word.end_s <= t_s else replace(word, word=SENTINEL)
+
+
+def _request_of(place: int, turns: Sequence[Turn], config: OracleConfig) -> PlannedRequest:
+    plan = plan_dialogue(turns, config)
+    request = plan.events[place].request
+    assert request is not None, "an event of level 0 is asked for"
+    return plan.requests[request]
+
+
+def _id_of(
+    prompts: PromptSet, request: PlannedRequest, config: OracleConfig, seed: int, attempt: int, endpoint: Endpoint
+) -> str:
+    return request_id(reply_key(endpoint, payload_of(prompts, request, config, seed, attempt), attempt))
+
+
+@lru_cache(maxsize=8)
+def _our_prompts(digest: str) -> PromptSet | None:
+    ours = files("pipelines.oracle") / "prompt_sets"
+    sets = (load_prompts(each.name.removesuffix(".yaml")) for each in ours.iterdir() if each.name.endswith(".yaml"))
+    return next((each for each in sets if each.digest == digest), None)

@@ -1,0 +1,131 @@
+"""Number words to values, so that two readings of one number are equal: "nineteen fourteen" and 1,914 are both 1914.
+
+Values that follow one another are written as one string of digits: no ear can tell "twenty, five" from "twenty five".
+"""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_LOW: Final = _words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_UNITS: Final = {word: value for value, word in enumerate(_LOW[:10])}
+_TEENS: Final = {word: value for value, word in enumerate(_LOW[10:], start=10)}
+_TENS: Final = {
+    word: 10 * value
+    for value, word in enumerate(_words("twenty thirty forty fifty sixty seventy eighty ninety"), start=2)
+}
+_SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_ORDINALS: Final = {
+    "first": "one",
+    "second": "two",
+    "third": "three",
+    "fifth": "five",
+    "eighth": "eight",
+    "ninth": "nine",
+    "twelfth": "twelve",
+}
+_PLAIN: Final = {*_UNITS, *_TEENS, *_TENS, "hundred", *_SCALES}
+_JOINERS: Final = {"and", "point", "oh", "o"}
+"""Parts of a number only where number words stand on both sides ("point" also in front of one)."""
+
+
+def cardinal_of(word: str) -> str | None:
+    """The number word in `word`, which may be an ordinal ("twentieth", "thirds"); None where it is no number."""
+    if word in _PLAIN:
+        return word
+    stem = word.removesuffix("s")
+    if stem in _ORDINALS and word != "seconds":
+        return _ORDINALS[stem]
+    if stem.endswith("ieth") and stem[:-4] + "y" in _TENS:
+        return stem[:-4] + "y"
+    return stem[:-2] if stem.endswith("th") and stem[:-2] in _PLAIN else None
+
+
+def number_at(words: Sequence[str], at: int) -> int:
+    """How many words from `at` on make one run of numbers; 0 where none starts there.
+
+    "a hundred" starts one, "point five" too; "and", "point" and "oh" go with it only inside.
+    """
+    starts_with_a = words[at] == "a" and at + 1 < len(words) and words[at + 1] in {"hundred", *_SCALES}
+    starts_with_point = words[at] == "point" and at + 1 < len(words) and words[at + 1] in _UNITS
+    if cardinal_of(words[at]) is None and not starts_with_a and not starts_with_point:
+        return 0
+    end = at + 1
+    while end < len(words):
+        if cardinal_of(words[end]) is not None:
+            end += 1
+        elif _joins(words, end):
+            end += 2
+        else:
+            break
+    return end - at
+
+
+def _joins(words: Sequence[str], at: int) -> bool:
+    """Whether the word belongs to the number around it; "and" does only after a hundred or more."""
+    if words[at] not in _JOINERS or at + 1 == len(words) or cardinal_of(words[at + 1]) is None:
+        return False
+    return words[at] != "and" or words[at - 1] in {"hundred", *_SCALES}
+
+
+def value_of(words: Sequence[str]) -> str:
+    """The digits of a run of number words, as `number_at` found it; `#` stands after an ordinal.
+
+    "two thousand eight" is 2008, and so is "twenty oh eight"; "three point one four" is 3.14; "twenty first" is 21#.
+    """
+    digits: list[str] = []
+    at = 0
+    while at < len(words):
+        if words[at] == "point":
+            decimals = list(takewhile(lambda word: word in _UNITS or word in {"oh", "o"}, words[at + 1 :]))
+            digits += ["" if digits else "0", ".", *(str(_UNITS.get(word, 0)) for word in decimals)]
+            at += 1 + len(decimals)
+        elif words[at] in {"oh", "o"}:
+            digits.append("0")
+            at += 1
+        elif words[at] == "and":
+            at += 1
+        else:
+            number, n_words = _whole(words[at:])
+            digits.append(str(number))
+            at += n_words
+            if words[at - 1] not in _PLAIN:
+                digits.append("#")
+    return "".join(digits)
+
+
+def _whole(words: Sequence[str]) -> tuple[int, int]:
+    """The whole number that the words begin with, and how many of them it takes."""
+    total, part, n_words = 0, 0, 0
+    room = 10**15  # what is added next must be below this: 20 leaves room for 1 to 9, a thousand for 1 to 999
+    scale_room = 10**15
+    for word in words:
+        plain = "one" if word == "a" else "" if word == "and" else cardinal_of(word)
+        if plain is None:
+            break
+        if plain in _SCALES:
+            if _SCALES[plain] >= scale_room:
+                break
+            total, part = total + max(part, 1) * _SCALES[plain], 0
+            room = scale_room = _SCALES[plain]
+        elif plain == "hundred":
+            if part >= 100:
+                break
+            part, room = max(part, 1) * 100, 100
+        elif plain:
+            value = _UNITS.get(plain, _TEENS.get(plain, _TENS.get(plain, 0)))
+            if value >= room or (n_words and not value):
+                break
+            part, room = part + value, 10 if value >= 20 else 1
+        n_words += 1
+        if word != "a" and plain and word not in _PLAIN:
+            break  # an ordinal ends its number
+    return total + part, n_words

@@ -1,0 +1,131 @@
+"""The gate: what an utterance's sound must pass before it is kept; a recogniser listens, and simple rules look.
+
+Backchannels are only looked at: a recogniser has no context for one or two syllables (of "Mm hmm." by six voices
+Moonshine tiny got none right, of "Okay." four), so its verdict would be about itself.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from backends.protocols import Recogniser, Samples
+from data_schemas.config import GateConfig
+from data_schemas.records import Hearing, Utterance
+from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
+from pipelines.audio import rms_dbfs
+from pipelines.quality.hearing import compare, hearing_of
+from pipelines.script.spoken import spoken_words
+
+LISTENING_SILENCE_S = 0.25
+"""Silence put before and after what a recogniser hears, as it is used to."""
+
+_N_LETTERS_SPELT = 4
+"""What a capital of an acronym counts as, in letters: "D N A" takes as long as "dee en ay"."""
+
+_SLACK_S = 0.6
+"""Speech may be this much longer than its letters ask, and a quarter of it shorter: margins, and short utterances."""
+
+_FRAME_S = 0.02
+_AT_PEAK = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an utterance does not pass: the reject's reason and what was found."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was heard of one take, where somebody listened, and its first fault, if it has one."""
+
+    hearing: Hearing | None
+    fault: Fault | None
+
+
+class Gate:
+    """Judges single takes.
+
+    Args:
+        recogniser: who listens; None: only the sound itself is judged.
+    """
+
+    def __init__(self, config: GateConfig, recogniser: Recogniser | None) -> None:
+        self.config = config
+        self.recogniser = recogniser
+
+    def judge(self, utterance: Utterance, samples: Samples, speed: float, n_takes: int) -> Verdict:
+        """The verdict on one take, float32 [n_samples] at 24 kHz as the engine gave it.
+
+        Args:
+            speed: how fast it was said.
+            n_takes: how often the utterance has been said, this take included; stored with what was heard.
+        """
+        fault = self._looked_at(utterance.spoken_text, samples, speed)
+        if fault is not None or self.recogniser is None or utterance.kind == "backchannel":
+            return Verdict(None, fault)
+        heard = self.recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ)
+        hearing = hearing_of(utterance.spoken_text, heard, n_takes)
+        return Verdict(hearing, self._listened_to(utterance.spoken_text, hearing))
+
+    def _looked_at(self, text: str, samples: Samples, speed: float) -> Fault | None:
+        config = self.config
+        level_dbfs = rms_dbfs(samples)
+        if level_dbfs < config.min_level_dbfs:
+            return Fault("silent", f"{text!r} is said at {level_dbfs} dBFS")
+        if (pause_s := longest_pause_s(samples)) > config.max_pause_s:
+            return Fault("silent", f"{text!r} has a silence of {pause_s:.2f} s inside")
+        if (n_run := longest_clipped_run(samples)) > config.max_clipped_run:
+            return Fault("clipped", f"{text!r} has {n_run} samples in a row at its peak")
+        said_s, n_letters = samples_to_seconds(len(samples)), letters_to_say(text)
+        if said_s > (config.max_letter_s * n_letters + _SLACK_S) / speed:
+            return Fault("too_long_for_words", f"{text!r} takes {said_s:.2f} s")
+        if said_s < (config.min_letter_s * n_letters - _SLACK_S / 4) / speed:
+            return Fault("too_short_for_words", f"{text!r} takes {said_s:.2f} s")
+        return None
+
+    def _listened_to(self, text: str, hearing: Hearing) -> Fault | None:
+        config = self.config
+        allowed = max(config.min_word_errors, int(config.max_wer * hearing.n_words))
+        too_many = hearing.n_word_errors > allowed
+        no_number = config.every_number and hearing.n_numbers_heard < hearing.n_numbers
+        no_name = hearing.n_names_heard < config.min_name_recall * hearing.n_names
+        if not (too_many or no_number or no_name):
+            return None
+        found = compare(text, hearing.text)
+        return Fault("misheard", f"to be said: {found.said!r}; heard: {found.heard!r}")
+
+
+def with_silence(samples: Samples) -> Samples:
+    """The sound with a quarter of a second of silence at both ends."""
+    return np.pad(samples, seconds_to_samples(LISTENING_SILENCE_S))
+
+
+def longest_pause_s(samples: Samples) -> float:
+    """The longest silence between two sounds: frames of 20 ms more than 40 dB below the whole."""
+    n_frame = seconds_to_samples(_FRAME_S)
+    power = np.square(samples[: len(samples) // n_frame * n_frame].reshape(-1, n_frame)).mean(axis=1)
+    audible = np.flatnonzero(power > power.mean() * 1e-4) if power.size else power
+    return float(np.diff(audible).max(initial=1) - 1) * _FRAME_S
+
+
+def longest_clipped_run(samples: Samples) -> int:
+    """The most samples in a row within 0.01% of the sound's greatest amplitude: a flat top.
+
+    A tone up to full scale has one or two there, whatever its level; where the level was cut, there are many.
+    """
+    peak = float(np.abs(samples).max(initial=0.0))
+    flat = np.abs(samples) >= peak * (1 - _AT_PEAK)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flat, [False]]).astype(np.int8)))
+    return int((edges[1::2] - edges[::2]).max(initial=0)) if peak else 0
+
+
+def letters_to_say(text: str) -> int:
+    """Letters of a spoken text, those that are named one by one counted as several."""
+    return sum(len(word) * (_N_LETTERS_SPELT if _is_spelt(word) else 1) for word in spoken_words(text))
+
+
+def _is_spelt(word: str) -> bool:
+    return word.isupper() and word not in {"I", "A"}

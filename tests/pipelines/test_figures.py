@@ -1,0 +1,89 @@
+"""Figures of what a recogniser heard: sums over utterances, from a dataset's files alone."""
+
+from pathlib import Path
+
+import pytest
+
+from data_schemas.arrow import to_table
+from data_schemas.manifest import Counts, ShardEntry, make_manifest
+from data_schemas.records import AudioDialogue, Hearing
+from pipelines.card import render
+from pipelines.figures import Figures, count, tables
+from pipelines.store import Store
+from tests import mixed as made
+
+PATH = "data/train.parquet"
+
+
+def hearing(n_words: int, n_errors: int, n_numbers: int = 0, n_heard: int = 0, n_takes: int = 1) -> Hearing:
+    return Hearing(
+        text="what was heard",
+        n_words=n_words,
+        n_word_errors=n_errors,
+        n_numbers=n_numbers,
+        n_numbers_heard=n_heard,
+        n_names=1,
+        n_names_heard=1,
+        n_takes=n_takes,
+    )
+
+
+def row(dialogue_id: str, source: str, form: str, hearings: list[Hearing | None]) -> AudioDialogue:
+    one = made.interrupted() if form == "interruption" else made.plain()
+    clips = made.clips_of(one, hearings)
+    (found,) = made.mix(one, clips=clips).outputs
+    return replaced(found, dialogue_id=dialogue_id, source=source, form=form)
+
+
+def replaced(found: AudioDialogue, **fields: str) -> AudioDialogue:
+    values = {name: getattr(found, name) for name in found.__dataclass_fields__}
+    return AudioDialogue(**{**values, **fields})
+
+
+def counted(tmp_path: Path, rows: list[AudioDialogue]) -> tuple[Figures, str]:
+    store = Store(str(tmp_path))
+    written = store.write_table(PATH, to_table(rows, AudioDialogue))
+    entry = ShardEntry(
+        path=PATH, kind="data", source="mine", split="train", n_rows=len(rows), n_bytes=written.n_bytes, sha256="0" * 64
+    )
+    figures = count(store, [entry], "default")
+    manifest = make_manifest([entry], Counts(dialogues=len(rows), audio_s=0.0, events=0, rejects=0), "default")
+    return figures, render(manifest, figures)
+
+
+def rows_of(figures: Figures, key: str) -> list[tuple[object, ...]]:
+    (table,) = [each for each in tables(figures) if each.key == key]
+    return table.rows
+
+
+def test_rates_are_sums_over_utterances_by_source_form_and_voice(tmp_path: Path) -> None:
+    rows = [
+        row("one", "gsm8k", "plain", [hearing(10, 1, 2, 2), hearing(30, 0, 1, 1, n_takes=3)]),
+        row("two", "mine", "plain", [hearing(40, 1), None]),
+        row("three", "mine", "interruption", [None, hearing(20, 4, 4, 3, n_takes=2), None, None]),
+    ]
+    figures, card = counted(tmp_path, rows)
+    head = "utterances", "retakes", "WER %", "numbers heard %", "names heard %"
+    assert all(each.head[1:] == head for each in tables(figures) if each.key.startswith("heard-by"))
+    assert rows_of(figures, "heard-by-source") == [
+        ("gsm8k", 2, 2, 2.5, 100.0, 100.0),
+        ("mine", 2, 1, 8.33, 75.0, 100.0),
+    ]
+    assert rows_of(figures, "heard-by-form") == [
+        ("interruption", 1, 1, 20.0, 75.0, 100.0),
+        ("plain", 3, 2, 2.5, 100.0, 100.0),
+    ]
+    assert rows_of(figures, "heard-by-voice") == [
+        ("double_a", 2, 3, 8.0, 80.0, 100.0),
+        ("double_b", 2, 0, 4.0, 100.0, 100.0),
+    ]
+    assert rows_of(figures, "dialogues-by-form") == [("interruption", 1, 33.3), ("plain", 2, 66.7)]
+    assert "listened to 4 of 8 utterances" in card
+    assert "| gsm8k | 2 | 2 | 2.5 | 100.0 | 100.0 |" in card
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_a_dataset_that_nobody_listened_to_says_so(tmp_path: Path, n_rows: int) -> None:
+    figures, card = counted(tmp_path, [row("one", "mine", "plain", [None, None])] * n_rows)
+    assert rows_of(figures, "heard-by-source") == []
+    assert "No recogniser listened" in card

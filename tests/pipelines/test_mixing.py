@@ -1,0 +1,138 @@
+"""Clips to one clock and two channels: gaps, sound, words, and what a row says of itself; on the doubles' speech."""
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_schemas.config import MixingConfig, SurroundingsConfig
+from data_schemas.records import Dialogue, Hearing
+from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
+from pipelines.audio import from_flac, rms_dbfs
+from pipelines.mixing.stage import MixingStage
+from pipelines.quality.dialogue_rules import wrong_in_dialogue
+from tests import mixed as made
+from tests.builders import make_dialogue, make_turn, make_utterance
+from tests.mixed import after, answer, at, channel, mix, mixed, question, span, spoken
+
+
+def test_the_assistant_is_heard_on_the_left_alone_and_the_user_on_the_right() -> None:
+    row = mixed(made.plain())
+    sound = from_flac(row.flac)
+    user, assistant = map(span, row.turns)
+    assert rms_dbfs(sound[assistant, 0]) > -30 < rms_dbfs(sound[user, 1])
+    sound[assistant, 0] = 0
+    sound[user, 1] = 0
+    assert not sound.any(), "everything else is silent"
+
+
+def test_the_sound_is_as_long_as_the_row_says() -> None:
+    row = mixed(made.plain())
+    assert from_flac(row.flac).shape == (row.n_samples, 2)
+    assert row.duration_s == pytest.approx(row.n_samples / SAMPLE_RATE_HZ, abs=1e-6)
+
+
+@settings(max_examples=20)
+@given(least=st.floats(0, 2), more=st.floats(0, 2), after_s=st.floats(0, 2), seed=st.integers(0, 2**40))
+def test_gaps_are_in_their_bounds(least: float, more: float, after_s: float, seed: int) -> None:
+    most = least + more
+    config = MixingConfig(before_min_s=least, before_max_s=most, gap_min_s=least, gap_max_s=most, after_s=after_s)
+    (row,) = mix(made.plain(), config, seed=seed).outputs
+    (user_s, user_end_s), (own_s, own_end_s) = (at(turn.start_s, turn.end_s) for turn in row.turns)
+    assert least - 1e-4 <= user_s <= most + 1e-4
+    assert least - 1e-4 <= own_s - user_end_s <= most + 1e-4
+    assert row.duration_s - own_end_s == pytest.approx(after_s, abs=1e-4)
+
+
+def test_two_breaths_of_a_question_are_as_far_apart_as_the_script_says() -> None:
+    breaths = [make_utterance("What colour has,"), make_utterance("the flag of that town?", placement=after(1.25))]
+    row = mixed(make_dialogue(make_turn(0, "B", breaths), answer()))
+    one, other = row.turns[0].utterances
+    first_end_s, second_s = at(one.end_s, other.start_s)
+    assert second_s - first_end_s == pytest.approx(1.25, abs=1e-4)
+    assert (row.turns[0].start_s, row.turns[0].end_s) == (one.start_s, other.end_s)
+
+
+FORMS = [made.plain(), made.early_start(), made.interrupted(), made.backchannelled()]
+
+
+@pytest.mark.parametrize("dialogue", FORMS)
+def test_words_lie_in_order_where_they_are_heard(dialogue: Dialogue) -> None:
+    row = mixed(dialogue)
+    for turn in row.turns:
+        sound = channel(row, turn.speaker)
+        for said in turn.utterances:
+            edges = at(said.start_s, *(edge for word in said.words for edge in (word.start_s, word.end_s)), said.end_s)
+            assert all(one <= other + 1e-5 for one, other in pairwise(edges))
+            for word in said.words:
+                assert np.abs(sound[seconds_to_samples(word.start_s) : seconds_to_samples(word.end_s)]).max() > 0.01
+            for one, other in pairwise(said.words):
+                assert not sound[seconds_to_samples(one.end_s) + 1 : seconds_to_samples(other.start_s) - 1].any()
+
+
+@pytest.mark.parametrize("dialogue", FORMS)
+def test_no_form_breaks_a_rule_of_check(dialogue: Dialogue) -> None:
+    assert list(wrong_in_dialogue(mixed(dialogue))) == []
+
+
+def test_a_row_says_who_spoke_who_timed_and_how_loud() -> None:
+    row = mixed(made.plain(), seed=7)
+    by = row.provenance
+    assert (by.tts, by.aligner, by.voice_a, by.voice_b, by.seed) == ("double", "double", "double_a", "double_b", 7)
+    assert row.quality.rms_dbfs_a == pytest.approx(-27.0, abs=0.1)
+    assert row.quality.rms_dbfs_b == pytest.approx(-27.0, abs=0.1)
+    assert (row.quality.wer, row.quality.number_recall, row.quality.name_recall) == (None, None, None)
+
+
+def test_the_keyword_delay_is_counted_from_the_answers_first_word() -> None:
+    row = mixed(make_dialogue(question(), replace(answer(), answer_word_index=3)))
+    words = spoken(row.turns[1])
+    assert row.turns[1].keyword_delay_s == pytest.approx(words[3].start_s - words[0].start_s, abs=1e-6)
+    assert row.turns[0].keyword_delay_s is None
+
+
+def heard(n_words: int, n_word_errors: int, n_numbers: int, n_numbers_heard: int) -> Hearing:
+    return Hearing(
+        text="",
+        n_words=n_words,
+        n_word_errors=n_word_errors,
+        n_numbers=n_numbers,
+        n_numbers_heard=n_numbers_heard,
+        n_names=0,
+        n_names_heard=0,
+        n_takes=1,
+    )
+
+
+def test_what_was_heard_adds_up_over_the_dialogue() -> None:
+    dialogue = made.plain()
+    hearings = [heard(9, 1, 3, 3), heard(1, 1, 1, 0)]
+    (row,) = mix(dialogue, clips=made.clips_of(dialogue, hearings)).outputs
+    assert [turn.utterances[0].hearing for turn in row.turns] == hearings
+    assert (row.quality.wer, row.quality.number_recall, row.quality.name_recall) == (0.2, 0.75, None)
+
+
+def test_the_mix_depends_on_its_seed_and_on_nothing_else() -> None:
+    all_of_it = SurroundingsConfig(noise_share=1, room_share=1, telephone_share=1, rt60_max_s=0.2)
+    random.seed(1)
+    one = mixed(made.interrupted(), all_of_it)
+    random.seed(2)
+    np.random.seed(2)
+    state = str(np.random.get_state())
+    assert mixed(made.interrupted(), all_of_it) == one
+    assert str(np.random.get_state()) == state
+    assert mixed(made.interrupted(), all_of_it, seed=1).flac != one.flac
+
+
+def test_the_rest_of_a_batch_is_mixed() -> None:
+    refused, fine = made.early_start(0.5, "Well"), made.plain()
+    stage = MixingStage(MixingConfig(), made.CLEAN, 0)
+    clips = [made.clips_of(each) for each in (refused, fine)]
+    result = stage.run(
+        [(each, said, made.words_of(each, said)) for each, said in zip((refused, fine), clips, strict=True)]
+    )
+    assert (len(result.rejects), result.outputs) == (1, [mixed(fine)])

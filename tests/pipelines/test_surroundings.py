@@ -1,0 +1,191 @@
+"""The user's channel: levels, noise, rooms and the telephone are as drawn, and no word comes later for them."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from scipy import signal
+
+from data_schemas.config import SurroundingsConfig
+from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
+from pipelines.audio import PEAK_LIMIT, Sound, from_flac, peak_dbfs, rms_dbfs
+from pipelines.mixing.surroundings import (
+    Plan,
+    coloured_noise,
+    draw_plan,
+    impulse_response,
+    surround,
+    telephone_band,
+)
+from pipelines.quality.dialogue_rules import wrong_in_dialogue
+from tests import mixed as made
+
+EVERYTHING = SurroundingsConfig(
+    noise_share=1, room_share=1, telephone_share=1, rt60_max_s=0.2, snr_min_db=20, snr_max_db=20
+)
+SAID = [slice(4_800, 19_200), slice(28_800, 43_200)]
+
+
+def plan(**changes: object) -> Plan:
+    config = SurroundingsConfig(room_share=1, rt60_max_s=0.2)
+    drawn = replace(draw_plan(config, random.Random(3)), level_dbfs=-26.0, snr_db=None, is_telephone=False)
+    return replace(drawn, **{"room": None, **changes})  # type: ignore[arg-type]
+
+
+ROOM = draw_plan(SurroundingsConfig(room_share=1, rt60_max_s=0.2), random.Random(3)).room
+
+
+def speech() -> Sound:
+    """Two noisy stretches of a second's half each with silence around them, like speech in its band."""
+    sound = np.zeros(48_000, np.float32)
+    voice = signal.sosfilt(
+        signal.butter(2, (150, 4_000), btype="bandpass", fs=SAMPLE_RATE_HZ, output="sos"),
+        np.random.default_rng(5).standard_normal(48_000),
+    )
+    for each in SAID:
+        sound[each] = 0.1 * voice[each] * np.hanning(each.stop - each.start)
+    return sound
+
+
+def shift_s(one: Sound, other: Sound) -> float:
+    """By how much `other` comes later: where the two correlate best."""
+    correlation = signal.correlate(other, one, method="fft")
+    lags = signal.correlation_lags(len(other), len(one))
+    return float(lags[np.argmax(np.abs(correlation))]) / SAMPLE_RATE_HZ
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"room": ROOM},
+        {"is_telephone": True},
+        {"snr_db": 15.0, "noise_slope": 1.0},
+        {"room": ROOM, "is_telephone": True, "snr_db": 15.0},
+    ],
+    ids=["room", "telephone", "noise", "all"],
+)
+def test_words_come_no_later_for_what_is_around_them(changes: dict[str, object]) -> None:
+    clean = speech()
+    heard, _ = surround(clean, SAID, plan(**changes))
+    assert len(heard) == len(clean)
+    for each in SAID:
+        around = slice(each.start - 2_400, each.stop + 2_400)
+        assert abs(shift_s(clean[around], heard[around])) < 0.002
+
+
+@settings(max_examples=8)
+@given(seed=st.integers(0, 2**40))
+def test_a_rooms_first_sound_is_the_direct_path(seed: int) -> None:
+    room = draw_plan(SurroundingsConfig(room_share=1, rt60_max_s=0.2), random.Random(seed)).room
+    assert room is not None
+    response, delay = impulse_response(room)
+    assert abs(int(np.argmax(np.abs(response))) - delay) <= seconds_to_samples(0.002)
+    assert np.abs(response[: delay - seconds_to_samples(0.002)]).max() < 0.1 * np.abs(response).max()
+
+
+def test_a_room_echoes_as_long_as_it_says() -> None:
+    assert ROOM is not None
+    response, delay = impulse_response(replace(ROOM, rt60_s=0.3))
+    left = np.cumsum(np.square(response[delay:], dtype=np.float64)[::-1])[::-1]  # Schroeder's backward integration
+    decay_db = 10 * np.log10(left / left[0])
+    at_5, at_25 = (int(np.argmax(decay_db < -level)) for level in (5, 25))
+    assert 3 * (at_25 - at_5) / SAMPLE_RATE_HZ == pytest.approx(0.3, rel=0.25)
+
+
+def test_speech_and_noise_have_the_levels_they_are_written_down_with() -> None:
+    heard, said = surround(speech(), SAID, plan(snr_db=20.0, noise_slope=1.0))
+    assert (said.level_dbfs, said.noise_dbfs) == (-26.0, -46.0)
+    assert rms_dbfs(np.concatenate([heard[each] for each in SAID])) == pytest.approx(-26.0, abs=0.3)
+    assert rms_dbfs(heard[:4_800]) == pytest.approx(-46.0, abs=2.0)
+    assert abs(float(heard.mean())) < 1e-4, "no DC"
+
+
+@settings(max_examples=20)
+@given(level_dbfs=st.floats(-40, -10), snr_db=st.floats(6, 60))
+def test_nothing_clips_and_the_level_written_down_is_the_one_reached(level_dbfs: float, snr_db: float) -> None:
+    peaky = speech()
+    peaky[SAID[0].start + 100] = 0.9
+    heard, said = surround(peaky, SAID, plan(level_dbfs=level_dbfs, snr_db=snr_db))
+    assert np.abs(heard).max() <= PEAK_LIMIT + 1e-6
+    assert said.level_dbfs <= level_dbfs + 1e-3
+    assert said.noise_dbfs == pytest.approx(said.level_dbfs - snr_db, abs=0.002)
+    quiet, said = surround(peaky, SAID, plan(level_dbfs=level_dbfs))
+    assert rms_dbfs(np.concatenate([quiet[each] for each in SAID])) == pytest.approx(said.level_dbfs, abs=0.01)
+
+
+def band_dbfs(sound: Sound, low_hz: float, high_hz: float) -> float:
+    power = np.square(np.abs(np.fft.rfft(sound)))
+    frequency_hz = np.fft.rfftfreq(len(sound), 1 / SAMPLE_RATE_HZ)
+    return 10 * float(np.log10(power[(frequency_hz >= low_hz) & (frequency_hz < high_hz)].mean()))
+
+
+def test_a_telephone_lets_its_band_through() -> None:
+    line = telephone_band(coloured_noise(48_000, 0.0, 1))
+    middle = band_dbfs(line, 500, 3_000)
+    assert band_dbfs(line, 60, 150) < middle - 25
+    assert band_dbfs(line, 6_000, 12_000) < middle - 25
+    assert middle == pytest.approx(band_dbfs(coloured_noise(48_000, 0.0, 1), 500, 3_000), abs=1.0)
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.0, 2.0])
+def test_noise_falls_as_its_slope_says(slope: float) -> None:
+    noise = coloured_noise(96_000, slope, 2)
+    octaves_3_db = 3 * 10 * np.log10(2) * slope
+    fall_db = band_dbfs(noise, 180, 220) - band_dbfs(noise, 1_440, 1_760)
+    assert fall_db == pytest.approx(octaves_3_db, abs=1.5)
+    assert not np.array_equal(noise, coloured_noise(96_000, slope, 3))
+    assert band_dbfs(noise, 0, 40) < band_dbfs(noise, 60, 100) - 30
+
+
+def test_shares_are_those_asked_for() -> None:
+    config = SurroundingsConfig()
+    plans = [draw_plan(config, random.Random(seed)) for seed in range(1_000)]
+    assert sum(each.snr_db is not None for each in plans) == pytest.approx(500, abs=50)
+    assert sum(each.room is not None for each in plans) == pytest.approx(300, abs=45)
+    assert sum(each.is_telephone for each in plans) == pytest.approx(100, abs=30)
+    assert all(config.level_min_dbfs <= each.level_dbfs <= config.level_max_dbfs for each in plans)
+    assert all(config.rt60_min_s <= each.room.rt60_s <= config.rt60_max_s for each in plans if each.room)
+
+
+def test_one_share_does_not_move_what_is_drawn_for_another() -> None:
+    one = draw_plan(SurroundingsConfig(noise_share=0, room_share=1), random.Random(9))
+    other = draw_plan(SurroundingsConfig(noise_share=1, room_share=1, telephone_share=1), random.Random(9))
+    assert (one.level_dbfs, one.room) == (other.level_dbfs, other.room)
+    assert (one.snr_db, one.is_telephone) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"level_min_dbfs": -20.0, "level_max_dbfs": -30.0},
+        {"snr_min_db": 30.0, "snr_max_db": 20.0},
+        {"rt60_min_s": 0.4, "rt60_max_s": 0.3},
+    ],
+)
+def test_bounds_that_are_crossed_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValidationError, match="is above"):
+        SurroundingsConfig(**wrong)
+
+
+def test_a_row_is_clean_on_the_assistants_side_and_passes_the_rules_on_the_users() -> None:
+    clean, row = made.mixed(made.interrupted()), made.mixed(made.interrupted(), EVERYTHING)
+    assert row.turns == clean.turns
+    assert np.array_equal(from_flac(row.flac)[:, 0], from_flac(clean.flac)[:, 0])
+    assert list(wrong_in_dialogue(row)) == []
+    around = row.surroundings
+    assert around.is_telephone
+    assert around.room_rt60_s == 0.2
+    assert around.noise_dbfs == pytest.approx(around.level_dbfs - 20, abs=0.002)
+    user = from_flac(row.flac)[:, 1]
+    assert rms_dbfs(user[:2_400]) == pytest.approx(around.noise_dbfs, abs=3)
+    assert peak_dbfs(user) <= -1.0 + 0.01
+
+
+def test_a_channel_that_nobody_speaks_on_stays_silent() -> None:
+    heard, said = surround(np.zeros(24_000, np.float32), [], plan())
+    assert not heard.any()
+    assert said.noise_dbfs is None
