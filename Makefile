@@ -27,10 +27,10 @@ export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install voices demo test lint format system lock clean
+.PHONY: help install voices demo test test-workers lint format system lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 install: $(SELF_STAMP) ## make .venv with everything that is tested, and the command kame
 
@@ -67,6 +67,10 @@ demo: install voices ## make a dataset of 12 dialogues from examples/items and s
 
 test: install voices lint ## lint, then run all tests, offline
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-workers: install ## make the worker environments (gigabytes), then run each engine's real tests
+	@for name in coqui whisperx whisper piper; do $(BIN)/kame backends install $$name || exit 1; done
+	@KAME_TEST_WORKERS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/workers $(PYTEST_ARGS)
 
 lint: install ## ruff and strict mypy on everything
 	@$(BIN)/ruff check --quiet $(CHECKED)

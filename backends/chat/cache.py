@@ -3,11 +3,14 @@
 SQLite in WAL mode: an answer is there for good once `put` returns, whatever signal ends the process (a loss of power
 may take the last few). Several processes and threads may share a file on a local disk; SQLite's locks do not work on
 network file systems. A `put` takes about 0.1 ms and a `get` less, so the event loop calls both without a thread.
+(diskcache is such a SQLite file too, but pickles what it keeps and evicts what grows old; an answer must do neither.)
+
+The same file keeps what each run spent (`budget.py`) and which batches are under way (`batch_store.py`).
 """
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,12 +27,26 @@ N_ID_DIGITS = 20
 LOCK_WAIT_S = 30.0
 """How long to wait while another process writes; a write takes a fraction of a millisecond."""
 
-_CREATE = """
+_CREATE = (
+    """
 CREATE TABLE IF NOT EXISTS replies (
     key TEXT PRIMARY KEY, text TEXT NOT NULL, n_tokens_in INTEGER NOT NULL, n_tokens_cached INTEGER NOT NULL,
     n_tokens_out INTEGER NOT NULL, endpoint TEXT NOT NULL, model TEXT NOT NULL
 ) WITHOUT ROWID
-"""
+""",
+    """
+CREATE TABLE IF NOT EXISTS spending (
+    run TEXT NOT NULL, endpoint TEXT NOT NULL, model TEXT NOT NULL, n_requests INTEGER NOT NULL,
+    n_tokens_in INTEGER NOT NULL, n_tokens_cached INTEGER NOT NULL, n_tokens_out INTEGER NOT NULL, usd REAL,
+    PRIMARY KEY (run, endpoint, model)
+) WITHOUT ROWID
+""",
+    """
+CREATE TABLE IF NOT EXISTS batches (
+    file_id TEXT PRIMARY KEY, batch_id TEXT, endpoint TEXT NOT NULL, keys TEXT NOT NULL
+) WITHOUT ROWID
+""",
+)
 _GET = "SELECT text, n_tokens_in, n_tokens_cached, n_tokens_out FROM replies WHERE key = ?"
 _PUT = "INSERT INTO replies VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING"
 
@@ -83,7 +100,8 @@ class ReplyCache:
             )
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
-        self._connection.execute(_CREATE)
+        for table in _CREATE:
+            self._connection.execute(table)
         self._connection.execute(f"PRAGMA user_version = {FORMAT}")
 
     def get(self, key: str) -> StoredReply | None:
@@ -98,6 +116,11 @@ class ReplyCache:
         with self._translated():
             self._connection.execute(_PUT, (key, reply.text, *numbers, endpoint.name, endpoint.model))
         return self.get(key) or reply
+
+    def run(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of one SQL statement, which is on disk when this returns: for the tables beside the answers."""
+        with self._translated():
+            return self._connection.execute(statement, parameters).fetchall()
 
     def close(self) -> None:
         """Folds the log into the file and closes it."""

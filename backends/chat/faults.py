@@ -2,6 +2,8 @@
 
 import email.utils
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,19 +22,37 @@ ENDPOINT_FAULTS = frozenset({402, 404, 405})
 ENDPOINT_GONE = frozenset({429, 502, 503, 504})
 """Statuses that, when they last, mean that nobody gets an answer: quota used up, or nothing behind the gateway."""
 
+CUT_OFF = frozenset({"RemoteProtocolError", "ReadError"})
+"""Names of the errors of httpx (of httpx2 too, which newer openai uses) when somebody was there and hung up."""
+NO_CONNECTION = "no connection"
+OVERLOADED = frozenset({429, 503, 529})
+"""Statuses of a server that has too much to do (529: Anthropic's)."""
+
 
 class TryAgainError(Exception):
     """A try failed in a way that may pass.
 
     Args:
         reason: what happened, for the final error when no try succeeds.
-        endpoint_gone: whether that error stops the run, or fails this request only.
+        status: what it is called in logs: an HTTP status, `timeout`, `no connection`, `cut off` or `malformed`.
+        overloaded: whether the server has too much to do, so that fewer requests should be in flight.
+        endpoint_gone: whether that error stops the run when nobody else is answered, or fails this request only.
         retry_after_s: how long the server asks to wait, seconds.
     """
 
-    def __init__(self, reason: str, *, endpoint_gone: bool = False, retry_after_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        reason: str,
+        status: str = "",
+        *,
+        overloaded: bool = False,
+        endpoint_gone: bool = False,
+        retry_after_s: float = 0.0,
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.status = status
+        self.overloaded = overloaded
         self.endpoint_gone = endpoint_gone
         self.retry_after_s = retry_after_s
 
@@ -46,18 +66,33 @@ class FaultTranslator:
     api_key_env: str
     longest_wait_s: float
 
+    @contextmanager
+    def translated(self, request: str) -> Iterator[None]:
+        """Turns openai's errors inside the block into ours."""
+        import openai
+
+        try:
+            yield
+        except openai.APIError as error:
+            raise self.translate(error, request) from None  # its text may quote the key
+
     def translate(self, error: "openai.APIError", request: str) -> Exception:
         """`TryAgainError`, or a `RequestError` or `BackendError` where asking again is no use."""
         import openai
 
         if isinstance(error, openai.APITimeoutError):
-            return TryAgainError("no answer in time")
+            return TryAgainError("no answer in time", "timeout", overloaded=True)
         if isinstance(error, openai.APIConnectionError):
-            cause = self.redact(str(error.__cause__ or error))
-            return TryAgainError(f"no connection ({cause})", endpoint_gone=True)
+            return self._translate_connection(error)
         if isinstance(error, openai.APIStatusError):
             return self._translate_status(error, request)
-        return TryAgainError(f"an answer that cannot be read ({self.redact(error.message)})")
+        return TryAgainError(f"an answer that cannot be read ({self.redact(error.message)})", "malformed")
+
+    def _translate_connection(self, error: "openai.APIConnectionError") -> TryAgainError:
+        cause = self.redact(str(error.__cause__ or error))
+        if CUT_OFF & {each.__name__ for each in type(error.__cause__).__mro__}:
+            return TryAgainError(f"cut off before the answer was whole ({cause})", "cut off", endpoint_gone=True)
+        return TryAgainError(f"no connection ({cause})", NO_CONNECTION, endpoint_gone=True)
 
     def _translate_status(self, error: "openai.APIStatusError", request: str) -> Exception:
         status = error.status_code
@@ -80,11 +115,19 @@ class FaultTranslator:
                 f"The chat endpoint {self.endpoint.name!r} asks to wait {wait_s:.0f} s ({said}).",
                 "Run again after that time: answers are kept.",
             )
-        return TryAgainError(said, endpoint_gone=status in ENDPOINT_GONE, retry_after_s=wait_s)
+        return TryAgainError(
+            said,
+            str(status),
+            overloaded=status in OVERLOADED,
+            endpoint_gone=status in ENDPOINT_GONE,
+            retry_after_s=wait_s,
+        )
 
-    def give_up(self, last: TryAgainError, request: str, n_tries: int) -> BackendError | RequestError:
-        """The error after the last try."""
-        if last.endpoint_gone:
+    def give_up(
+        self, last: TryAgainError, request: str, n_tries: int, *, nobody_is_answered: bool
+    ) -> BackendError | RequestError:
+        """The error after the last try. While others are answered, an endpoint is busy rather than gone."""
+        if last.endpoint_gone and nobody_is_answered:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} is not answering: {n_tries} tries, {last.reason}.",
                 "See that its server runs and that the quota is not used up, then run again: answers are kept.",

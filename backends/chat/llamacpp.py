@@ -16,28 +16,20 @@ import hashlib
 import json
 import os
 import select
-import socket
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO
 
+from backends.chat.child_server import PROJECT_ROOT, STOP_LIMIT_S, Child, ChildServer, NotReady, free_port
 from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
-from data_schemas.errors import BackendError, ConfigError
+from data_schemas.errors import ConfigError
 
-HOST = "127.0.0.1"
+NAME = "embedded chat server"
 START_LIMIT_S = 600.0
 """Longest wait for a server to load its model; 98 MB take half a second, 40 GB from a cold disk some minutes."""
-STOP_LIMIT_S = 10.0
-"""After this a server that does not stop is killed."""
-N_LOG_LINES = 12
-"""Lines of the server's log that an error quotes."""
-_PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 
 class LlamaCppEngine:
@@ -71,30 +63,11 @@ class LlamaCppEngine:
     def _serve(self) -> Iterator[Endpoint]:
         described = self.describe()
         if self._config.port:
-            _check_port_is_free(self._config.port)
-        with tempfile.TemporaryFile() as log, self._child(log) as child:
-            base_url = _wait_until_ready(child, log)
-            try:
-                yield Endpoint(described.name, base_url, described.model, described.model_digest)
-            except BackendError as error:
-                if child.poll() is None:
-                    raise
-                raise _stopped(f"stopped while it was needed ({error.what})", child, log) from error
-
-    @contextmanager
-    def _child(self, log: IO[bytes]) -> Iterator["subprocess.Popen[bytes]"]:
-        child = subprocess.Popen(  # noqa: S603 - our own module, no shell
-            self._command(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=_child_environment(),
-            start_new_session=True,  # Ctrl-C is for us; the child follows when its standard input closes
-        )
-        try:
-            yield child
-        finally:
-            _stop(child)
+            free_port(self._config.port, NAME)
+        remedy = "Check chat.model, memory and chat.n_context, then run again: answers are kept."
+        server = ChildServer(NAME, self._command(), _child_environment(), remedy)
+        with server.running(_wait_until_ready) as base_url:
+            yield Endpoint(described.name, base_url, described.model, described.model_digest)
 
     def _command(self) -> list[str]:
         options = {
@@ -134,54 +107,19 @@ def _digest_of_state(path: Path, n_bytes: int, modified_ns: int) -> str:
 
 
 def _child_environment() -> dict[str, str]:
-    python_path = os.pathsep.join(filter(None, [str(_PROJECT_ROOT), os.environ.get("PYTHONPATH")]))
+    python_path = os.pathsep.join(filter(None, [str(PROJECT_ROOT), os.environ.get("PYTHONPATH")]))
     # Without PASSIVE, idle OpenMP threads spin and take the cores that speech and alignment need.
     return {**os.environ, "PYTHONPATH": python_path, "OMP_WAIT_POLICY": "PASSIVE"}
 
 
-def _check_port_is_free(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise BackendError(
-                f"The embedded chat server cannot use port {port}: {error.strerror}.",
-                "Set chat.port to another one, or to 0 for any free one.",
-            ) from error
-
-
-def _wait_until_ready(child: "subprocess.Popen[bytes]", log: IO[bytes]) -> str:
+def _wait_until_ready(child: Child) -> str:
     """The base URL that the child announces."""
     assert child.stdout is not None
     ready, _, _ = select.select([child.stdout], [], [], START_LIMIT_S)
     if not ready:
-        raise _stopped(f"did not start within {START_LIMIT_S:.0f} s", child, log)
+        raise NotReady(f"did not start within {START_LIMIT_S:.0f} s")
     line = child.stdout.readline()
     if not line:
         child.wait(STOP_LIMIT_S)
-        raise _stopped("did not start", child, log)
+        raise NotReady("did not start")
     return str(json.loads(line)["base_url"])
-
-
-def _stopped(what: str, child: "subprocess.Popen[bytes]", log: IO[bytes]) -> BackendError:
-    log.seek(0)
-    lines = log.read().decode(errors="replace").splitlines()[-N_LOG_LINES:]
-    quoted = "\n".join(["The end of its log:", *(f"  {line}" for line in lines)])
-    return BackendError(
-        f"The embedded chat server {what}; exit code {child.poll()}.",
-        f"Check chat.model, memory and chat.n_context, then run again: answers are kept.\n{quoted}",
-    )
-
-
-def _stop(child: "subprocess.Popen[bytes]") -> None:
-    assert child.stdin is not None
-    assert child.stdout is not None
-    child.stdin.close()
-    try:
-        child.wait(STOP_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-    finally:
-        child.stdout.close()

@@ -1,11 +1,12 @@
-"""A chat model served elsewhere: vLLM, llama.cpp, Ollama, OpenAI, or whatever else speaks OpenAI's protocol."""
+"""A chat model served elsewhere, by any provider of `providers.yaml` or whatever else speaks OpenAI's protocol."""
 
 import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from backends.chat.connection import open_sync, read_api_key
+from backends.chat.connection import open_sync
 from backends.chat.faults import FaultTranslator, TryAgainError
+from backends.chat.providers import base_url_of, full_url, key_env_of, provider_of, read_api_key
 from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
@@ -16,20 +17,19 @@ N_MODELS_QUOTED = 20
 
 
 class RemoteEngine:
-    """The endpoint at `config.base_url`, asked for `config.model`; starts and stops nothing.
+    """The endpoint at `config.base_url` or its provider's, asked for `config.model`; starts and stops nothing.
 
     With no model in the configuration the server's only one is taken. Its digest is empty, because no server tells what
     its weights are: give an endpoint a new name (`config.endpoint`) when the model behind the same name changes.
 
     Raises:
-        ConfigError: there is no base URL.
+        ConfigError: there is no base URL, or no such provider.
     """
 
     def __init__(self, config: ChatConfig) -> None:
-        if not config.base_url:
-            raise ConfigError("The chat engine 'openai' has no base URL.", "Set chat.base_url (it ends in /v1).")
         self._config = config
-        self._base_url = config.base_url
+        self._base_url = base_url_of(config)
+        self._provider = provider_of(config)
         self._model = config.model
 
     def describe(self) -> Endpoint:
@@ -59,15 +59,20 @@ class RemoteEngine:
         yield self.describe()
 
     def _endpoint(self, model: str) -> Endpoint:
-        return Endpoint(self._config.endpoint or "openai", self._base_url, model, model_digest="")
+        return Endpoint(
+            self._config.endpoint or self._config.provider or "openai", self._base_url, model, model_digest=""
+        )
 
     def _list_models(self) -> list[str]:
         import openai
 
         key = read_api_key(self._config)
-        faults = FaultTranslator(self._endpoint(self._model or ""), key, self._config.api_key_env, CHECK_LIMIT_S)
+        if not self._provider.lists_models:
+            return []
+        faults = FaultTranslator(self._endpoint(self._model or ""), key, key_env_of(self._config), CHECK_LIMIT_S)
+        url = full_url(self._base_url, self._provider, "")
         try:
-            with open_sync(self._base_url, key, CHECK_LIMIT_S) as server:
+            with open_sync(url, key, CHECK_LIMIT_S, self._provider) as server:
                 listed = json.loads(server.models.with_raw_response.list().text)
             return sorted(str(model["id"]) for model in listed["data"])
         except openai.NotFoundError:

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends.chat.answers import read_answer
 from backends.chat.cache import ReplyCache
-from backends.chat.client import MIN_FAILURES, OpenAIChatClient, ask_all, read_answer
+from backends.chat.client import MIN_FAILURES, OpenAIChatClient, ask_all
 from backends.chat.double import DoubleEngine, Fault, answer_to
 from backends.chat.faults import TryAgainError, retry_after_s
+from backends.chat.limits import Delays
 from backends.protocols import ChatReply, Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError
@@ -28,7 +30,7 @@ Use = Callable[[OpenAIChatClient], Awaitable[Any]]
 def use(endpoint: Endpoint, folder: Path, work: Use, config: ChatConfig = CONFIG) -> Any:
     async def session() -> Any:
         with ReplyCache(folder / "replies.sqlite") as cache:
-            async with OpenAIChatClient(endpoint, config, cache, first_backoff_s=0.001) as client:
+            async with OpenAIChatClient(endpoint, config, cache, delays=Delays(first_backoff_s=0.001)) as client:
                 return await work(client)
 
     return asyncio.run(session())

@@ -14,6 +14,7 @@ import pytest
 
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient
+from backends.chat.limits import Delays
 from backends.chat.llamacpp import LlamaCppEngine, file_digest
 from backends.protocols import ChatReply, Endpoint
 from data_schemas.config import ChatConfig
@@ -33,7 +34,7 @@ with LlamaCppEngine(ChatConfig(n_slots=1, n_context=256)).serve() as endpoint:
 
 async def ask(endpoint: Endpoint, folder: Path) -> ChatReply:
     with ReplyCache(folder / "replies.sqlite") as cache:
-        async with OpenAIChatClient(endpoint, CONFIG, cache, first_backoff_s=0.001) as client:
+        async with OpenAIChatClient(endpoint, CONFIG, cache, delays=Delays(first_backoff_s=0.001)) as client:
             return await client.ask(PAYLOAD)
 
 

@@ -1,0 +1,94 @@
+"""Word times by whisperx's aligner (wav2vec2 letters, forced alignment), in a worker environment of its own.
+
+It brings no model: by default whisperx fetches the one it knows for the language; without a network, give a folder.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+
+from pydantic import Field
+
+from backends.options import FilePath, WorkerOptions
+from backends.protocols import AlignmentRefused, Samples
+from backends.workers.environments import environment
+from backends.workers.process import Worker, WorkerRefusal, worker
+from data_schemas import ids
+from data_schemas.records import WordTiming
+from data_schemas.units import samples_to_seconds
+
+_RECIPE = 1
+"""Version of what this file and its engine do to sound and times; raise it when they change."""
+
+_MODEL_RATE_HZ = 16_000
+
+
+class WhisperXOptions(WorkerOptions):
+    """Which wav2vec2 model aligns."""
+
+    language: str = Field(default="en", pattern=r"^[a-z]{2}$", description="Language of the words, two letters.")
+    model: str = Field(default="", description="A model by name; empty: whisperx's own choice for the language.")
+    model_path: FilePath = Field(default="", description="A folder with a wav2vec2 CTC model, instead.")
+    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N.")
+
+
+class WhisperXAligner:
+    """Aligns known words to clean speech; a word's `score` is the mean probability of its letters, 0 to 1."""
+
+    name = "whisperx"
+
+    def __init__(self, options: WhisperXOptions) -> None:
+        self._options = options
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The one language of the options."""
+        return (self._options.language,)
+
+    @cached_property
+    def digest(self) -> str:
+        """Model weights, package versions and this file's recipe."""
+        weights = self._worker.call("describe", {})[0]["digest"]
+        return ids.digest("whisperx", _RECIPE, environment("whisperx").digest(), weights, self._options.language)
+
+    def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
+        """One timing a word, in order, not overlapping, inside the sound, in steps of about 20 ms.
+
+        Raises:
+            AlignmentRefused: a word gets no time of its own, or lies outside the sound.
+            BackendError: the worker is gone, or the model does not load.
+        """
+        import soxr
+
+        if not words:
+            return []
+        sound = soxr.resample(samples, sample_rate_hz, _MODEL_RATE_HZ)
+        try:
+            told, _ = self._worker.call("align", {"words": [_plain(word) for word in words]}, sound)
+        except WorkerRefusal as refusal:
+            raise AlignmentRefused(str(refusal)) from refusal
+        duration_s = samples_to_seconds(len(samples), sample_rate_hz)
+        timings = [
+            WordTiming(word=word, start_s=start_s, end_s=min(end_s, duration_s), score=score, method=self.name)
+            for word, (start_s, end_s, score) in zip(words, told["words"], strict=True)
+        ]
+        _check_order(timings)
+        return timings
+
+    @property
+    def _worker(self) -> Worker:
+        asked = self._options.model_dump(include={"language", "model", "model_path", "device", "threads"})
+        return worker("whisperx", asked, self._options.timeout_s)
+
+
+def _plain(word: str) -> str:
+    return word.replace("’", "'")
+
+
+def _check_order(timings: Sequence[WordTiming]) -> None:
+    for timing in timings:
+        if not 0 <= timing.start_s < timing.end_s:
+            raise AlignmentRefused(f"the word {timing.word!r} has no time inside the sound, at {timing.start_s:.2f} s")
+    for before, after in pairwise(timings):
+        if after.start_s < before.end_s:
+            raise AlignmentRefused(f"the words {before.word!r} and {after.word!r} overlap at {after.start_s:.2f} s")

@@ -1,0 +1,168 @@
+"""What a run spends, counted per model on disk, and the budget that stops it.
+
+Counts stand in the file of the answers, by run, so that all clients of a run share one budget, those in other processes
+too. A budget bounds what new answers take; stored ones cost nothing, so the same command goes on where it stopped.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from backends.chat.answers import estimated_tokens
+from backends.chat.cache import ReplyCache, StoredReply
+from backends.protocols import Endpoint
+from data_schemas.config import BudgetConfig, PriceConfig
+from data_schemas.errors import BudgetError, ConfigError
+
+RUN_ENV = "KAME_RUN_ID"
+"""Environment variable with the run's id, so that worker processes inherit it."""
+
+_ADD = """
+INSERT INTO spending VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    n_requests = n_requests + 1, n_tokens_in = n_tokens_in + excluded.n_tokens_in,
+    n_tokens_cached = n_tokens_cached + excluded.n_tokens_cached,
+    n_tokens_out = n_tokens_out + excluded.n_tokens_out, usd = usd + excluded.usd
+"""
+_SPENT = """
+SELECT endpoint, model, n_requests, n_tokens_in, n_tokens_cached, n_tokens_out, usd FROM spending WHERE run = ?
+ORDER BY endpoint, model
+"""
+
+
+@dataclass(slots=True)
+class ChatUsage:
+    """What a client has caused so far. Tokens are those of new answers only: cached ones cost nothing again."""
+
+    n_requests: int = 0
+    n_from_cache: int = 0
+    n_retries: int = 0
+    n_failed: int = 0
+    n_tokens_in: int = 0
+    n_tokens_cached: int = 0
+    n_tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpending:
+    """What one model's new answers took in a run; `usd` is None where a price is not known, never 0."""
+
+    endpoint: str
+    model: str
+    n_requests: int
+    n_tokens_in: int
+    n_tokens_cached: int
+    n_tokens_out: int
+    usd: float | None
+
+
+@contextmanager
+def run_named(run_id: str) -> Iterator[None]:
+    """What is spent in the block, in this process and those started from it, counts for that run."""
+    before = os.environ.get(RUN_ENV)
+    os.environ[RUN_ENV] = run_id
+    try:
+        yield
+    finally:
+        os.environ.pop(RUN_ENV)
+        if before is not None:
+            os.environ[RUN_ENV] = before
+
+
+def spent(cache: ReplyCache, run_id: str) -> list[ModelSpending]:
+    """What a run has spent so far, by endpoint and model."""
+    return [ModelSpending(*row) for row in cache.run(_SPENT, (run_id,))]
+
+
+def usd_of(price: PriceConfig, n_tokens_in: int, n_tokens_cached: int, n_tokens_out: int) -> float:
+    """US dollars for so many tokens; cached ones are among those read."""
+    cached_usd = price.in_usd_per_mtok if price.cached_usd_per_mtok is None else price.cached_usd_per_mtok
+    fresh_usd = (n_tokens_in - n_tokens_cached) * price.in_usd_per_mtok
+    return (fresh_usd + n_tokens_cached * cached_usd + n_tokens_out * price.out_usd_per_mtok) / 1e6
+
+
+def check_price(endpoint: Endpoint, price: PriceConfig | None, budget: BudgetConfig) -> None:
+    """Whether a budget can be kept at all.
+
+    Raises:
+        ConfigError: it is in dollars, and there is no price to reckon by.
+    """
+    if budget.usd is not None and price is None:
+        raise ConfigError(
+            f"There is a budget in US dollars, but no price is known of {endpoint.model!r} at {endpoint.name!r}.",
+            "Set chat.price (0 for a machine of your own), or bound the tokens: --budget-tokens.",
+        )
+
+
+class Spending:
+    """Counts what one client's answers take and asks, before each request, whether the run may still pay for it.
+
+    Args:
+        cache: its file keeps the counts.
+        endpoint: whose answers are counted.
+        price: what they cost; None where it is not known.
+        budget: of the whole run.
+
+    Raises:
+        ConfigError: a budget in dollars, and no price to reckon by.
+    """
+
+    def __init__(self, cache: ReplyCache, endpoint: Endpoint, price: PriceConfig | None, budget: BudgetConfig) -> None:
+        check_price(endpoint, price, budget)
+        self.usage = ChatUsage()
+        self.is_used_up = False
+        self._cache = cache
+        self._endpoint = endpoint
+        self._price = price
+        self._budget = budget
+        self._run_id = os.environ.get(RUN_ENV) or f"process {os.getpid()}"
+        self._n_reserved_tokens, self._reserved_usd = 0, 0.0
+
+    @contextmanager
+    def reserved(self, payload: dict[str, Any]) -> Iterator[None]:
+        """Keeps back what a payload may take while it is in flight, so that those beside it do not spend it too.
+
+        Raises:
+            BudgetError: there is not so much left.
+        """
+        n_in, n_out = estimated_tokens(payload)
+        usd = usd_of(self._price, n_in, 0, n_out) if self._price else 0.0
+        self._check(n_in + n_out, usd)
+        self._n_reserved_tokens += n_in + n_out
+        self._reserved_usd += usd
+        try:
+            yield
+        finally:
+            self._n_reserved_tokens -= n_in + n_out
+            self._reserved_usd -= usd
+
+    def add(self, reply: StoredReply) -> None:
+        """Counts a new answer."""
+        counts = (reply.n_tokens_in, reply.n_tokens_cached, reply.n_tokens_out)
+        self.usage.n_requests += 1
+        self.usage.n_tokens_in += reply.n_tokens_in
+        self.usage.n_tokens_cached += reply.n_tokens_cached
+        self.usage.n_tokens_out += reply.n_tokens_out
+        usd = usd_of(self._price, *counts) if self._price else None
+        self._cache.run(_ADD, (self._run_id, self._endpoint.name, self._endpoint.model, *counts, usd))
+
+    def _check(self, n_tokens: int, usd: float) -> None:
+        if self._budget.usd is None and self._budget.tokens is None:
+            return
+        models = spent(self._cache, self._run_id)
+        if self._budget.tokens is not None:
+            used = sum(each.n_tokens_in + each.n_tokens_out for each in models)
+            if used + self._n_reserved_tokens + n_tokens > self._budget.tokens:
+                raise self._used_up(f"{self._budget.tokens} tokens", f"{used} are spent")
+        if self._budget.usd is not None:
+            used_usd = sum(each.usd or 0.0 for each in models)
+            if used_usd + self._reserved_usd + usd > self._budget.usd:
+                raise self._used_up(f"{self._budget.usd:g} US dollars", f"{used_usd:.4f} are spent")
+
+    def _used_up(self, bound: str, used: str) -> BudgetError:
+        self.is_used_up = True
+        return BudgetError(
+            f"The run's budget of {bound} does not allow another request: {used}.",
+            "Run the same command again to go on, with a budget of its own: answers are kept and cost nothing again.",
+        )

@@ -1,0 +1,182 @@
+"""Requests sent one by one, many at once: as many as the server bears, each tried again where that may help.
+
+A place in flight is kept while a request waits for its next try, so an overloaded server gets fewer. Places are given
+in the order of asking: whoever asks for the events of a dialogue next to each other has them answered next to each
+other, from one server-side prefix cache. The first request of a shared beginning (all messages but the last) goes
+alone; the others wait until it has been tried, and then find the beginning in that cache.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from backends.chat.answers import estimated_tokens, read_answer
+from backends.chat.budget import Spending
+from backends.chat.cache import StoredReply, request_id
+from backends.chat.connection import open_async
+from backends.chat.faults import NO_CONNECTION, FaultTranslator, TryAgainError
+from backends.chat.limits import Delays, Pace
+from backends.chat.log import log_try
+from backends.chat.providers import Provider, full_url
+from backends.protocols import Endpoint
+from data_schemas import ids
+from data_schemas.config import ChatConfig
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+MAX_GIVEN_UP = 3
+"""Requests given up in a row, and no answer between them, that tell of an endpoint which answers nobody."""
+
+
+class DirectTransport:
+    """Asks an endpoint's `/chat/completions`.
+
+    Args:
+        endpoint, config, provider: whom, how, and with which habits.
+        faults: knows the key.
+        spending: asked before each request.
+        pace: decides when one may begin.
+        delays: between tries.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: ChatConfig,
+        provider: Provider,
+        faults: FaultTranslator,
+        spending: Spending,
+        pace: Pace,
+        delays: Delays,
+    ) -> None:
+        self._endpoint = endpoint
+        self._config = config
+        self._provider = provider
+        self._faults = faults
+        self._spending = spending
+        self._pace = pace
+        self._delays = delays
+        self._n_given_up = 0
+        self._tried: dict[str, asyncio.Event] = {}
+        url = full_url(endpoint.base_url, provider, endpoint.model)
+        self._openai = open_async(url, faults.api_key, config.timeout_s, provider)
+
+    async def fetch(self, key: str, payload: dict[str, Any]) -> StoredReply:
+        """The answer to a payload that is not in the cache.
+
+        Raises:
+            RequestError, BackendError: see `OpenAIChatClient.ask`.
+            BudgetError: the run may not pay for it.
+        """
+        beginning = ids.digest("beginning", payload["messages"][:-1])
+        is_first = beginning not in self._tried
+        tried = self._tried.setdefault(beginning, asyncio.Event())
+        if not is_first:
+            await tried.wait()
+        try:
+            async with self._pace.places.place():
+                with self._spending.reserved(payload):
+                    reply = await self._with_retries(request_id(key), payload, tried)
+                    self._spending.add(reply)
+                    return reply
+        finally:
+            tried.set()
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._openai.close()
+
+    async def _with_retries(self, request: str, payload: dict[str, Any], tried: asyncio.Event) -> StoredReply:
+        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(self._config.max_attempts),
+            wait=self._wait_s,
+            retry=retry_if_exception_type(TryAgainError),
+            reraise=True,
+        )
+        n_answered = self._spending.usage.n_requests
+        try:
+            async for attempt in retrying:
+                with attempt:
+                    try:
+                        reply = await self._try_once(request, payload, attempt.retry_state.attempt_number)
+                    finally:
+                        tried.set()
+        except TryAgainError as last:
+            self._n_given_up += 1
+            nobody = self._nobody_is_answered(last, n_answered)
+            raise self._faults.give_up(last, request, self._config.max_attempts, nobody_is_answered=nobody) from last
+        self._n_given_up = 0
+        return reply
+
+    def _nobody_is_answered(self, last: TryAgainError, n_answered_before: int) -> bool:
+        """Whether a request that was given up stands for all: none was answered since its first try, and either the
+        server is not there, or none ever was, or several were given up in a row (a refusal may be a matter of luck)."""
+        n_answered = self._spending.usage.n_requests
+        if n_answered > n_answered_before:
+            return False
+        return last.status == NO_CONNECTION or n_answered == 0 or self._n_given_up >= MAX_GIVEN_UP
+
+    def _wait_s(self, state: "RetryCallState") -> float:
+        from tenacity import wait_random_exponential
+
+        self._spending.usage.n_retries += 1
+        delays = self._delays
+        backoff_s = wait_random_exponential(multiplier=delays.first_backoff_s, max=delays.longest_backoff_s)(state)
+        error = state.outcome.exception() if state.outcome else None
+        return backoff_s + (error.retry_after_s if isinstance(error, TryAgainError) else 0.0)
+
+    async def _try_once(self, request: str, payload: dict[str, Any], number: int) -> StoredReply:
+        n_estimated = sum(estimated_tokens(payload))
+        await self._pace.ready(n_estimated)
+        begun_s = asyncio.get_running_loop().time()
+        try:
+            reply = await self._send(request, payload)
+        except Exception as error:
+            self._note_fault(error, request, number, begun_s)
+            raise
+        ended_s = asyncio.get_running_loop().time()
+        self._pace.places.answered(begun_s, ended_s)
+        self._pace.tokens.correct(reply.n_tokens_in + reply.n_tokens_out - n_estimated)
+        self._log(request, number, ended_s - begun_s, "200", n_in=reply.n_tokens_in, n_out=reply.n_tokens_out)
+        return reply
+
+    async def _send(self, request: str, payload: dict[str, Any]) -> StoredReply:
+        import openai
+
+        body = {"model": self._endpoint.model, **self._provider.body(payload)}
+        try:
+            async with asyncio.timeout(self._config.timeout_s):  # openai's own limit is between two bytes
+                # Not `chat.completions.create`: it walks through every message, a fifth of a request's processor time.
+                text = await self._openai.post("/chat/completions", cast_to=str, body=body)
+        except TimeoutError as error:
+            raise TryAgainError(f"no answer in {self._config.timeout_s:g} s", "timeout", overloaded=True) from error
+        except openai.APIError as error:
+            raise self._faults.translate(error, request) from None  # its text may quote the key
+        return read_answer(text)
+
+    def _note_fault(self, error: Exception, request: str, number: int, begun_s: float) -> None:
+        status = type(error).__name__
+        if isinstance(error, TryAgainError):
+            status = error.status
+            if error.overloaded:
+                self._pace.places.overloaded(begun_s)
+            if error.retry_after_s:
+                self._pace.pause(error.retry_after_s)
+        self._log(
+            request, number, asyncio.get_running_loop().time() - begun_s, status, reason=self._faults.redact(str(error))
+        )
+
+    def _log(self, request: str, number: int, latency_s: float, status: str, **fields: Any) -> None:
+        log_try(
+            "try",
+            request_id=request,
+            endpoint=self._endpoint.name,
+            model=self._endpoint.model,
+            attempt=number,
+            status=status,
+            latency_s=round(latency_s, 4),
+            limit=self._pace.places.limit,
+            **fields,
+        )

@@ -1,0 +1,146 @@
+"""Whose endpoint it is: base URL, key, habits and prices, read from `providers.yaml` or a file of the same form."""
+
+import os
+import re
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+from pydantic import Field, ValidationError
+
+from data_schemas.config import ChatConfig, Config, PriceConfig
+from data_schemas.errors import ConfigError
+
+DEFAULT_KEY_ENV = "KAME_LLM_API_KEY"
+_SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
+
+
+class Provider(Config):
+    """How one provider's endpoint is reached and in what it differs from OpenAI's protocol; the default: in nothing."""
+
+    base_url: str | None = Field(default=None, description="Where it is, unless chat.base_url says otherwise.")
+    path: str = Field(default="", description="What follows the base URL; {model} stands for the model's name.")
+    query: dict[str, str] = Field(default_factory=dict, description="Query that each request carries.")
+    api_key_env: str = Field(default=DEFAULT_KEY_ENV, description="Environment variable that holds the key.")
+    api_key_header: str = Field(
+        default="", description="Header that holds the bare key; empty: Authorization, as a bearer's."
+    )
+    needs_key: bool = Field(default=True, description="Whether nothing goes without a key.")
+    lists_models: bool = Field(default=True, description="Whether it has a list of models to ask for.")
+    renames: dict[str, str] = Field(default_factory=dict, description="Fields of a payload that it calls otherwise.")
+    drops: list[str] = Field(default_factory=list, description="Fields of a payload that it does not take.")
+    drops_blank_stops: bool = Field(default=False, description="Whether it refuses stops of white space only.")
+    max_temperature: float = Field(default=2.0, gt=0, description="Greatest temperature that it takes.")
+    batch_price_share: float | None = Field(
+        default=None, gt=0, le=1, description="Price of a batch's answer as a share of the usual; empty: no batches."
+    )
+    prices_source: str = Field(default="", description="Page on which the prices stand.")
+    prices: dict[str, PriceConfig] = Field(default_factory=dict, description="Model to price.")
+
+    def body(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """A payload as this provider takes it. The cache's key is of the payload as it was asked, whoever answers."""
+        body = {self.renames.get(name, name): value for name, value in payload.items() if name not in self.drops}
+        if self.drops_blank_stops and "stop" in body:
+            stops = [body["stop"]] if isinstance(body["stop"], str) else body["stop"]
+            body["stop"] = [stop for stop in stops if stop.strip()]
+            if not body["stop"]:
+                del body["stop"]
+        if "temperature" in body:
+            body["temperature"] = min(body["temperature"], self.max_temperature)
+        return body
+
+    def price_of(self, model: str) -> PriceConfig | None:
+        """A model's price, by its name with or without the day of a snapshot; None where it is not known."""
+        price = self.prices.get(model) or self.prices.get(_SNAPSHOT.sub("", model))
+        return price and price.model_copy(update={"source": price.source or self.prices_source})
+
+
+ANY = Provider(needs_key=False)
+"""An endpoint of which only the base URL is known."""
+
+
+def provider_of(config: ChatConfig) -> Provider:
+    """The provider that a configuration names.
+
+    Raises:
+        ConfigError: there is none of that name, or the file is not one.
+    """
+    if config.provider is None:
+        return ANY
+    known = _ours()
+    if config.provider in known:
+        return known[config.provider]
+    path = Path(config.provider).expanduser()
+    if not path.is_file():
+        names = ", ".join(known)
+        raise ConfigError(f"There is no provider {config.provider!r}.", f"Choose one of {names}, or give a YAML file.")
+    try:
+        return Provider.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"The provider in {path} cannot be used: {error}", "See backends/chat/providers.yaml."
+        ) from error
+
+
+@lru_cache(maxsize=1)
+def _ours() -> dict[str, Provider]:
+    text = (files("backends.chat") / "providers.yaml").read_text(encoding="utf-8")
+    return {name: Provider.model_validate(fields) for name, fields in yaml.safe_load(text).items()}
+
+
+def price_of(config: ChatConfig, model: str) -> PriceConfig | None:
+    """What a model costs the way it is asked; None where that is not known.
+
+    Raises:
+        ConfigError: see `provider_of`.
+    """
+    if config.price is not None:
+        return config.price
+    provider = provider_of(config)
+    price = provider.price_of(model)
+    share = provider.batch_price_share
+    if price is None or config.transport == "direct" or share is None:
+        return price
+    dollars = {name: value * share for name, value in price if name.endswith("_usd_per_mtok") and value is not None}
+    return price.model_copy(update=dollars)
+
+
+def base_url_of(config: ChatConfig) -> str:
+    """Where a configuration's endpoint is, less the provider's path, which may hold the model's name.
+
+    Raises:
+        ConfigError: neither it nor its provider tells.
+    """
+    found = config.base_url or provider_of(config).base_url
+    if not found:
+        whose = f"The provider {config.provider!r}" if config.provider else "The chat engine 'openai'"
+        raise ConfigError(f"{whose} has no base URL.", "Set chat.base_url (it ends in /v1), or chat.provider.")
+    return found.rstrip("/")
+
+
+def full_url(base_url: str, provider: Provider, model: str) -> str:
+    """The URL to which `/chat/completions` is appended."""
+    return base_url + provider.path.replace("{model}", quote(model, safe=""))
+
+
+def key_env_of(config: ChatConfig) -> str:
+    """The environment variable that holds the key."""
+    return config.api_key_env or provider_of(config).api_key_env
+
+
+def read_api_key(config: ChatConfig) -> str:
+    """The key; empty when there is none and the provider does without.
+
+    Raises:
+        ConfigError: the provider needs one.
+    """
+    name = key_env_of(config)
+    key = os.environ.get(name, "").strip()
+    if not key and provider_of(config).needs_key:
+        raise ConfigError(
+            f"The provider {config.provider!r} needs a key.", f"Put it into the environment variable {name}."
+        )
+    return key

@@ -1,0 +1,109 @@
+"""vLLM as a server of its own, in its worker environment (`kame backends install vllm`), reached over HTTP.
+
+Started with prefix caching on: events of a dialogue share most of their prompt. A model on the Hub is known by its
+name and `chat.revision`, which then is its digest; one in a folder by the digest of its files. vLLM 0.32.0 on two cores
+needs 64 s to start; on a GPU a large model takes minutes the first time, most of them to download.
+"""
+
+import os
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from backends.chat.child_server import HOST, Child, ChildServer, NotReady, free_port
+from backends.chat.llamacpp import file_digest
+from backends.protocols import Endpoint
+from backends.workers.environments import environment
+from data_schemas import ids
+from data_schemas.config import ChatConfig
+from data_schemas.errors import ConfigError
+
+NAME = "vLLM server"
+START_LIMIT_S = 3600.0
+"""Longest wait for health; the first start downloads the model."""
+GUARDIAN = Path(__file__).with_name("guardian.py")
+LOOK_S = 0.25
+"""Between two looks at its health, seconds."""
+
+
+class VllmEngine:
+    """Serves `config.model` for the time of a `with` block.
+
+    Args:
+        config: names the model; `port`, `revision` and `endpoint` count too.
+        executable: a `vllm` of the caller's own; None: that of the worker environment.
+
+    Raises:
+        ConfigError: no model is named.
+    """
+
+    def __init__(self, config: ChatConfig, executable: Path | None = None) -> None:
+        if not config.model:
+            raise ConfigError("The chat engine 'vllm' has no model.", "Set chat.model: a name on the Hub, or a folder.")
+        self._config = config
+        self._model = config.model
+        self._folder = Path(config.model).expanduser()
+        self._executable = executable
+
+    def describe(self) -> Endpoint:
+        """The endpoint without its base URL."""
+        digest = self._config.revision or ""
+        if self._folder.is_dir():
+            files = sorted(path for path in self._folder.rglob("*") if path.is_file())
+            digest = ids.digest([[str(path.relative_to(self._folder)), file_digest(path)] for path in files])
+        return Endpoint(self._config.endpoint or "vllm", base_url="", model=self._served_name(), model_digest=digest)
+
+    def serve(self) -> AbstractContextManager[Endpoint]:
+        """The endpoint of a healthy server that lives as long as the block, and no longer than this process.
+
+        Raises:
+            ConfigError: vLLM is not installed.
+            BackendError: the port is taken, or the server did not start or stopped; quotes the end of its log.
+        """
+        return self._serve()
+
+    @contextmanager
+    def _serve(self) -> Iterator[Endpoint]:
+        described = self.describe()
+        port = free_port(self._config.port, NAME)
+        remedy = "Check chat.model, its revision and the GPU's memory, then run again: answers are kept."
+        server = ChildServer(NAME, self._command(port), os.environ, remedy)
+        with server.running(lambda child: _wait_until_healthy(child, port)) as base_url:
+            yield Endpoint(described.name, base_url, described.model, described.model_digest)
+
+    def _served_name(self) -> str:
+        return self._folder.resolve().name if self._folder.is_dir() else self._model
+
+    def _command(self, port: int) -> list[str]:
+        guardian = [sys.executable, str(GUARDIAN), str(os.getpid())]
+        options = ["--host", HOST, "--port", str(port), "--served-model-name", self._served_name()]
+        if self._config.revision:
+            options += ["--revision", self._config.revision]
+        model = str(self._folder) if self._folder.is_dir() else self._model
+        return [*guardian, str(self._find()), "serve", model, "--enable-prefix-caching", *options]
+
+    def _find(self) -> Path:
+        if self._executable is not None:
+            return self._executable
+        place = environment("vllm")
+        if not place.is_installed():
+            raise ConfigError("The chat engine 'vllm' is not installed.", "Type: kame backends install vllm")
+        return place.python().with_name("vllm")
+
+
+def _wait_until_healthy(child: Child, port: int) -> str:
+    """The base URL, once `/health` answers."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy cannot reach our own address
+    deadline_s = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < deadline_s:
+        if child.poll() is not None:
+            raise NotReady("did not start")
+        try:
+            with opener.open(f"http://{HOST}:{port}/health", timeout=10):
+                return f"http://{HOST}:{port}/v1"
+        except OSError:
+            time.sleep(LOOK_S)
+    raise NotReady(f"was not healthy after {START_LIMIT_S:.0f} s")

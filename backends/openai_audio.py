@@ -1,0 +1,79 @@
+"""What speech and recognition over OpenAI's protocol share: how a server is reached, and what its errors mean."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from backends.chat.connection import open_sync
+from backends.chat.providers import Provider
+from backends.options import Options
+from data_schemas.errors import BackendError
+
+if TYPE_CHECKING:
+    import openai
+
+_N_QUOTED = 300
+_REFUSALS = frozenset({400, 413, 422})
+"""Statuses about this request; others are about the server, the model or the key."""
+
+
+class OpenAIAudioOptions(Options):
+    """Which server and model answer. The key comes from the environment, never from here."""
+
+    base_url: str = Field(pattern=r"^https?://", description="OpenAI-compatible base URL, with /v1.")
+    model: str = Field(min_length=1, description="Model to ask for.")
+    api_key_env: str = Field(
+        default="KAME_SPEECH_API_KEY", min_length=1, description="Environment variable that holds the key."
+    )
+    max_attempts: int = Field(default=5, ge=1, le=20, description="Tries of one request.")
+    timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one answer, seconds.")
+
+
+class RequestRefused(Exception):
+    """The server does not take this request; the message says why."""
+
+
+@contextmanager
+def asking(options: OpenAIAudioOptions) -> Iterator["openai.OpenAI"]:
+    """A client for one request; openai's own retries (timeouts, lost connections, 408, 409, 429, 5xx) are used.
+
+    Raises:
+        RequestRefused: the server refuses this request.
+        BackendError: it does not answer after all tries, or refuses the key or the model.
+    """
+    import openai
+
+    key = os.environ.get(options.api_key_env, "").strip()
+    client = open_sync(options.base_url, key, options.timeout_s, Provider()).with_options(
+        max_retries=options.max_attempts - 1
+    )
+    try:
+        with client:
+            yield client
+    except openai.APIError as error:
+        raise _translated(error, options, key) from None  # the cause may quote the key
+
+
+def _translated(error: "openai.APIError", options: OpenAIAudioOptions, key: str) -> Exception:
+    import openai
+
+    where = f"The server at {options.base_url}"
+    said = error.message.replace(key, "***") if key else error.message
+    if isinstance(error, openai.APIStatusError):
+        status = error.status_code
+        if status in (401, 403):  # such messages quote parts of the key, so theirs is left out
+            return BackendError(
+                f"{where} refuses our key (HTTP {status}).", f"Put a valid one into {options.api_key_env}."
+            )
+        if status in _REFUSALS:
+            return RequestRefused(f"HTTP {status}: {said[:_N_QUOTED]}")
+        what = f"{where} did not serve model {options.model!r} (HTTP {status}: {said[:_N_QUOTED]})."
+        return BackendError(what, "Check base_url (it ends in /v1), model and quota, then run again.")
+    cause = str(error.__cause__ or said)[:_N_QUOTED]
+    return BackendError(
+        f"{where} did not answer in {options.max_attempts} tries: {cause}.",
+        "See that it runs and that base_url is right (it ends in /v1), then run again.",
+    )

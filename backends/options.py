@@ -1,0 +1,39 @@
+"""What the options of back-ends have in common: a strict class each, and lists written as one text."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from data_schemas.config import Config
+
+
+class Options(Config):
+    """Base of a back-end's own options; values are plain (text, number, yes or no), as YAML and forms give them."""
+
+
+def _expanded(path: str) -> str:
+    return str(Path(path).expanduser()) if path else ""
+
+
+FilePath = Annotated[str, AfterValidator(_expanded)]
+"""A path on this machine; `~` is written out. Empty: none."""
+
+
+class WorkerOptions(Options):
+    """What every engine in a worker environment takes."""
+
+    threads: int = Field(default=1, ge=1, le=64, description="Threads of the engine's process.")
+    timeout_s: float = Field(
+        default=600.0, gt=0, description="Longest wait for one answer, seconds; the first also loads the model."
+    )
+
+
+def listed(text: str) -> list[str]:
+    """The parts of a text separated by commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def listed_paths(text: str) -> list[str]:
+    """As `listed`, for paths on this machine."""
+    return [_expanded(path) for path in listed(text)]

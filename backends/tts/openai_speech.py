@@ -1,0 +1,105 @@
+"""Any server with `/v1/audio/speech`: OpenAI's own, or one of the many that speak its protocol.
+
+What it says may differ from one call to the next: where a dataset must come out the same twice, use another engine.
+"""
+
+import io
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from backends.openai_audio import OpenAIAudioOptions, RequestRefused, asking
+from backends.options import listed
+from backends.protocols import Samples, Speech, SpeechRefused, Voice
+from backends.tts.sound import at_our_rate
+from data_schemas import ids
+from data_schemas.errors import BackendError, ConfigError
+
+_RECIPE = 1
+"""Version of what this file does to text and sound; raise it when the samples change."""
+
+_FULL_SCALE = 32_768.0
+
+
+class OpenAISpeechOptions(OpenAIAudioOptions):
+    """Which server, model and voices speak."""
+
+    voices: str = Field(min_length=1, description="The server's voices, separated by commas, best first.")
+    response_format: Literal["pcm", "wav"] = Field(
+        default="wav", description="wav says its own rate; pcm is 16 bits at `pcm_rate_hz`."
+    )
+    pcm_rate_hz: int = Field(default=24_000, ge=8_000, le=48_000, description="Sample rate of pcm, hertz.")
+    language: str = Field(default="en", description="Language of the voices.")
+    licence: str = Field(default="by provider", description="Licence of what the voices say.")
+
+
+class OpenAISpeech:
+    """Says text by a server; its sound is brought to 24 kHz mono."""
+
+    name = "openai"
+
+    def __init__(self, options: OpenAISpeechOptions) -> None:
+        self._options = options
+        names = listed(options.voices)
+        if not names:
+            raise ConfigError("The speech back-end 'openai' has no voices.", "Set speech.tts_options.voices.")
+        self._voices = tuple(
+            Voice(name, options.language, options.licence, ids.digest(options.model, name)) for name in names
+        )
+
+    @property
+    def digest(self) -> str:
+        """Model's name and this file's recipe: a server does not tell what its weights are."""
+        return ids.digest("openai speech", _RECIPE, self._options.model)
+
+    def voices(self) -> Sequence[Voice]:
+        """The voices of the options, in their order."""
+        return self._voices
+
+    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
+        """The server's speech of `text`, float32 [n_samples] at 24 kHz.
+
+        Raises:
+            SpeechRefused: the server does not take this text, or its sound is empty.
+            ConfigError: there is no such voice.
+            BackendError: the server does not answer, refuses key or model, or sends what is no sound.
+        """
+        if voice not in [each.name for each in self._voices]:
+            raise ConfigError(f"The options name no voice {voice!r}.", f"Voices: {self._options.voices}.")
+        try:
+            with asking(self._options) as client:
+                answer = client.audio.speech.create(
+                    model=self._options.model,
+                    voice=voice,
+                    input=text,
+                    response_format=self._options.response_format,
+                    speed=speed,
+                )
+        except RequestRefused as refusal:
+            raise SpeechRefused(str(refusal)) from refusal
+        samples = self._decoded(answer.content)
+        if not samples.any():
+            raise SpeechRefused(f"{voice} says nothing but silence to {text[:80]!r}")
+        return Speech(samples)
+
+    def _decoded(self, content: bytes) -> Samples:
+        if self._options.response_format == "pcm":
+            if len(content) % 2:
+                raise self._no_sound(f"{len(content)} bytes are no 16-bit samples")
+            pcm = np.frombuffer(content, dtype="<i2").astype(np.float32) / _FULL_SCALE
+            return at_our_rate(pcm, self._options.pcm_rate_hz)
+        import soundfile
+
+        try:
+            sound, rate_hz = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
+        except soundfile.LibsndfileError as error:
+            raise self._no_sound(str(error)) from error
+        return at_our_rate(sound.mean(axis=1), rate_hz)
+
+    def _no_sound(self, why: str) -> BackendError:
+        return BackendError(
+            f"The server at {self._options.base_url} sent no {self._options.response_format} sound: {why}.",
+            "Set response_format (wav or pcm) to what it gives.",
+        )

@@ -1,0 +1,104 @@
+"""Piper (VITS voices in ONNX), in a worker environment of its own because its code is GPL-3.0.
+
+It comes with one voice, en_US-joe-medium (CC0-1.0, 22,050 Hz), and says how long each phoneme lasts: the only
+synthesiser here whose own word times can be had, for texts in which eSpeak joins no words.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from pydantic import Field
+
+from backends.options import WorkerOptions, listed_paths
+from backends.protocols import Speech, SpeechRefused, Voice
+from backends.tts.sound import at_our_rate
+from backends.workers.environments import environment
+from backends.workers.process import Worker, WorkerRefusal, worker
+from data_schemas import ids
+from data_schemas.errors import ConfigError
+from data_schemas.records import WordTiming
+
+_RECIPE = 1
+"""Version of what this file and its engine do to text and sound; raise it when samples or times change."""
+
+_OWN_LICENCE = "CC0-1.0"
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+class PiperOptions(WorkerOptions):
+    """Which voices speak."""
+
+    voices: str = Field(
+        default="", description="Voices' .onnx files with .onnx.json beside, by commas; empty: en_US-joe-medium."
+    )
+    licence: str = Field(default="", description="Licence of those voices.")
+
+
+class Piper:
+    """Says text with Piper; the same arguments give the same samples on one kind of processor."""
+
+    name = "piper"
+
+    def __init__(self, options: PiperOptions) -> None:
+        self._options = options
+
+    @property
+    def digest(self) -> str:
+        """Package versions and this file's recipe; voices have digests of their own."""
+        return ids.digest("piper", _RECIPE, environment("piper").digest())
+
+    def voices(self) -> Sequence[Voice]:
+        """The voices of the files given, or the one that comes along.
+
+        Raises:
+            ConfigError: a voice's file is missing.
+            BackendError: the worker does not start.
+        """
+        return self._voices
+
+    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
+        """The speech of `text`, float32 [n_samples] at 24 kHz, with the times of its words where they are certain.
+
+        Times are in steps of 11.6 ms, the model's frames; a word's score is 0: they are what was said, not found.
+
+        Raises:
+            SpeechRefused: there is nothing in `text` to say.
+            ConfigError: there is no such voice.
+            BackendError: the worker is gone.
+        """
+        names = [each.name for each in self._voices]
+        if voice not in names:
+            raise ConfigError(f"Piper has no voice {voice!r} here.", f"Voices here: {', '.join(names)}.")
+        words = _WORD.findall(text)
+        if not words:
+            raise SpeechRefused(f"there is nothing to say in {text!r}")
+        try:
+            told, samples = self._worker.call(
+                "synthesise", {"text": text, "voice": voice, "speed": speed, "words": words}
+            )
+        except WorkerRefusal as refusal:
+            raise SpeechRefused(str(refusal)) from refusal
+        return Speech(at_our_rate(samples, told["sample_rate_hz"]), _timings(words, told["times_s"]))
+
+    @property
+    def _worker(self) -> Worker:
+        asked = {"voice_paths": listed_paths(self._options.voices), "threads": self._options.threads}
+        return worker("piper", asked, self._options.timeout_s)
+
+    @cached_property
+    def _voices(self) -> tuple[Voice, ...]:
+        described: dict[str, Any] = self._worker.call("describe", {})[0]["voices"]
+        licence = self._options.licence or ("unknown" if self._options.voices else _OWN_LICENCE)
+        return tuple(Voice(name, each["language"], licence, each["digest"]) for name, each in described.items())
+
+
+def _timings(words: Sequence[str], times_s: Sequence[tuple[float, float]]) -> tuple[WordTiming, ...]:
+    """Timings of all words, or none where there are no times."""
+    if not times_s:
+        return ()
+    return tuple(
+        WordTiming(word=word, start_s=start_s, end_s=end_s, score=0.0, method=Piper.name)
+        for word, (start_s, end_s) in zip(words, times_s, strict=True)
+    )

@@ -1,0 +1,112 @@
+"""coqui-tts behind the pipe: its public class `TTS.api.TTS`, with XTTS, VITS and whatever else it loads."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from backends.workers.engines.torchaudio_on_cpu import without_cuda_library
+from backends.workers.frames import EngineRefusal
+
+without_cuda_library()
+from TTS.api import TTS  # noqa: E402
+
+_BLOCK_BYTES = 1 << 20
+_SPEAKABLE = re.compile(r"\w")
+
+
+class Engine:
+    """One model on one device, seeded anew for each text, so that the same request gives the same sound."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        torch.set_num_threads(options["threads"])
+        paths = {name: options[name] or None for name in ("model_path", "config_path", "speakers_path")}
+        missing = [path for path in (*paths.values(), *options["speaker_wavs"]) if path and not Path(path).exists()]
+        if missing:
+            raise EngineRefusal(f"there is no {', '.join(missing)}")
+        self._api = TTS(
+            options["model"],
+            model_path=paths["model_path"],
+            config_path=paths["config_path"],
+            speakers_file_path=paths["speakers_path"],
+            progress_bar=False,
+        ).to(options["device"])
+        self._api.synthesizer.use_cuda = options["device"] != "cpu"
+        self._language = _language(self._api, options["language"])
+        self._wavs = {Path(path).stem: path for path in options["speaker_wavs"]}
+        self._length_scale = getattr(self._api.synthesizer.tts_model, "length_scale", 1.0)
+
+    def describe(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
+        """The voices, each with what stands for it, and digests of the model's files."""
+        speakers = [] if self._wavs else (self._api.speakers or [])
+        voices = {name: _digest(Path(path)) for name, path in self._wavs.items()} | {name: name for name in speakers}
+        synthesizer = self._api.synthesizer
+        files = (synthesizer.tts_checkpoint, synthesizer.tts_config_path, synthesizer.vocoder_checkpoint)
+        digests = [_digest(Path(file)) for file in files if file and Path(file).exists()]
+        licence = _licence(self._api.manager.models_dict, self._api.model_name)
+        return {"voices": voices, "files": digests, "licence": licence}, b""
+
+    def synthesise(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
+        """The speech of `text` by `voice` (empty: the model's only one) at `speed`, with its sample rate.
+
+        The silence that the API appends to each text is cut off.
+        """
+        text, voice = arguments["text"], arguments["voice"]
+        if not _SPEAKABLE.search(text):
+            raise EngineRefusal(f"there is nothing to say in {text!r}")
+        torch.manual_seed(arguments["seed"])
+        np.random.seed(arguments["seed"] % (1 << 32))  # coqui's own code draws from it
+        who = {"speaker_wav": self._wavs[voice]} if voice in self._wavs else {"speaker": voice or None}
+        how = self._at_speed(arguments["speed"])
+        with torch.inference_mode():
+            spoken = self._api.tts(text, language=self._language, **who, **how)
+        samples = np.asarray(spoken, dtype="<f4")
+        heard = np.flatnonzero(samples)
+        if not np.isfinite(samples).all() or not heard.size:
+            raise EngineRefusal(f"the model gives no sound for {text[:80]!r}")
+        return {"sample_rate_hz": int(self._api.synthesizer.output_sample_rate)}, samples[: heard[-1] + 1].tobytes()
+
+    def _at_speed(self, speed: float) -> dict[str, float]:
+        """XTTS takes a speed; VITS a length; other models neither."""
+        model = self._api.synthesizer.tts_model
+        if hasattr(model, "length_scale"):
+            model.length_scale = self._length_scale / speed
+            return {}
+        if "xtts" in type(model).__name__.lower():
+            return {"speed": speed}
+        if speed != 1.0:
+            raise ValueError(f"{type(model).__name__} speaks at speed 1 only; set speech.speed_min and speed_max to 1")
+        return {}
+
+
+def _language(api: Any, wanted: str) -> str | None:
+    """The language to ask for, which models of one language do not take."""
+    if not api.is_multi_lingual:
+        return None
+    if wanted not in api.languages:
+        raise EngineRefusal(f"the model does not speak {wanted!r}; it speaks {', '.join(api.languages)}")
+    return wanted
+
+
+def _licence(models: dict[str, Any], name: str) -> str:
+    """The licence that coqui's own list tells of a model by name; empty where it tells none."""
+    place: Any = models
+    for step in name.split("/"):
+        place = place.get(step, {}) if isinstance(place, dict) else {}
+    return str(place.get("license", "")) if isinstance(place, dict) else ""
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, or of a model's folder: names and contents."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    digest = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            digest.update(file.name.encode())
+            with file.open("rb") as stream:
+                while block := stream.read(_BLOCK_BYTES):
+                    digest.update(block)
+    return digest.hexdigest()

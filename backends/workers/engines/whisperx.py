@@ -1,0 +1,62 @@
+"""whisperx's aligner behind the pipe: a known text, forced onto a wav2vec2 model's letters."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from backends.workers.engines.torchaudio_on_cpu import without_cuda_library
+from backends.workers.frames import EngineRefusal
+
+without_cuda_library()
+from nltk.tokenize.punkt import PunktSentenceTokenizer  # noqa: E402
+from whisperx import alignment  # noqa: E402
+
+SAMPLE_RATE_HZ = 16_000
+
+
+class Engine:
+    """One wav2vec2 model of letters on one device."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        torch.set_num_threads(options["threads"])
+        # Its splitter of sentences would be downloaded. Words without full stops are one sentence to any splitter.
+        alignment.nltk_load = lambda place: PunktSentenceTokenizer()
+        if options["model_path"] and not Path(options["model_path"]).is_dir():
+            raise EngineRefusal(f"there is no folder {options['model_path']}")
+        self._device = options["device"]
+        self._align = alignment.align
+        self._model, self._metadata = alignment.load_align_model(
+            options["language"],
+            self._device,
+            model_name=options["model_path"] or options["model"] or None,
+            model_cache_only=bool(options["model_path"]),
+        )
+        self._model.eval()
+
+    def describe(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
+        """A digest of the weights and letters."""
+        digest = hashlib.sha256(repr(sorted(self._metadata["dictionary"].items())).encode())
+        for name, weights in sorted(self._model.state_dict().items()):
+            digest.update(name.encode() + weights.cpu().contiguous().numpy().tobytes())
+        return {"digest": digest.hexdigest()}, b""
+
+    def align(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
+        """Start, end (seconds) and score of each of `words` in the sound (16 kHz).
+
+        whisperx guesses a time from the neighbours for a word it cannot align; such a word has no score and is refused,
+        as is a word of which the model knows no letter.
+        """
+        words, known = arguments["words"], self._metadata["dictionary"]
+        if unknown := [word for word in words if not any(letter in known for letter in word.lower())]:
+            raise EngineRefusal(f"the model knows no letter of {unknown[0]!r}")
+        samples = np.frombuffer(sound, dtype="<f4").copy()
+        segment = {"text": " ".join(words), "start": 0.0, "end": len(samples) / SAMPLE_RATE_HZ}
+        found = self._align([segment], self._model, self._metadata, samples, self._device)["word_segments"]
+        if [each["word"] for each in found] != words:
+            raise EngineRefusal(f"{len(found)} of {len(words)} words found")
+        if untimed := [each["word"] for each in found if not {"start", "end", "score"} <= each.keys()]:
+            raise EngineRefusal(f"no time for {untimed[0]!r}")
+        return {"words": [[float(each[name]) for name in ("start", "end", "score")] for each in found]}, b""

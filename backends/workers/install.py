@@ -1,0 +1,127 @@
+"""Makes a worker environment: a virtual environment and its pinned lists, whole or not at all."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from filelock import FileLock
+
+from backends.workers.environments import REQUIREMENTS, SERVE, STAMP, WorkerEnvironment
+from data_schemas.errors import BackendError
+
+_PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "--no-color", "--python")
+_INSTALL = ("install", "--progress-bar", "off")
+_PACKAGE = re.compile(r"^(?:Collecting|Requirement already satisfied:) ([\w.\[\]-]+)")
+_N_QUOTED = 300
+_NO_SPACE = ("No space left on device", "Disk quota exceeded")
+_NO_NETWORK = (
+    *("NewConnectionError", "NameResolutionError", "Temporary failure in name resolution", "Network is unreachable"),
+    *("ConnectTimeoutError", "Connection refused", "ProxyError", "Could not find a version that satisfies"),
+)
+_FREE_SPACE = "Free some space, or set KAME_CACHE to a folder on another disk, then type the same again."
+
+OnStep = Callable[[str], None]
+"""Is told, in a few words, what is being done."""
+
+
+def install(place: WorkerEnvironment, on_step: OnStep, *, again: bool = False) -> Path:
+    """The folder of the environment, made now unless it is there and whole.
+
+    Its stamp is written last: what was killed half-way is made anew. Two processes that want the same wait for each
+    other.
+
+    Args:
+        again: make it anew even where it is whole.
+
+    Raises:
+        BackendError: no network, no space, or what was installed does not work; nothing of it stays.
+    """
+    folder = place.folder()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(f"{folder.name}.lock")):
+            if place.is_installed() and not again:
+                return folder
+            if folder.exists():
+                on_step(f"Removing what is in {folder}")
+                shutil.rmtree(folder)
+            _check_space(place, folder.parent)
+            _make(place, folder, on_step)
+    except OSError as error:
+        raise BackendError(f"Cannot make the worker environment {folder}: {error}.", _FREE_SPACE) from error
+    return folder
+
+
+def _check_space(place: WorkerEnvironment, folder: Path) -> None:
+    n_free_mib = shutil.disk_usage(folder).free >> 20
+    if n_free_mib < place.n_mib:
+        raise BackendError(
+            f"The worker environment {place.name} takes {place.n_mib} MiB; {folder} has {n_free_mib} free.", _FREE_SPACE
+        )
+
+
+def _make(place: WorkerEnvironment, folder: Path, on_step: OnStep) -> None:
+    python = str(place.python())
+    try:
+        on_step(f"Making {folder}")
+        _run(place, [sys.executable, "-m", "venv", "--without-pip", str(folder)], on_step)
+        for name in place.lists:
+            list_file = REQUIREMENTS / name
+            hashed = ("--require-hashes",) if "--hash=" in list_file.read_text(encoding="utf-8") else ()
+            # torch comes by itself, with what it asks for on this machine; other lists are complete
+            closed = ("--no-deps",) if hashed else ()
+            pip = [sys.executable, *_PIP, python, *_INSTALL]  # ours: one less to make
+            _run(place, [*pip, *closed, *hashed, "-r", str(list_file)], on_step)
+        on_step("Looking whether it works")
+        engine_file = place.engine_file()
+        look = [str(SERVE), str(engine_file)] if engine_file else ["-c", f"import {place.server}"]
+        _run(place, [python, "-I", *look], on_step)
+        (folder / STAMP).touch()
+    except BaseException:  # Ctrl-C too: half an environment is of no use to anybody
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _run(place: WorkerEnvironment, command: list[str], on_step: OnStep) -> None:
+    """Runs a command, telling each package that pip comes to.
+
+    Raises:
+        BackendError: it fails; says which of the usual causes, or quotes its last line.
+    """
+    last: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
+        try:
+            for package, line in _packages(process.stdout or ()):
+                last = [*last[-40:], line]
+                if package:
+                    on_step(f"Fetching {package}")
+                elif line.startswith("Installing collected packages"):
+                    on_step("Unpacking")
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise _failure(place, last)
+
+
+def _packages(lines: "Iterator[str] | tuple[()]") -> Iterator[tuple[str, str]]:
+    for line in lines:
+        found = _PACKAGE.match(line)
+        yield (found.group(1) if found else ""), line.strip()
+
+
+def _failure(place: WorkerEnvironment, lines: list[str]) -> BackendError:
+    said = "\n".join(lines)
+    errors = [line for line in lines if line.startswith("ERROR:")] or [line for line in lines if line] or ["no message"]
+    what = f"The worker environment {place.name} could not be made: {errors[-1][:_N_QUOTED]}."
+    if any(each in said for each in _NO_SPACE):
+        return BackendError(what, _FREE_SPACE)
+    if any(each in said for each in _NO_NETWORK):
+        return BackendError(
+            what,
+            "The package index cannot be reached: see that this machine is on a network, then type the same again.",
+        )
+    return BackendError(what, "Type the same again; if it stays so, this machine may lack what a package needs.")

@@ -1,0 +1,179 @@
+"""Our side of the pipe to a worker: one process an engine and options, started when first asked, ended with us."""
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends.protocols import Samples
+from backends.workers.environments import SERVE, environment
+from backends.workers.frames import Frame, FrameError, read_frame, write_frame
+from data_schemas.errors import BackendError, ConfigError
+
+_LOG_TAIL_BYTES = 4096
+_ENDING_S = 5.0  # from a closed pipe to the end of its process
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}  # processes, not threads, fill the cores
+
+
+class WorkerRefusal(Exception):
+    """The engine cannot do this request, and that is not its fault; the message says why."""
+
+
+class Worker:
+    """One engine in one process of its own environment.
+
+    Args:
+        name: for messages.
+        python: the environment's interpreter.
+        engine_file: the file with the class `Engine` that runs there.
+        options: what that class is constructed with; JSON.
+        timeout_s: longest wait for one answer, seconds; the first also loads the model.
+
+    Raises:
+        ConfigError: the engine does not take these options.
+        BackendError: it does not start, or the engine does not load.
+    """
+
+    def __init__(
+        self, name: str, python: Path, engine_file: Path, options: Mapping[str, Any], timeout_s: float
+    ) -> None:
+        self.name = name
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process; closed with the last reference
+        try:
+            self._process = subprocess.Popen(  # noqa: S603
+                [str(python), "-I", str(SERVE), str(engine_file), str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env=_ONE_THREAD | os.environ,
+            )
+        except OSError as error:
+            raise BackendError(f"The worker {name} does not start: {error}.", self._remedy()) from error
+        try:
+            self.call("open", options)
+        except WorkerRefusal as refusal:
+            self.close()
+            raise ConfigError(f"The worker {name} does not take its options: {refusal}.", "Correct them.") from refusal
+        except BackendError:
+            self.close()
+            raise
+
+    def is_running(self) -> bool:
+        """Whether it can be asked."""
+        return self._process.poll() is None
+
+    def call(self, method: str, arguments: Mapping[str, Any], samples: Samples | None = None) -> tuple[Any, Samples]:
+        """What the engine's method gives for these arguments and this sound: an object and sound, perhaps empty.
+
+        Raises:
+            WorkerRefusal: the engine cannot do this request.
+            BackendError: the engine failed, or its process died, hung or sent what is no answer; it is ended then.
+        """
+        sound = b"" if samples is None else np.ascontiguousarray(samples, dtype="<f4").tobytes()
+        reply = self._exchange(Frame({"call": method, "arguments": dict(arguments)}, sound))
+        if "refused" in reply.header:
+            raise WorkerRefusal(reply.header["refused"])
+        if "done" not in reply.header:
+            raise BackendError(f"The worker {self.name} failed: {reply.header.get('failed')}.", self._remedy())
+        return reply.header["done"], np.frombuffer(reply.sound, dtype="<f4").astype(np.float32)
+
+    def close(self) -> None:
+        """Ends the process; the worker cannot be asked any more."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(BrokenPipeError):  # what was not sent to a dead process
+                    stream.close()
+
+    def _exchange(self, request: Frame) -> Frame:
+        """The reply to a request."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock, self._time_limit() as timed_out:
+            try:
+                write_frame(self._process.stdin, request)
+                reply, why = read_frame(self._process.stdout), "it ended"
+            except (OSError, ValueError) as error:  # a closed pipe
+                reply, why = None, f"it ended ({error})"
+            except FrameError as error:
+                reply, why = None, f"it sent what is no answer: {error}"
+                self._process.kill()
+        if reply is None:
+            raise self._gone(f"no answer in {self._timeout_s:g} s" if timed_out.is_set() else why)
+        return reply
+
+    @contextmanager
+    def _time_limit(self) -> Iterator[threading.Event]:
+        """Kills a process that has not answered in time, which closes its pipes; the event tells that."""
+        timed_out = threading.Event()
+
+        def give_up() -> None:
+            timed_out.set()
+            self._process.kill()
+
+        timer = threading.Timer(self._timeout_s, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield timed_out
+        finally:
+            timer.cancel()
+
+    def _gone(self, why: str) -> BackendError:
+        """The error of a process that can be asked no more: how it ended, and the last line of its log."""
+        with suppress(subprocess.TimeoutExpired):  # then it is killed
+            self._process.wait(_ENDING_S)
+        self.close()
+        n_bytes = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, n_bytes - _LOG_TAIL_BYTES))
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        last = f"; its last line: {lines[-1]}" if lines else ""
+        what = f"The worker {self.name} is gone: {why}. Exit status {self._process.returncode}{last}."
+        return BackendError(what, self._remedy())
+
+    def _remedy(self) -> str:
+        return f"Run again; if it stays so, type: kame backends install {self.name} --again"
+
+
+def worker(environment_name: str, options: Mapping[str, Any], timeout_s: float) -> Worker:
+    """The running worker of an environment's engine with these options, one a process of ours; started where needed.
+
+    Raises:
+        ConfigError: the engine does not take these options.
+        BackendError: the environment is not made, or the worker does not start.
+    """
+    key = (os.getpid(), environment_name, json.dumps(dict(options), sort_keys=True))
+    with _starting:
+        running = _RUNNING.get(key)
+        if running is None or not running.is_running():
+            running = _RUNNING[key] = _start(environment_name, options, timeout_s)
+    return running
+
+
+_RUNNING: dict[tuple[int, str, str], Worker] = {}
+"""By our process id too: a forked process must not talk over its parent's pipe."""
+
+_starting = threading.Lock()
+
+
+def _start(environment_name: str, options: Mapping[str, Any], timeout_s: float) -> Worker:
+    place = environment(environment_name)
+    engine_file = place.engine_file()
+    if engine_file is None:
+        raise ConfigError(f"No engine runs behind a pipe in the environment {environment_name}.")
+    if not place.is_installed():
+        raise BackendError(
+            f"The worker environment {environment_name} is not made here.",
+            f"Type: kame backends install {environment_name}",
+        )
+    return Worker(environment_name, place.python(), engine_file, options, timeout_s)

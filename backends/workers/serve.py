@@ -1,0 +1,96 @@
+"""The other side of the pipe: `python -I serve.py ENGINE_FILE PARENT_PID`, run by a worker environment's interpreter.
+
+It loads the engine's file, whose class `Engine` takes the options of the first request (`open`), then answers one
+request after another: `call` names a method that takes the arguments and the sound and returns both anew. It ends when
+its standard input is closed or its parent is gone, however that ended, even in the middle of a request. Without a
+parent it only looks whether the engine can be loaded: the last step of an installation.
+"""
+
+import importlib.util
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from backends.workers.frames import Frame
+
+
+def load_file(name: str, file: Path, **more: Any) -> ModuleType:
+    """The module in a file, under a name of ours, without a change of the import path."""
+    spec = importlib.util.spec_from_file_location(name, file, **more)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def exit_with_parent(pipe: int, parent_pid: int) -> None:
+    """Waits until the pipe is closed or the parent has ended, then ends this process without further ado."""
+    waiting_for = select.poll()
+    waiting_for.register(pipe, 0)  # a closed pipe is always reported
+    if hasattr(os, "pidfd_open"):  # a process forked from our parent may hold a copy of the pipe
+        try:
+            waiting_for.register(os.pidfd_open(parent_pid), select.POLLIN)
+        except ProcessLookupError:
+            os._exit(0)
+    waiting_for.poll()
+    os._exit(0)
+
+
+def answer(engine_class: Callable[[dict[str, Any]], Any], engine: Any, request: "Frame") -> tuple[Any, "Frame"]:
+    """The engine, made by the request `open`, and the reply; whatever goes wrong becomes a reply."""
+    from backends.workers.frames import EngineRefusal, Frame
+
+    call, arguments = request.header["call"], request.header["arguments"]
+    try:
+        if call == "open":
+            engine = engine_class(arguments)
+            return engine, Frame({"done": {}})
+        done, sound = getattr(engine, call)(arguments, request.sound)
+        return engine, Frame({"done": done}, sound)
+    except EngineRefusal as refusal:
+        return engine, Frame({"refused": str(refusal)})
+    except Exception as error:  # noqa: BLE001 - the border of a process: our side raises it as its own error
+        traceback.print_exc()
+        return engine, Frame({"failed": f"{type(error).__name__}: {error}"})
+
+
+def load_engine(engine_file: str) -> type:
+    """The class `Engine` of a file, which finds `backends.workers` of ours, and nothing else."""
+    root = Path(__file__).resolve().parents[1]
+    load_file("backends", root / "__init__.py", submodule_search_locations=[str(root)])
+    engine_class: type = load_file("kame_engine", Path(engine_file)).Engine
+    return engine_class
+
+
+def main(engine_file: str, parent_pid: int) -> None:
+    """Answers requests until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent; this process ends with it
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    threading.Thread(target=exit_with_parent, args=(requests.fileno(), parent_pid), daemon=True).start()
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)  # a library that asks a question must not eat our requests
+    os.dup2(2, 1)  # whatever a library prints belongs in the log
+    engine_class = load_engine(engine_file)
+    from backends.workers.frames import read_frame, write_frame
+
+    engine: Any = None
+    while (request := read_frame(requests)) is not None:
+        engine, reply = answer(engine_class, engine, request)
+        write_frame(replies, reply)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        load_engine(sys.argv[1])
+    else:
+        main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,151 @@
+"""Batches: many payloads in one file, answered late, stored under the same keys, and never handed in twice."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.chat.batch_store import BatchStore
+from backends.chat.budget import run_named, spent
+from backends.chat.cache import ReplyCache
+from backends.chat.client import OpenAIChatClient, ask_all
+from backends.chat.double import answer_to
+from backends.protocols import ChatReply
+from benchmarks.chat_server import MODEL, Behaviour, ChatServer, served
+from data_schemas.config import BudgetConfig, ChatConfig
+from data_schemas.errors import BackendError, BudgetError, ConfigError, RequestError
+from tests.backends.chat.chatting import endpoint_at, numbered, use
+
+PROVIDER = "base_url: http://unused\nneeds_key: false\nbatch_price_share: 0.5\ndrops: [seed]\n"
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from backends.chat.batch_store import BatchStore
+from tests.backends.chat.test_batch import asking, config_in
+from tests.backends.chat.chatting import endpoint_at, numbered, use
+
+note = getattr(BatchStore, sys.argv[3])
+def note_and_kill(*arguments):
+    if sys.argv[4] == "after":
+        note(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(BatchStore, sys.argv[3], note_and_kill)
+use(endpoint_at(sys.argv[1]), Path(sys.argv[2]), asking(numbered(10)), config_in(Path(sys.argv[2])))
+"""
+
+
+def config_in(folder: Path, **more: Any) -> ChatConfig:
+    (folder / "provider.yaml").write_text(PROVIDER, encoding="utf-8")
+    return ChatConfig(engine="openai", provider=str(folder / "provider.yaml"), transport="batch", **more)
+
+
+def asking(payloads: list[dict[str, Any]]) -> Any:
+    return lambda client: ask_all(client, payloads)
+
+
+def n_lines(server: ChatServer) -> int:
+    """Requests that batches have brought."""
+    return len(server.counts.bodies)
+
+
+def test_many_requests_are_one_batch_and_come_back_in_their_order(tmp_path: Path) -> None:
+    payloads = [{**payload, "seed": 3} for payload in numbered(30)]
+    with served(Behaviour()) as (root, server):
+        replies = use(endpoint_at(root), tmp_path, asking(payloads), config_in(tmp_path))
+        assert n_lines(server) == 30
+    for payload, reply in zip(numbered(30), replies, strict=True):
+        assert reply.text == answer_to({"model": MODEL, **payload})  # the seed was dropped on the way
+        assert not reply.from_cache
+
+
+def test_answers_are_found_by_either_transport(tmp_path: Path) -> None:
+    with served(Behaviour()) as (root, server):
+        use(endpoint_at(root), tmp_path, asking(numbered(5)), config_in(tmp_path))
+        direct = config_in(tmp_path).model_copy(update={"transport": "direct"})
+        replies = use(endpoint_at(root), tmp_path, asking(numbered(6)), direct)
+        assert [reply.from_cache for reply in replies] == [True] * 5 + [False]
+        assert n_lines(server) == 6
+
+
+def test_lines_that_fail_go_into_the_next_batch(tmp_path: Path) -> None:
+    async def work(client: OpenAIChatClient) -> list[Any]:
+        outcomes = await ask_all(client, numbered(40))
+        assert client.usage.n_retries > 0
+        return outcomes
+
+    with served(Behaviour(fault_share=0.4)) as (root, server):
+        outcomes = use(endpoint_at(root), tmp_path, work, config_in(tmp_path, max_attempts=20))
+        assert all(isinstance(outcome, ChatReply) for outcome in outcomes)
+        assert n_lines(server) > 40
+        assert server.counts.as_json()["n_answered_twice"] == 0
+
+
+def test_a_line_that_always_fails_is_marked_failed(tmp_path: Path) -> None:
+    with served(Behaviour(fault_share=1.0, faults=("500",))) as (root, _):
+        (outcome,) = use(endpoint_at(root), tmp_path, asking(numbered(1)), config_in(tmp_path, max_attempts=2))
+    assert isinstance(outcome, RequestError)
+    assert "failed 2 times: HTTP 500" in str(outcome)
+
+
+def test_what_an_expired_batch_left_is_handed_in_again(tmp_path: Path) -> None:
+    with served(Behaviour(batch_status="expired")) as (root, server):
+        outcomes = use(endpoint_at(root), tmp_path, asking(numbered(12)), config_in(tmp_path, max_attempts=9))
+        assert sum(isinstance(outcome, ChatReply) for outcome in outcomes) == 11  # half of one is none
+        assert server.counts.as_json()["n_answered_twice"] == 0
+
+
+def test_a_refused_batch_stops_the_run_with_its_reason(tmp_path: Path) -> None:
+    with served(Behaviour(batch_status="failed")) as (root, _), pytest.raises(BackendError) as caught:
+        use(endpoint_at(root), tmp_path, asking(numbered(3)), config_in(tmp_path))
+    assert "refused batch batch-" in str(caught.value)
+    assert "the model does not exist" in str(caught.value)
+
+
+def test_a_wrong_key_stops_the_run(tmp_path: Path) -> None:
+    with served(Behaviour(key="sk-right")) as (root, _), pytest.raises(BackendError, match="refuses our key"):
+        use(endpoint_at(root), tmp_path, asking(numbered(3)), config_in(tmp_path))
+
+
+def test_a_provider_without_batches_is_told_up_front(tmp_path: Path) -> None:
+    config = ChatConfig(engine="openai", provider="ollama", transport="batch")
+    with pytest.raises(ConfigError, match=r"not known to take batches.*chat\.transport"):
+        use(endpoint_at("http://127.0.0.1:1"), tmp_path, asking(numbered(1)), config)
+
+
+@pytest.mark.parametrize(("step", "when"), [("uploaded", "after"), ("made", "before"), ("made", "after")])
+def test_a_run_killed_around_the_making_of_a_batch_waits_for_that_batch(step: str, when: str, tmp_path: Path) -> None:
+    with served(Behaviour(n_looks=3)) as (root, server):
+        command = [sys.executable, "-c", KILLED, root, str(tmp_path), step, when]
+        assert subprocess.run(command, env={**os.environ, "PYTHONPATH": "."}).returncode == -signal.SIGKILL
+        replies = use(endpoint_at(root), tmp_path, asking(numbered(12)), config_in(tmp_path))
+        assert all(isinstance(reply, ChatReply) for reply in replies)
+        assert server.counts.as_json()["n_answered_twice"] == 0
+        assert n_lines(server) == 12
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        assert BatchStore(cache, "test").open_batches() == []
+
+
+def test_answers_nobody_waits_for_any_more_are_kept_and_counted(tmp_path: Path) -> None:
+    async def ask_and_go(client: OpenAIChatClient) -> None:
+        others = [asyncio.create_task(client.ask(payload)) for payload in numbered(5)]
+        await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+
+    with served(Behaviour()) as (root, server), run_named("gone"):
+        use(endpoint_at(root), tmp_path, ask_and_go, config_in(tmp_path))
+        use(endpoint_at(root), tmp_path, asking(numbered(5)), config_in(tmp_path))
+        assert n_lines(server) == 5
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        assert [model.n_requests for model in spent(cache, "gone")] == [5]
+
+
+def test_a_budget_bounds_what_is_handed_in(tmp_path: Path) -> None:
+    payloads = [{**payload, "max_tokens": 20} for payload in numbered(50)]
+    with served(Behaviour()) as (root, server), pytest.raises(BudgetError):
+        use(endpoint_at(root), tmp_path, asking(payloads), config_in(tmp_path), BudgetConfig(tokens=400))
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        assert 0 < len(cache) == n_lines(server) < 50

@@ -1,0 +1,118 @@
+"""What a run spends, and the budget that stops it: cleanly, and so that it can go on."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.chat.budget import ModelSpending, run_named, spent, usd_of
+from backends.chat.cache import ReplyCache
+from backends.chat.client import OpenAIChatClient, ask_all
+from backends.protocols import ChatReply
+from benchmarks.chat_server import MODEL, Behaviour, served
+from data_schemas.config import BudgetConfig, ChatConfig, PriceConfig
+from data_schemas.errors import BudgetError, ConfigError
+from tests.backends.chat.chatting import endpoint_at, numbered, use
+
+PRICE = PriceConfig(in_usd_per_mtok=2, cached_usd_per_mtok=0.5, out_usd_per_mtok=8)
+CONFIG = ChatConfig(engine="openai", price=PRICE, max_in_flight=4)
+PAYLOADS = [{**payload, "max_tokens": 20} for payload in numbered(60)]
+
+
+def asking(payloads: list[dict[str, Any]]) -> Any:
+    return lambda client: ask_all(client, payloads)
+
+
+def spent_by(folder: Path, run_id: str) -> list[ModelSpending]:
+    with ReplyCache(folder / "replies.sqlite") as cache:
+        return spent(cache, run_id)
+
+
+def test_a_price_is_of_fresh_cached_and_written_tokens() -> None:
+    assert usd_of(PRICE, 1_000_000, 400_000, 100_000) == pytest.approx(1.2 + 0.2 + 0.8)
+    plain = PriceConfig(in_usd_per_mtok=2, out_usd_per_mtok=8)
+    assert usd_of(plain, 1_000_000, 400_000, 0) == pytest.approx(2.0)
+
+
+def test_it_stops_below_the_budget_and_goes_on_in_the_next_run(tmp_path: Path) -> None:
+    budget = BudgetConfig(tokens=500)
+    outcomes: list[Any] = []
+    stops: list[str] = []
+    with served(Behaviour()) as (root, server):
+        while not outcomes:
+            with run_named(f"run {len(stops)}"):
+                try:
+                    outcomes = use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, budget)
+                except BudgetError as error:
+                    stops.append(str(error))
+            (model,) = spent_by(tmp_path, f"run {len(stops) - (not outcomes)}")
+            assert 0 < model.n_tokens_in + model.n_tokens_out <= 500
+        assert len(stops) >= 2
+        assert all("budget of 500 tokens" in stop and "same command again" in stop for stop in stops)
+        assert all(isinstance(outcome, ChatReply) for outcome in outcomes)
+        assert server.counts.as_json()["n_answered"] == len(PAYLOADS)  # none was paid for twice
+        assert server.counts.as_json()["n_answered_twice"] == 0
+
+
+def test_what_is_in_flight_when_it_stops_comes_and_is_kept(tmp_path: Path) -> None:
+    behaviour = Behaviour(first_token_s=0.05)
+    with served(behaviour) as (root, server), pytest.raises(BudgetError):
+        use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, BudgetConfig(tokens=300))
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        assert len(cache) == server.counts.as_json()["n_answered"] > 0
+
+
+def test_dollars_are_counted_by_the_price(tmp_path: Path) -> None:
+    with served(Behaviour()) as (root, _), run_named("mine"), pytest.raises(BudgetError, match=r"0\.002 US dollars"):
+        use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, BudgetConfig(usd=0.002))
+    (model,) = spent_by(tmp_path, "mine")
+    assert (model.endpoint, model.model) == ("test", MODEL)
+    assert model.usd == pytest.approx(usd_of(PRICE, model.n_tokens_in, 0, model.n_tokens_out))
+    assert 0.001 < (model.usd or 0) <= 0.002
+
+
+def test_all_clients_of_a_run_share_its_budget(tmp_path: Path) -> None:
+    budget = BudgetConfig(tokens=500)
+    with served(Behaviour()) as (root, _), run_named("shared"):
+        use(endpoint_at(root), tmp_path, asking(PAYLOADS[:12]), CONFIG, budget)
+        with pytest.raises(BudgetError):
+            use(endpoint_at(root), tmp_path, asking(PAYLOADS[12:]), CONFIG, budget)
+    (model,) = spent_by(tmp_path, "shared")
+    assert model.n_tokens_in + model.n_tokens_out <= 500
+
+
+def test_a_budget_in_dollars_without_a_price_is_told_up_front(tmp_path: Path) -> None:
+    with served(Behaviour()) as (root, server):
+        with pytest.raises(ConfigError, match=r"no price is known of 'test-model'.*chat\.price.*--budget-tokens"):
+            use(endpoint_at(root), tmp_path, asking(PAYLOADS), ChatConfig(engine="openai"), BudgetConfig(usd=1))
+        assert server.counts.bodies == []
+
+
+def test_without_a_price_what_was_spent_is_unknown_and_not_nothing(tmp_path: Path) -> None:
+    with served(Behaviour()) as (root, _), run_named("free"):
+        use(endpoint_at(root), tmp_path, asking(PAYLOADS[:2]), ChatConfig(engine="openai"))
+    (model,) = spent_by(tmp_path, "free")
+    assert (model.n_requests, model.usd) == (2, None)
+
+
+def test_stored_answers_cost_nothing(tmp_path: Path) -> None:
+    async def tokens(client: OpenAIChatClient) -> int:
+        await ask_all(client, PAYLOADS[:5])
+        return client.usage.n_tokens_out
+
+    with served(Behaviour()) as (root, _):
+        assert use(endpoint_at(root), tmp_path, tokens, CONFIG) > 0
+        assert use(endpoint_at(root), tmp_path, tokens, CONFIG, BudgetConfig(tokens=1)) == 0
+
+
+def test_a_cache_of_before_budgets_is_read(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "replies.sqlite")) as connection:
+        connection.execute(
+            "CREATE TABLE replies (key TEXT PRIMARY KEY, text TEXT NOT NULL, n_tokens_in INTEGER NOT NULL, "
+            "n_tokens_cached INTEGER NOT NULL, n_tokens_out INTEGER NOT NULL, endpoint TEXT NOT NULL, "
+            "model TEXT NOT NULL) WITHOUT ROWID"
+        )
+        connection.execute("PRAGMA user_version = 1")
+    assert spent_by(tmp_path, "any") == []

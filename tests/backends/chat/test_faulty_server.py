@@ -1,0 +1,201 @@
+"""A server that fails in every way it can: each request is answered once or marked failed, also over a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.chat.answers import estimated_tokens
+from backends.chat.cache import ReplyCache
+from backends.chat.client import OpenAIChatClient, ask_all
+from backends.chat.double import DoubleEngine, answer_to
+from backends.chat.log import written_to
+from backends.protocols import ChatReply
+from benchmarks.chat_server import FAULTS, MODEL, Behaviour, served
+from data_schemas.config import ChatConfig
+from data_schemas.errors import BackendError, RequestError, StoreError
+from tests.backends.chat.chatting import endpoint_at, numbered, use
+
+CONFIG = ChatConfig(engine="openai", timeout_s=0.5, max_in_flight=16)
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from backends.chat.client import ask_all
+from tests.backends.chat.test_faulty_server import CONFIG
+from tests.backends.chat.chatting import endpoint_at, numbered, use
+
+done = []
+def note(index, outcome):
+    done.append(index)
+    if len(done) == 40:
+        os.kill(os.getpid(), signal.SIGKILL)
+use(endpoint_at(sys.argv[1]), Path(sys.argv[2]), lambda client: ask_all(client, numbered(120), note), CONFIG)
+"""
+
+
+def asking(payloads: list[dict[str, Any]]) -> Any:
+    return lambda client: ask_all(client, payloads)
+
+
+def test_each_request_is_answered_once_or_marked_failed(tmp_path: Path) -> None:
+    payloads = numbered(150)
+    config = CONFIG.model_copy(update={"max_attempts": 2})
+    with served(Behaviour(fault_share=0.2, retry_after_s=0.01)) as (root, server):
+        outcomes = use(endpoint_at(root), tmp_path, asking(payloads), config)
+        counts = server.counts.as_json()
+    assert set(counts["n_faults"]) == set(FAULTS)
+    assert counts["n_answered_twice"] == 0
+    n_failed = sum(isinstance(outcome, RequestError) for outcome in outcomes)
+    assert 0 < n_failed < 30
+    assert counts["n_answered"] == len(payloads) - n_failed
+    for payload, outcome in zip(payloads, outcomes, strict=True):
+        assert isinstance(outcome, RequestError) or outcome.text == answer_to({"model": MODEL, **payload})
+
+
+def test_a_killed_run_asks_nothing_again_that_was_answered(tmp_path: Path) -> None:
+    with served(Behaviour(fault_share=0.2, retry_after_s=0.01, first_token_s=0.005)) as (root, server):
+        command = [sys.executable, "-c", KILLED, root, str(tmp_path)]
+        assert subprocess.run(command, env={**os.environ, "PYTHONPATH": "."}).returncode == -signal.SIGKILL
+        with ReplyCache(tmp_path / "replies.sqlite") as cache:
+            n_kept = len(cache)
+        outcomes = use(endpoint_at(root), tmp_path, asking(numbered(120)), CONFIG)
+        counts = server.counts.as_json()
+    assert 40 <= n_kept < 120
+    assert all(isinstance(outcome, ChatReply) for outcome in outcomes)
+    assert sum(outcome.from_cache for outcome in outcomes) == n_kept
+    assert counts["n_answered_twice"] <= CONFIG.n_in_flight  # those on the wire when it was killed
+
+
+def test_refusals_by_a_full_server_bring_the_number_in_flight_down(tmp_path: Path) -> None:
+    limits: list[int] = []
+
+    async def work(client: OpenAIChatClient) -> list[Any]:
+        return await ask_all(client, numbered(200))
+
+    behaviour = Behaviour(n_slots=4, n_queue=4, first_token_s=0.005, retry_after_s=0.01)
+    config = ChatConfig(engine="openai", max_in_flight=64, max_attempts=20)
+    with served(behaviour) as (root, server), written_to(tmp_path / "log.jsonl"):
+        outcomes = use(endpoint_at(root), tmp_path, work, config)
+        assert server.counts.n_faults["queue full"] > 0
+    limits = [json.loads(line)["limit"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert all(isinstance(outcome, ChatReply) for outcome in outcomes)
+    assert max(limits) >= 32
+    assert limits[-1] <= 16
+
+
+def test_the_first_request_of_a_beginning_goes_alone(tmp_path: Path) -> None:
+    def payload(system: str, number: int) -> dict[str, Any]:
+        said = [{"role": "system", "content": system}, {"role": "user", "content": f"question {number}"}]
+        return {"messages": said}
+
+    payloads = [payload("be brief", number) for number in range(5)] + [payload("be kind", 0)]
+    config = ChatConfig(engine="openai", timeout_s=0.2, max_attempts=1)
+    with served(Behaviour(n_slots=0)) as (root, server):  # nobody is answered: the first of each beginning holds
+        use(endpoint_at(root), tmp_path, asking(payloads), config)
+        asked = [(body["messages"][0]["content"], body["messages"][1]["content"]) for body in server.counts.bodies]
+    assert asked[:2] == [("be brief", "question 0"), ("be kind", "question 0")]
+    assert sorted(asked) == sorted(
+        (each["messages"][0]["content"], each["messages"][1]["content"]) for each in payloads
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "said"),
+    [
+        ("other", "sk-right", r"cannot serve model 'other' \(HTTP 404.*chat\.model"),
+        (MODEL, "sk-wrong", r"refuses our key \(HTTP 401\).*KAME_LLM_API_KEY"),
+    ],
+)
+def test_a_wrong_key_and_an_unknown_model_are_told_in_one_message(
+    model: str, key: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAME_LLM_API_KEY", key)
+    with served(Behaviour(key="sk-right")) as (root, server):
+        with pytest.raises(BackendError, match=said):
+            use(endpoint_at(root, model=model), tmp_path, asking(numbered(20)), CONFIG)
+        assert len(server.counts.bodies) <= 2  # the rest was not tried
+
+
+def test_a_server_that_goes_half_way_stops_the_run_and_keeps_what_it_said(tmp_path: Path) -> None:
+    config = CONFIG.model_copy(update={"max_attempts": 3, "max_in_flight": 1})
+    with served(Behaviour()) as (root, _):
+
+        async def work(client: OpenAIChatClient) -> None:
+            await ask_all(client, numbered(10))
+            raise EOFError
+
+        with pytest.raises(EOFError):
+            use(endpoint_at(root), tmp_path, work, config)
+    with pytest.raises(BackendError, match=r"is not answering: 3 tries, no connection.*answers are kept"):
+        use(endpoint_at(root), tmp_path, asking(numbered(20)), config)
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        assert len(cache) == 10
+
+
+def test_a_full_disk_stops_the_run_with_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with served(Behaviour()) as (root, _):
+        use(endpoint_at(root), tmp_path, asking(numbered(2)), CONFIG)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, before[1]))
+            with pytest.raises(StoreError, match=r"The answer cache .* failed: .*run again"):
+                use(endpoint_at(root), tmp_path, asking(numbered(400)), CONFIG)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        outcomes = use(endpoint_at(root), tmp_path, asking(numbered(20)), CONFIG)
+        assert all(isinstance(outcome, ChatReply) for outcome in outcomes)
+
+
+def test_the_log_tells_of_each_try_and_never_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAME_LLM_API_KEY", "sk-very-secret")
+    path = tmp_path / "logs" / "chat.jsonl"
+    with served(Behaviour(key="sk-very-secret", fault_share=0.3, retry_after_s=0.01)) as (root, server):
+        with written_to(path):
+            use(endpoint_at(root), tmp_path, asking(numbered(40)), CONFIG)
+        use(endpoint_at(root), tmp_path, asking(numbered(3, first=40)), CONFIG)  # nobody listens any more
+        n_tries = server.counts.n_tries.total()
+    with served(Behaviour(key="another")) as (root, _), written_to(path), pytest.raises(BackendError):
+        use(endpoint_at(root), tmp_path / "other", asking(numbered(1)), CONFIG)  # the server quotes what it was given
+    text = path.read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert "sk-very-secret" not in text
+    assert n_tries - 6 <= len(lines) <= n_tries
+    assert {"200", "429", "500", "503", "malformed", "cut off", "timeout", "BackendError"} == {
+        line["status"] for line in lines
+    }
+    answered = next(line for line in lines if line["status"] == "200")
+    assert (answered["event"], answered["endpoint"], answered["model"]) == ("try", "test", MODEL)
+    assert answered["attempt"] >= 1
+    assert answered["latency_s"] > 0
+    assert answered["n_in"] > 0
+    assert len(answered["request_id"]) == 20
+    assert "question" not in text
+
+
+def test_pictures_and_text_are_estimated_before_they_are_asked() -> None:
+    text = {"messages": [{"role": "user", "content": "x" * 300}], "max_tokens": 50}
+    assert estimated_tokens(text) == (108, 50)
+    picture = {"type": "image_url", "image_url": {"url": "data:" + "x" * 90_000}}
+    seen = {"messages": [{"role": "user", "content": [{"type": "text", "text": "x" * 300}, picture]}]}
+    assert estimated_tokens(seen) == (1_108, 512)
+
+
+@pytest.mark.parametrize("fault", ["503", "hang-up"])
+def test_a_server_that_turns_everybody_away_half_way_stops_the_run(fault: str, tmp_path: Path) -> None:
+    async def work(client: OpenAIChatClient) -> None:
+        await ask_all(client, numbered(10))
+        with pytest.raises(BackendError, match="is not answering: 2 tries"):
+            await ask_all(client, [{**payload, "seed": 1} for payload in numbered(30)])
+
+    config = CONFIG.model_copy(update={"max_attempts": 2, "max_in_flight": 1})
+    faults = DoubleEngine(config, faults=[None] * 10, faults_for_ever="hang-up" if fault == "hang-up" else int(fault))
+    with faults.serve() as endpoint:
+        use(endpoint, tmp_path, work, config)
+    assert 10 + 2 * 3 <= len(faults.requests) <= 10 + 2 * 4  # one may have begun before the run stopped

@@ -1,0 +1,209 @@
+"""Speech and recognition over OpenAI's protocol, against a server of this test's own."""
+
+import http.server
+import io
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from backends import registry
+from backends.asr.openai_transcription import OpenAITranscription
+from backends.protocols import Samples, SpeechRefused
+from backends.tts.openai_speech import OpenAISpeech
+from data_schemas.errors import BackendError, ConfigError
+
+KEY = "sk-very-secret"
+
+
+def tone(n_samples: int, rate_hz: int) -> Samples:
+    return (0.5 * np.sin(2 * np.pi * 440 * np.arange(n_samples) / rate_hz)).astype(np.float32)
+
+
+def wav(samples: Samples, rate_hz: int) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, samples, rate_hz, format="WAV", subtype="PCM_16")
+    return file.getvalue()
+
+
+@dataclass
+class Server:
+    """What it answers, one answer after another, the last for ever; and what it was asked."""
+
+    answers: list[tuple[int, bytes]]
+    paths: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    base_url: str = ""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    told = Server([(200, b"")])
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.paths.append(self.path)
+            told.keys.append(self.headers.get("Authorization", ""))
+            told.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            status, body = told.answers.pop(0) if len(told.answers) > 1 else told.answers[0]
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json" if body.startswith(b"{") else "audio/wav")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("retry-after-ms", "1")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        told.base_url = f"http://127.0.0.1:{running.server_address[1]}/v1"
+        try:
+            yield told
+        finally:
+            running.shutdown()
+            thread.join()
+
+
+def speech(server: Server, **options: Any) -> OpenAISpeech:
+    built = registry.build(
+        "tts", "openai", {"base_url": server.base_url, "model": "m", "voices": "alloy,nova"} | options
+    )
+    assert isinstance(built, OpenAISpeech)
+    return built
+
+
+def recogniser(server: Server) -> OpenAITranscription:
+    built = registry.build("asr", "openai", {"base_url": server.base_url, "model": "w", "max_attempts": 2})
+    assert isinstance(built, OpenAITranscription)
+    return built
+
+
+def test_it_asks_as_openai_wants_it_with_the_key_of_the_environment(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    server.answers = [(200, wav(tone(24_000, 24_000), 24_000))]
+    speech(server, api_key_env="MY_KEY").synthesise("Hello there.", "nova", 1.25)
+    assert server.paths == ["/v1/audio/speech"]
+    assert server.keys == [f"Bearer {KEY}"]
+    assert json.loads(server.bodies[0]) == {
+        "model": "m",
+        "voice": "nova",
+        "input": "Hello there.",
+        "response_format": "wav",
+        "speed": 1.25,
+    }
+
+
+@pytest.mark.parametrize("rate_hz", [16_000, 22_050, 24_000, 48_000])
+def test_wav_of_any_rate_and_two_channels_becomes_mono_at_our_rate(server: Server, rate_hz: int) -> None:
+    server.answers = [(200, wav(np.stack([tone(rate_hz, rate_hz)] * 2, axis=1), rate_hz))]
+    sound = speech(server).synthesise("Hello.", "alloy", 1.0).samples
+    assert sound.dtype == np.float32
+    assert sound.ndim == 1
+    assert len(sound) == pytest.approx(24_000, abs=2)
+    assert np.abs(sound[2_000:-2_000] - tone(24_000, 24_000)[2_000 : len(sound) - 2_000]).max() < 0.02
+
+
+def test_pcm_is_16_bits_at_the_rate_of_the_options(server: Server) -> None:
+    pcm = (tone(12_000, 24_000) * 32_767).astype("<i2").tobytes()
+    server.answers = [(200, pcm)]
+    same = speech(server, response_format="pcm").synthesise("Hello.", "alloy", 1.0).samples
+    assert np.abs(same - tone(12_000, 24_000)).max() < 1e-4
+    twice = speech(server, response_format="pcm", pcm_rate_hz=12_000).synthesise("Hello.", "alloy", 1.0).samples
+    assert len(twice) == pytest.approx(24_000, abs=2)
+
+
+def test_what_may_pass_is_tried_again(server: Server) -> None:
+    server.answers = [(503, b"{}"), (429, b"{}"), (200, wav(tone(2_400, 24_000), 24_000))]
+    assert len(speech(server).synthesise("Hello.", "alloy", 1.0).samples) == 2_400
+    assert len(server.paths) == 3
+
+
+def test_a_server_that_stays_broken_stops_the_run_after_all_tries(server: Server) -> None:
+    server.answers = [(500, b'{"error": {"message": "no memory"}}')]
+    with pytest.raises(BackendError, match=r"did not serve model 'm' \(HTTP 500.*no memory"):
+        speech(server, max_attempts=3).synthesise("Hello.", "alloy", 1.0)
+    assert len(server.paths) == 3
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_text_that_the_server_refuses_is_refused(server: Server, status: int) -> None:
+    server.answers = [(status, b'{"error": {"message": "input too long"}}')]
+    with pytest.raises(SpeechRefused, match=f"HTTP {status}.*input too long"):
+        speech(server).synthesise("Hello.", "alloy", 1.0)
+    assert len(server.paths) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 500])
+def test_no_error_quotes_the_key(server: Server, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    monkeypatch.setenv("KAME_SPEECH_API_KEY", KEY)
+    server.answers = [(status, json.dumps({"error": {"message": f"wrong: {KEY}"}}).encode())]
+    with pytest.raises(BackendError) as caught:
+        speech(server, max_attempts=1).synthesise("Hello.", "alloy", 1.0)
+    assert KEY not in str(caught.value)
+    assert caught.value.remedy
+    assert ("KAME_SPEECH_API_KEY" in str(caught.value)) == (status in (401, 403))
+
+
+def test_nobody_there_is_told(server: Server) -> None:
+    server.base_url = "http://127.0.0.1:9/v1"
+    with pytest.raises(BackendError, match=r"did not answer in 1 tries.*base_url"):
+        speech(server, max_attempts=1).synthesise("Hello.", "alloy", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("response_format", "content"), [("wav", b"<html>not sound</html>"), ("wav", b""), ("pcm", b"odd")]
+)
+def test_what_is_no_sound_is_told(server: Server, response_format: str, content: bytes) -> None:
+    server.answers = [(200, content)]
+    with pytest.raises(BackendError, match=f"sent no {response_format} sound"):
+        speech(server, response_format=response_format).synthesise("Hello.", "alloy", 1.0)
+
+
+def test_silence_is_refused_and_an_unknown_voice_is_a_wrong_setting(server: Server) -> None:
+    server.answers = [(200, wav(np.zeros(2_400, dtype=np.float32), 24_000))]
+    with pytest.raises(SpeechRefused, match="nothing but silence"):
+        speech(server).synthesise("Hello.", "alloy", 1.0)
+    with pytest.raises(ConfigError, match=r"no voice 'nobody'.*alloy,nova"):
+        speech(server).synthesise("Hello.", "nobody", 1.0)
+    with pytest.raises(ConfigError, match="no voices"):
+        speech(server, voices=" , ")
+
+
+def test_digests_stand_for_model_and_voice_not_for_the_place(server: Server) -> None:
+    first, elsewhere, other = (
+        speech(server),
+        speech(server, base_url="http://other.example/v1", api_key_env="X", max_attempts=1),
+        speech(server, model="m2"),
+    )
+    assert first.digest == elsewhere.digest != other.digest
+    assert first.voices() == elsewhere.voices()
+    assert {voice.digest for voice in first.voices()}.isdisjoint(voice.digest for voice in other.voices())
+
+
+def test_a_recording_is_sent_as_wav_and_its_text_comes_back(server: Server) -> None:
+    server.answers = [(503, b"{}"), (200, b'{"text": " two apples "}')]
+    assert recogniser(server).transcribe(tone(24_000, 24_000), 24_000) == "two apples"
+    assert server.paths == ["/v1/audio/transcriptions"] * 2
+    body = server.bodies[-1]
+    start = body.index(b"RIFF")
+    sound, rate_hz = soundfile.read(io.BytesIO(body[start:]))
+    assert (rate_hz, len(sound)) == (16_000, 16_000)
+    assert b'name="model"\r\n\r\nw\r\n' in body
+    assert b'name="language"\r\n\r\nen\r\n' in body
+
+
+def test_a_refused_recording_stops_the_run(server: Server) -> None:
+    server.answers = [(413, b'{"error": {"message": "too large"}}')]
+    with pytest.raises(BackendError, match=r"refuses a recording of 2400 samples: HTTP 413.*too large"):
+        recogniser(server).transcribe(tone(2_400, 24_000), 24_000)

@@ -1,0 +1,159 @@
+"""Our sides of the engines in worker environments, each before a stand-in for its engine in a real process.
+
+The engines themselves are tested by `make test-workers` (tests/workers/).
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends import registry
+from backends.aligner.whisperx import WhisperXAligner, WhisperXOptions
+from backends.asr.whisper import Whisper, WhisperOptions
+from backends.protocols import AlignmentRefused, SpeechRefused
+from backends.tts.coqui import Coqui, CoquiOptions
+from backends.tts.piper import Piper, PiperOptions
+from backends.workers import process
+from backends.workers.process import Worker
+from data_schemas.errors import ConfigError
+
+STAND_IN = """
+from array import array
+from backends.workers.frames import EngineRefusal
+
+class Engine:
+    def __init__(self, options):
+        self.options = options
+    def describe(self, arguments, sound):
+        return {describe}, b""
+    def synthesise(self, arguments, sound):
+        if arguments["text"] == "hush":
+            raise EngineRefusal("nothing but silence")
+        n_samples = 22_050 if arguments["speed"] == 1.0 else 11_025
+        loud = array("f", [arguments.get("seed", 0) % 7 / 7 + 0.1] * n_samples).tobytes()
+        return {{"sample_rate_hz": 22_050, "times_s": {times_s}}}, loud
+    def align(self, arguments, sound):
+        if "lost" in arguments["words"]:
+            raise EngineRefusal("no time for 'lost'")
+        return {{"words": {times_s}}}, b""
+    def transcribe(self, arguments, sound):
+        return {{"text": f"{{len(sound) // 4}} samples, {{self.options['model']}}"}}, b""
+"""
+
+StandIn = Callable[..., None]
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """Puts an engine with these answers in the place of every worker environment's."""
+    running: dict[Any, Worker] = {}
+    monkeypatch.setattr(process, "_RUNNING", running)
+
+    def put(describe: object = None, times_s: object = ()) -> None:
+        file = tmp_path / "engine.py"
+        file.write_text(STAND_IN.format(describe=repr(describe), times_s=repr(times_s)))
+        place = SimpleNamespace(
+            is_installed=lambda: True, python=lambda: Path(sys.executable), engine_file=lambda: file
+        )
+        monkeypatch.setattr(process, "environment", lambda name: place)
+
+    yield put
+    for worker in running.values():
+        worker.close()
+
+
+COQUI = CoquiOptions(model="tts_models/some/model")
+FILES = ["aa", "bb"]
+
+
+def test_coqui_speaks_at_our_rate_seeded_by_what_is_said(stand_in: StandIn) -> None:
+    stand_in({"voices": {"p1": "x", "p2": "y"}, "files": FILES, "licence": "MIT"})
+    tts = Coqui(COQUI)
+    assert [(voice.name, voice.licence) for voice in tts.voices()] == [("p1", "MIT"), ("p2", "MIT")]
+    first, again, other = (tts.synthesise(text, "p1", 1.0).samples for text in ("yes", "yes", "perhaps"))
+    assert len(first) == 24_000
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert len(tts.synthesise("yes", "p2", 2.0).samples) == 12_000
+    with pytest.raises(SpeechRefused, match="nothing but silence"):
+        tts.synthesise("hush", "p1", 1.0)
+
+
+def test_coquis_digest_follows_files_and_language_not_places(stand_in: StandIn) -> None:
+    stand_in({"voices": {}, "files": FILES, "licence": ""})
+    first = Coqui(COQUI)
+    assert [(voice.name, voice.licence) for voice in first.voices()] == [("model", "unknown")]
+    moved = Coqui(CoquiOptions(model_path="/x", config_path="/y", device="cuda"))
+    assert moved.digest == first.digest
+    assert Coqui(COQUI.model_copy(update={"language": "de"})).digest != first.digest
+    stand_in({"voices": {}, "files": ["cc"], "licence": ""})
+    assert Coqui(COQUI.model_copy(update={"threads": 2})).digest != first.digest
+
+
+def test_pipers_words_have_times_where_it_tells_them(stand_in: StandIn) -> None:
+    voices = {"voices": {"joe": {"digest": "d", "language": "en-us"}}}
+    stand_in(voices, [[0.1, 0.4], [0.4, 0.9]])
+    speech = Piper(PiperOptions()).synthesise("Two apples.", "joe", 1.0)
+    assert [(word.word, word.start_s, word.end_s, word.method) for word in speech.words] == [
+        ("Two", 0.1, 0.4, "piper"),
+        ("apples", 0.4, 0.9, "piper"),
+    ]
+    stand_in(voices, [])
+    assert Piper(PiperOptions(threads=2)).synthesise("Two apples.", "joe", 1.0).words == ()
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ([[0.0, 0.5, 0.9], [0.4, 0.9, 0.9]], "overlap at 0.40 s"),
+        ([[0.0, 0.5, 0.9], [0.5, 0.5, 0.9]], "'apples' has no time inside"),
+        ([[0.0, 0.5, 0.9], [2.5, 2.9, 0.9]], "'apples' has no time inside"),
+    ],
+)
+def test_whisperx_times_that_cannot_be_are_refused(stand_in: StandIn, times: object, told: str) -> None:
+    stand_in(times_s=times)
+    with pytest.raises(AlignmentRefused, match=told):
+        WhisperXAligner(WhisperXOptions()).align(np.zeros(24_000, dtype=np.float32), 24_000, ["two", "apples"])
+
+
+def test_whisperx_gives_a_time_a_word_or_refuses(stand_in: StandIn) -> None:
+    stand_in({"digest": "d"}, [[0.0, 0.5, 0.9], [0.5, 1.2, 0.8]])
+    aligner = WhisperXAligner(WhisperXOptions(language="de"))
+    sound = np.zeros(24_000, dtype=np.float32)
+    timings = aligner.align(sound, 24_000, ["two", "apples"])
+    assert [(each.word, each.start_s, each.end_s, each.score) for each in timings] == [
+        ("two", 0.0, 0.5, 0.9),
+        ("apples", 0.5, 1.0, 0.8),  # not beyond the sound
+    ]
+    assert aligner.languages == ("de",)
+    with pytest.raises(AlignmentRefused, match="no time for 'lost'"):
+        aligner.align(sound, 24_000, ["lost"])
+    assert aligner.digest != WhisperXAligner(WhisperXOptions(language="en")).digest
+
+
+def test_whisper_hears_at_16_khz(stand_in: StandIn) -> None:
+    stand_in()
+    assert Whisper(WhisperOptions()).transcribe(np.zeros(24_000, dtype=np.float32), 24_000) == "16000 samples, tiny.en"
+
+
+def test_whispers_digest_follows_weights_and_manner(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a" / "model.bin").write_bytes(b"weights")
+    (tmp_path / "b" / "model.bin").write_bytes(b"weights")
+    in_a, in_b = (Whisper(WhisperOptions(model_path=str(tmp_path / name))) for name in "ab")
+    assert in_a.digest == in_b.digest != Whisper(WhisperOptions()).digest
+    assert Whisper(WhisperOptions(beam_size=5)).digest != Whisper(WhisperOptions()).digest
+    with pytest.raises(ConfigError, match="Cannot read the whisper model"):
+        _ = Whisper(WhisperOptions(model_path=str(tmp_path))).digest
+
+
+def test_the_synthesisers_times_are_never_looked_for_in_sound() -> None:
+    aligner = registry.build("aligner", "synthesiser", {})
+    with pytest.raises(AlignmentRefused, match="told no times for these 2 words"):
+        aligner.align(np.zeros(10, dtype=np.float32), 24_000, ["two", "apples"])
