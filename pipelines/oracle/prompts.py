@@ -1,32 +1,29 @@
 """Prompt sets: files of text with a version, turned into the messages of a request.
 
 What all requests of a run share comes first (system, examples), then what a dialogue's requests share (history, the
-question as far as it was heard), and what differs between levels last: so a server's prefix cache serves most of it.
+turn as far as it was heard), and what differs between levels last: so a server's prefix cache serves most of it.
 """
 
-import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from data_schemas import ids
-from data_schemas.config import Config
+from data_schemas.config import Config, OracleConfig
 from data_schemas.errors import ConfigError
-from pipelines.script.spoken import word_set
+from data_schemas.records import OracleRow
+from pipelines.oracle.hints import HINT_FIELDS, hint_fields
+from pipelines.oracle.plan import PlannedRequest
 
 Message = dict[str, str]
+Payload = dict[str, Any]
 
-_WORD = re.compile(r"[A-Za-z']+")
-_COMMON = word_set(
-    "answer that this these those then than there their they would could should have does will with from which what "
-    "when where were been being into onto about because correct right total makes equals sum more each also "
-    "only"
-)
-"""Words of more than three letters that tell nothing of an answer."""
+ASK_AGAIN_TEMPERATURE = 0.7
+"""Least sampling temperature of a second ask: at 0 the same model would say the same again."""
 
 
 class PromptExample(Config):
@@ -38,30 +35,23 @@ class PromptExample(Config):
     reply: str
 
 
-class PromptSet(Config):
-    """All texts of a prompt file.
+class PromptTexts(Config):
+    """The texts that predict one speaker's next words.
 
-    `request` takes {history} and {heard}; levels 1 to 4 may take {hint}, the true answer, or {keywords} of it.
+    `request` takes {history} and {heard}; levels 1 to 4 take the true answer as one of `HINT_FIELDS`.
     """
 
-    version: str
     system: str
     request: str
     levels: list[str] = Field(min_length=5, max_length=5, description="Instructions of levels 0 to 4.")
     examples: list[PromptExample] = Field(default_factory=list)
-    stop: list[str] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _level_0_knows_nothing(self) -> "PromptSet":
+    def _level_0_knows_nothing(self) -> Self:
         shared = self.levels[0] + self.request + self.system
-        if "{hint}" in shared or "{keywords}" in shared:
-            raise ValueError("{hint} and {keywords} may stand in the texts of levels 1 to 4 only")
+        if any(f"{{{name}}}" in shared for name in HINT_FIELDS):
+            raise ValueError("{hint} and what is made of it may stand in the texts of levels 1 to 4 only")
         return self
-
-    @property
-    def digest(self) -> str:
-        """Stands for all of its text."""
-        return ids.digest(self.model_dump())
 
     def messages(self, history: Sequence[str], heard: str, level: int, hint: str) -> list[Message]:
         """The messages of one request.
@@ -70,7 +60,7 @@ class PromptSet(Config):
             history: what was said before, a line a turn, `User: …` or `Assistant: …`.
             heard: the words of the unfinished turn so far.
             level: 0 to 4; at 0 the hint is not looked at.
-            hint: the true answer, as it will be said.
+            hint: what the other speaker will say.
         """
         messages = [{"role": "system", "content": self.system.strip()}]
         for example in self.examples:
@@ -78,22 +68,65 @@ class PromptSet(Config):
             messages += [{"role": "user", "content": shown}, {"role": "assistant", "content": example.reply.strip()}]
         return [*messages, {"role": "user", "content": self._request(history, heard, level, hint)}]
 
+    def own_words(self, level: int) -> str:
+        """All that a request of a level says besides the conversation and the hint: an oracle must not quote it."""
+        return " ".join([self.system, self.levels[level], *(example.reply for example in self.examples)])
+
     def _request(self, history: Sequence[str], heard: str, level: int, hint: str) -> str:
         said = "".join(f"{line}\n" for line in history)
         instruction = self.levels[level].strip()
         if level > 0:
-            instruction = instruction.replace("{keywords}", ", ".join(keywords(hint, heard))).replace("{hint}", hint)
+            for name, value in hint_fields(hint, heard).items():
+                instruction = instruction.replace(f"{{{name}}}", value)
         return self.request.strip().replace("{history}", said).replace("{heard}", heard) + "\n" + instruction
 
 
-def keywords(hint: str, heard: str) -> list[str]:
-    """The first two telling words of the true answer that the user has not said; fewer where there are fewer."""
-    said = {word.lower() for word in _WORD.findall(heard)}
-    telling: dict[str, str] = {}
-    for word in _WORD.findall(hint):
-        if len(word) > 3 and word.lower() not in said | _COMMON:
-            telling.setdefault(word.lower(), word)
-    return list(telling.values())[:2]
+class PromptSet(PromptTexts):
+    """A prompt file. Its own texts predict the assistant's next words, those of `of_user` the user's."""
+
+    version: str
+    of_user: PromptTexts | None = Field(default=None, description="Needed for oracles in both directions.")
+    stop: list[str] = Field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        """Stands for all of its text."""
+        return ids.digest(self.model_dump())
+
+    def texts_for(self, speaker: str) -> PromptTexts:
+        """The texts that predict a speaker's words.
+
+        Raises:
+            ConfigError: the set has none for the user's.
+        """
+        texts = self if speaker == "A" else self.of_user
+        if texts is None:
+            raise ConfigError(
+                f"The prompt set {self.version!r} has no texts for the user's words.",
+                "Add `of_user` to it, or leave oracle.both_directions off.",
+            )
+        return texts
+
+
+def payload_of(
+    prompts: PromptSet, request: PlannedRequest, asked: OracleRow | OracleConfig, seed: int, attempt: int
+) -> Payload:
+    """The chat-completions payload of a request, without `model`: a pure function, so that a check can make it again.
+
+    Args:
+        asked: the settings, from the configuration or from the row that was made by it.
+        seed: the run's.
+        attempt: 0 for the first ask; later ones sample, by seeds of their own.
+    """
+    temperature = asked.temperature if attempt == 0 else max(asked.temperature, ASK_AGAIN_TEMPERATURE)
+    texts = prompts.texts_for(request.speaker)
+    payload: Payload = {
+        "messages": texts.messages(request.history, request.heard, request.level, request.hint),
+        "max_tokens": asked.max_tokens,
+        "temperature": temperature,
+        "seed": ids.seed_for(seed, attempt) % 2**31,
+    }
+    return payload | ({"stop": prompts.stop} if prompts.stop else {})
 
 
 def load_prompts(name: str) -> PromptSet:

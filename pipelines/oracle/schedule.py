@@ -1,7 +1,8 @@
-"""When a back-end is asked, how much of the question it has heard by then, and how much it may be hinted.
+"""When a back-end is asked, how much of a turn it has heard by then, and how much it may be hinted.
 
-Ticks are t = k * interval on the dialogue's clock, inside the user's turn and after its second word's end; one more
-event stands at the end of the turn's last word. r = words ended by t / words of the turn.
+Ticks are t = k * interval on the dialogue's clock, inside the turn and after its second word's end; one more event
+stands at the end of the turn's last word. r = words ended by t / words of the turn. That another turn overlaps it in
+time changes nothing: each turn's ticks look at its own words.
 
 | level | r         | what the simulator is told                                        |
 |-------|-----------|-------------------------------------------------------------------|
@@ -16,10 +17,15 @@ event stands at the end of the turn's last word. r = words ended by t / words of
 
 | matter            | released                                          | here                                         |
 |-------------------|---------------------------------------------------|----------------------------------------------|
-| clock of ticks    | from the second word of either speaker            | inside the user's turn                       |
+| clock of ticks    | from the dialogue's second word, either speaker's | from the second word of each turn            |
+| whose turn        | the one who ended a word last                     | the turn's own, also where two speak at once |
 | end of a turn     | change of speaker, or 1 s between two word ends   | end of the turn: a pause to think is no end  |
 | r = 1             | repeated in the pause after; may not exist at all | exactly one event, at the last word's end    |
+| level 5           | the simulator is asked there too                  | nobody is asked: it is the true answer       |
 | level 4           | ends at 0.99                                      | r < 1                                        |
+| the hint          | the whole next utterance                          | its body: no lead, no tail, no backchannel   |
+| the user's words  | predicted in the assistant's turns, under B       | the same, where `both_directions` is on      |
+| requests          | one a tick                                        | one a change of words heard, a few a turn    |
 """
 
 import math

@@ -2,38 +2,40 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from data_schemas.arrow import from_table
-from data_schemas.records import AudioDialogue, OracleEvent, OracleRow
-from pipelines.publish import read_manifest
+from backends.protocols import Endpoint
+from data_schemas.config import OracleConfig
+from data_schemas.records import OracleEvent, OracleRow
+from pipelines.asking import run_alone
+from pipelines.oracle.stage import OracleStage
 from pipelines.quality.oracle_rules import AskedTurn, asked_turns, wrong_in_oracles
-from pipelines.store import Store
+from tests.oracle_dialogues import Scripted, batch_of, follow_up, opened
+
+DIALOGUE = follow_up()
 
 
 @pytest.fixture(scope="module")
-def asked(made: Path) -> dict[str, list[AskedTurn]]:
-    """The user's turns of every dialogue."""
-    store = Store(str(made))
-    rows: list[AudioDialogue] = []
-    for entry in read_manifest(store).of_kind("data"):
-        rows += from_table(store.read_table(entry.path), AudioDialogue)
-    return {row.dialogue_id: asked_turns(row.turns) for row in rows}
+def asked() -> list[AskedTurn]:
+    """The turns of the dialogue."""
+    return asked_turns(DIALOGUE.turns)
+
+
+def made_row(**oracle: Any) -> OracleRow:
+    stage = OracleStage(OracleConfig.model_validate(oracle), 0, Endpoint("double", "", "double", "double-1"))
+    return run_alone(stage, batch_of([DIALOGUE]), opened(Scripted())).outputs[0]
 
 
 @pytest.fixture(scope="module")
-def row(made: Path) -> OracleRow:
-    """The oracles of one dialogue, some of them shared."""
-    store = Store(str(made))
-    entry = read_manifest(store).of_kind("oracle")[0]
-    return from_table(store.read_table(entry.path), OracleRow)[0]
+def row() -> OracleRow:
+    """The oracles of the dialogue, some of them shared."""
+    return made_row()
 
 
-def broken(row: OracleRow, asked: dict[str, list[AskedTurn]]) -> set[str]:
-    return {rule for rule, _ in wrong_in_oracles(row, asked[row.dialogue_id])}
+def broken(row: OracleRow, asked: list[AskedTurn]) -> set[str]:
+    return {rule for rule, _ in wrong_in_oracles(row, asked)}
 
 
 def on_event(place: int | str, **changes: Any) -> Callable[[OracleRow], OracleRow]:
@@ -90,6 +92,9 @@ FAULTS: list[tuple[str, Callable[[OracleRow], OracleRow]]] = [
     ("provenance is complete", lambda row: replace(row, model=None)),
     ("provenance is complete", lambda row: replace(row, endpoint=None)),
     ("provenance is complete", lambda row: replace(row, prompt_digest="")),
+    ("random answers are labelled so, and no others", lambda row: replace(row, simulator="random")),
+    ("random answers are labelled so, and no others", lambda row: replace(row, model="random", endpoint="random")),
+    ("events predict the other speaker's words", on_event(0, speaker="B")),
     ("events are numbered in order", on_event(1, event_id="x-e1")),
     ("events belong to a turn that is answered", lambda row: replace(row, events=(*row.events, stray(row)))),
     ("events are those of the schedule", lambda row: replace(row, events=row.events[:-1])),
@@ -129,25 +134,29 @@ FAULTS: list[tuple[str, Callable[[OracleRow], OracleRow]]] = [
 
 @pytest.mark.parametrize(("rule", "change"), FAULTS, ids=[f"{n} {rule}" for n, (rule, _) in enumerate(FAULTS)])
 def test_a_fault_breaks_its_rule_alone(
-    row: OracleRow, asked: dict[str, list[AskedTurn]], rule: str, change: Callable[[OracleRow], OracleRow]
+    row: OracleRow, asked: list[AskedTurn], rule: str, change: Callable[[OracleRow], OracleRow]
 ) -> None:
     assert broken(row, asked) == set()
     assert broken(change(row), asked) == {rule}
 
 
-def test_other_level_bounds_are_another_schedule(row: OracleRow, asked: dict[str, list[AskedTurn]]) -> None:
+def test_events_of_both_directions_are_wanted_where_the_row_says_so(asked: list[AskedTurn]) -> None:
+    both = made_row(both_directions=True)
+    assert broken(both, asked) == set()
+    assert broken(replace(both, both_directions=False), asked) == {"events belong to a turn that is answered"}
+
+
+def test_other_level_bounds_are_another_schedule(row: OracleRow, asked: list[AskedTurn]) -> None:
     other = replace(row, level_bounds=(0.01, 0.02, 0.03, 0.04))
     assert "events are those of the schedule" in broken(other, asked)
 
 
-def test_a_request_that_failed_is_no_fault(row: OracleRow, asked: dict[str, list[AskedTurn]]) -> None:
+def test_a_request_that_failed_is_no_fault(row: OracleRow, asked: list[AskedTurn]) -> None:
     failed = {"status": "failed", "text": None, "raw_text": None, "request_id": None, "error": "request: refused"}
     assert broken(on_request(**failed)(row), asked) == set()
 
 
-def test_an_event_of_a_request_that_failed_has_no_answer_of_its_own(
-    row: OracleRow, asked: dict[str, list[AskedTurn]]
-) -> None:
+def test_an_event_of_a_request_that_failed_has_no_answer_of_its_own(row: OracleRow, asked: list[AskedTurn]) -> None:
     failed = {"status": "failed", "text": None, "raw_text": None, "request_id": None, "error": "request: refused"}
     shared = next(event for event in row.events if event.status == "shared")
     asker = next(n for n, event in enumerate(row.events) if event.request_id == shared.request_id)

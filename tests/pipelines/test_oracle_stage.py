@@ -1,193 +1,182 @@
-"""Events of a dialogue against the double: who asked, who shares, what failed, and what is said in the end."""
+"""Events of a dialogue: who asked, who shares, what was asked again, what failed, and what is said in the end."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from backends.chat.client import ChatUsage
-from backends.chat.double import DoubleEngine, Fault
-from backends.protocols import ChatClient
-from data_schemas.arrow import from_table
-from data_schemas.config import ChatConfig, OracleConfig, RefreshConfig
-from data_schemas.errors import BackendError
+from backends.protocols import Endpoint
+from data_schemas.config import OracleConfig
+from data_schemas.errors import BackendError, ConfigError
 from data_schemas.records import Dialogue, OracleRow
-from pipelines.oracle.stage import OracleStage, spoken_answer
-from pipelines.reader import DatasetReader
-from pipelines.script.speakable import Unspeakable, spoken_words
-from pipelines.stations import oracle_stage
-from pipelines.store import Store
+from pipelines.asking import run_alone
+from pipelines.oracle.events import TOO_MANY_FAILED
+from pipelines.oracle.stage import OracleStage
+from pipelines.script.speakable import spoken_words
+from pipelines.stage import StageResult
+from tests.oracle_dialogues import (
+    ANSWER,
+    FORMS,
+    USABLE,
+    Scripted,
+    batch_of,
+    follow_up,
+    interruption,
+    opened,
+    plain,
+    refused_request,
+)
+
+ENDPOINT = Endpoint("double", "", "double", "double-1")
 
 
-@pytest.fixture(scope="module")
-def dialogues(made: Path) -> list[tuple[Dialogue]]:
-    reader = DatasetReader(str(made))
-    tables = [Store(str(made)).read_table(entry.path) for entry in reader.manifest.of_kind("data")]
-    return [(row,) for table in tables for row in from_table(table, Dialogue)]
+def run(model: Scripted, *dialogues: Dialogue, **oracle: Any) -> StageResult[OracleRow]:
+    stage = OracleStage(OracleConfig.model_validate(oracle), 0, ENDPOINT)
+    return run_alone(stage, batch_of(dialogues), opened(model))
 
 
-class Run:
-    """The stage on dialogues, against a double with or without faults."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.usages: list[ChatUsage] = []
-        self.requests: list[dict[str, object]] = []
-
-    def __call__(
-        self,
-        batch: list[tuple[Dialogue]],
-        faults: tuple[Fault | None, ...] = (),
-        for_ever: Fault | None = None,
-        **oracle: object,
-    ) -> list[OracleRow]:
-        config = RefreshConfig(
-            oracle=OracleConfig.model_validate(oracle),
-            chat=ChatConfig(engine="double", max_attempts=1, max_in_flight=1),
-        )
-        engine = DoubleEngine(config.chat, faults, for_ever)
-        with engine.serve() as endpoint:
-            result = oracle_stage(config, endpoint, str(self.folder / "answers.sqlite"), self.usages.append).run(batch)
-        self.requests = engine.requests
-        assert result.rejects == []
-        return result.outputs
+def one_row(model: Scripted, dialogue: Dialogue, **oracle: Any) -> OracleRow:
+    (row,) = run(model, dialogue, **oracle).outputs
+    return row
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return Run(tmp_path)
+@pytest.mark.parametrize("make", FORMS)
+def test_each_dialogue_has_a_row_with_what_wrote_it(make: Any) -> None:
+    row = one_row(Scripted(), make())
+    assert (row.model, row.endpoint, row.simulator, row.prompt_version) == ("double", "double", "llm", "v2")
+    assert [event.event_id for event in row.events] == [f"{row.dialogue_id}-e{n}" for n in range(len(row.events))]
+    assert {event.status for event in row.events} <= {"answered", "shared", "truth"}
+    assert {event.speaker for event in row.events} == {"A"}
 
 
-@pytest.fixture(scope="module")
-def rows(dialogues: list[tuple[Dialogue]], tmp_path_factory: pytest.TempPathFactory) -> list[OracleRow]:
-    """The rows of all dialogues with the settings we ship, every request answered."""
-    return Run(tmp_path_factory.mktemp("run"))(dialogues)
+def test_the_last_event_of_a_turn_is_the_body_and_asks_nobody() -> None:
+    model = Scripted()
+    row = one_row(model, plain())
+    last = row.events[-1]
+    assert (last.status, last.text, last.level, last.raw_text, last.request_id) == ("truth", ANSWER, 5, None, None)
+    assert not any("Anything else" in prompt or "Let me think" in prompt for prompt in model.prompts)
 
 
-def test_each_dialogue_has_a_row_with_what_wrote_it(rows: list[OracleRow], dialogues: list[tuple[Dialogue]]) -> None:
-    assert [row.dialogue_id for row in rows] == [dialogue.dialogue_id for (dialogue,) in dialogues]
-    assert {(row.model, row.endpoint, row.prompt_version) for row in rows} == {("double", "double", "v1")}
-    assert [row.split for row in rows] == [dialogue.split for (dialogue,) in dialogues]
+def test_events_that_share_follow_the_one_that_asked() -> None:
+    row = one_row(Scripted(), interruption(), interval_s=0.1)
+    first: dict[str | None, int] = {}
+    for event in row.events:
+        if event.status == "answered":
+            assert event.request_id not in first
+            first[event.request_id] = event.level
+        elif event.status == "shared":
+            assert first[event.request_id] == event.level
+    assert {event.status for event in row.events} == {"answered", "shared", "truth"}
 
 
-def test_the_last_event_is_the_true_answer_and_asks_nobody(
-    rows: list[OracleRow], dialogues: list[tuple[Dialogue]]
-) -> None:
-    for row, (dialogue,) in zip(rows, dialogues, strict=True):
-        last = row.events[-1]
-        assert (last.status, last.text, last.level) == ("truth", dialogue.turns[1].body, 5)
-        assert (last.raw_text, last.request_id) == (None, None)
-        assert all(event.status != "truth" for event in row.events[:-1])
+def test_requests_are_asked_dialogue_by_dialogue_in_the_order_of_their_turns() -> None:
+    model = Scripted()
+    run(model, plain(), follow_up())
+    n_first = len(run(Scripted(), plain()).outputs[0].events) - 1
+    assert not any("Assistant:" in prompt for prompt in model.prompts[:n_first])
+    asked = ["Assistant:" in prompt for prompt in model.prompts]
+    assert asked == sorted(asked)
 
 
-def test_the_truth_is_the_body_without_lead_and_tail(run: Run, dialogues: list[tuple[Dialogue]]) -> None:
-    (dialogue,) = dialogues[0]
-    answer = replace(dialogue.turns[1], lead="Well.", body="It is Rome.", tail="Anything else?")
-    (row,) = run([(replace(dialogue, turns=(dialogue.turns[0], answer)),)])
-    assert row.events[-1].text == "It is Rome."
-    assert not any("Anything else" in str(request) or "Well." in str(request) for request in run.requests)
-
-
-def test_events_that_share_follow_the_one_that_asked(rows: list[OracleRow]) -> None:
-    statuses = set()
-    for row in rows:
-        first: dict[str | None, int] = {}
-        for event in row.events[:-1]:
-            statuses.add(event.status)
-            if event.status == "answered":
-                assert event.request_id not in first
-                first[event.request_id] = event.level
-            else:
-                assert (event.status, first[event.request_id]) == ("shared", event.level)
-    assert statuses == {"answered", "shared"}
-
-
-def test_every_request_of_a_turn_counts_and_none_is_sent_twice(run: Run, dialogues: list[tuple[Dialogue]]) -> None:
-    batch = dialogues[:2]
-    rows = run(batch, max_requests_per_turn=5)
-    for row in rows:
-        assert sum(event.status == "answered" for event in row.events) <= 5
-    n_asked = sum(event.status == "answered" for row in rows for event in row.events)
-    assert len(run.requests) <= n_asked
-    again = run(batch, max_requests_per_turn=5)
-    assert (again, run.requests) == (rows, [])
-    assert run.usages[-1].n_from_cache == n_asked
-
-
-def test_level_0_is_asked_without_the_answer_and_level_4_with_it(run: Run, dialogues: list[tuple[Dialogue]]) -> None:
-    (dialogue,) = dialogues[0]
-    (row,) = run([(dialogue,)])
-    asked = [request["messages"][-1]["content"] for request in run.requests]  # type: ignore[index]
+def test_the_answer_is_told_to_no_request_of_level_0() -> None:
+    model = Scripted()
+    row = one_row(model, plain())
     levels = [event.level for event in row.events if event.status == "answered"]
-    assert len(asked) == len(levels)
-    body = dialogue.turns[1].body
-    assert {level: body in text for level, text in zip(levels, asked, strict=True)} == {
-        level: level >= 2 for level in levels
-    }
+    shown = {level: ANSWER in prompt for level, prompt in zip(levels, model.prompts, strict=True)}
+    assert shown == {level: level == 4 for level in levels}
+    assert not any("forty" in prompt for level, prompt in zip(levels, model.prompts, strict=True) if level == 0)
 
 
-def test_a_request_that_fails_leaves_failed_events_without_text(run: Run, dialogues: list[tuple[Dialogue]]) -> None:
-    (row,) = run(dialogues[:1], faults=(422,))
-    failed = [event for event in row.events if event.status == "failed"]
-    assert failed
+def test_an_answer_that_cannot_stand_is_asked_for_again_otherwise() -> None:
+    model = Scripted(lambda payload, attempt: "I'm sorry, I cannot." if attempt == 0 else USABLE)
+    row = one_row(model, plain())
+    assert {event.text for event in row.events if event.status != "truth"} == {USABLE}
+    by_attempt = {attempt: payload for payload, attempt in model.asked}
+    assert sorted(by_attempt) == [0, 1]
+    assert by_attempt[0]["temperature"] == 0
+    assert by_attempt[1]["temperature"] > 0
+    assert by_attempt[0]["seed"] != by_attempt[1]["seed"]
+
+
+def test_what_never_stands_is_a_failed_event_with_its_raw_text_and_the_reason() -> None:
+    model = Scripted(lambda payload, attempt: "" if "none" in payload["messages"][-1]["content"] else USABLE)
+    result = run(model, plain(), max_asks=4)
+    failed = [event for event in result.outputs[0].events if event.status == "failed"]
+    assert {event.level for event in failed} == {0}
+    assert {(event.text, event.raw_text) for event in failed} == {(None, "")}
+    assert all(event.error == "asked 4 times; empty: nothing was written" for event in failed)
+    assert max(attempt for _, attempt in model.asked) == 3
+    assert result.n_to_retry == 0
+
+
+def test_a_request_that_is_lost_leaves_failed_events_and_a_part_to_retry() -> None:
+    model = Scripted(lambda *_: refused_request() if len(model.asked) == 2 else USABLE)
+    result = run(model, plain())
+    failed = [event for event in result.outputs[0].events if event.status == "failed"]
     assert {(event.text, event.raw_text, event.request_id) for event in failed} == {(None, None, None)}
-    assert all(event.error and event.error.startswith("request: ") for event in failed)
-    assert all(event.error is None for event in row.events if event.status != "failed")
-    assert [event.status for event in row.events][-1] == "truth"
-    assert any(event.status == "answered" for event in row.events)
+    assert {event.error for event in failed} == {"request: Request 1 was refused."}
+    assert result.n_to_retry == 1
 
 
-def test_a_failed_request_is_asked_again_by_the_next_run(run: Run, dialogues: list[tuple[Dialogue]]) -> None:
-    run(dialogues[:1], faults=(422,))
-    (row,) = run(dialogues[:1])
-    assert len(run.requests) == 1
-    assert all(event.status != "failed" for event in row.events)
+def test_a_dialogue_of_which_too_much_failed_is_refused_and_the_others_are_not() -> None:
+    model = Scripted(lambda payload, _: "" if "Anna" in payload["messages"][-1]["content"] else USABLE)
+    other = plain("Which of all the many planets is the one with the big rings?", item_id="mine-2")
+    result = run(model, plain(), other)
+    assert [row.dialogue_id for row in result.outputs] == [other.dialogue_id]
+    (reject,) = result.rejects
+    assert (reject.item_id, reject.stage, reject.reason) == ("mine-1", "oracle", TOO_MANY_FAILED)
+    assert "empty: nothing was written" in reject.detail
 
 
-@pytest.mark.parametrize("fault", [401, "hang-up"])
-def test_a_back_end_that_is_gone_stops_the_stage(run: Run, dialogues: list[tuple[Dialogue]], fault: Fault) -> None:
-    with pytest.raises(BackendError):
-        run(dialogues[:1], for_ever=fault)
+def test_a_dialogue_may_be_kept_however_much_failed() -> None:
+    result = run(Scripted(lambda *_: ""), plain(), max_failed_share=1.0)
+    assert {event.status for event in result.outputs[0].events} == {"failed", "truth"}
+    assert result.rejects == []
 
 
-def test_what_identifies_the_stages_work(tmp_path: Path) -> None:
+def test_a_back_end_that_is_gone_stops_the_stage() -> None:
+    with pytest.raises(BackendError, match="gone"):
+        run(Scripted(lambda *_: BackendError("It is gone.")), plain(), follow_up())
+
+
+def test_in_both_directions_the_assistants_turns_predict_the_users_words() -> None:
+    dialogue = follow_up()
+    model = Scripted()
+    row = one_row(model, dialogue, both_directions=True)
+    own = [event for event in row.events if event.turn_index == 1]
+    assert {event.speaker for event in own} == {"B"}
+    assert own[-1].text == dialogue.turns[2].body
+    assert any("Assistant (unfinished)" in prompt for prompt in model.prompts)
+    assert row.both_directions
+
+
+def test_a_prompt_set_without_texts_for_the_user_is_refused_in_both_directions(tmp_path: Any) -> None:
+    import yaml
+
+    from pipelines.oracle.prompts import load_prompts
+
+    raw = {name: value for name, value in load_prompts("v2").model_dump().items() if name != "of_user"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
+    with pytest.raises(ConfigError, match="no texts for the user's words"):
+        OracleStage(OracleConfig(prompt=str(tmp_path / "mine.yaml"), both_directions=True), 0, ENDPOINT)
+
+
+def test_raw_text_is_kept_beside_what_is_said() -> None:
+    row = one_row(Scripted(lambda *_: '"It may be 40 or so."\nUser: really?'), plain())
+    event = row.events[0]
+    assert (event.text, event.raw_text) == ("It may be forty or so.", '"It may be 40 or so."\nUser: really?')
+    assert event.text is not None
+    assert spoken_words(event.text)
+
+
+def test_what_identifies_the_stages_work() -> None:
     def matters(oracle: OracleConfig, model: str = "double", seed: int = 0) -> object:
-        @asynccontextmanager
-        async def nobody() -> AsyncIterator[ChatClient]:
-            await asyncio.sleep(0)
-            raise AssertionError("nobody is asked")
-            yield
-
-        endpoint = replace(DoubleEngine(ChatConfig()).describe(), model=model)
-        return OracleStage(oracle, seed, endpoint, nobody).matters()
+        return OracleStage(oracle, seed, replace(ENDPOINT, model=model)).matters()
 
     same = matters(OracleConfig())
-    assert matters(OracleConfig(prompt="v1")) == same
+    assert matters(OracleConfig(prompt="v2")) == same
     assert matters(OracleConfig(max_words=29)) != same
+    assert matters(OracleConfig(max_asks=2)) != same
+    assert matters(OracleConfig(both_directions=True)) != same
     assert matters(OracleConfig(), model="other") != same
     assert matters(OracleConfig(), seed=1) != same
-
-
-@pytest.mark.parametrize(
-    ("raw", "said"),
-    [
-        ("I think it is Rome.", "I think it is Rome."),
-        ('"It is 4."', "It is four."),
-        ("It is Rome.\n\nUser: really?", "It is Rome."),
-        ("One two three. Four five six seven.", "One two three."),
-        ("one two three four five six seven", "one two three four five"),
-        ("One, two, three, four, five, six", "One, two, three, four, five"),
-    ],
-)
-def test_an_answer_is_cut_to_whole_sentences_that_can_be_said(raw: str, said: str) -> None:
-    assert spoken_answer(raw, max_words=5) == said
-    assert len(spoken_words(said)) <= 5
-
-
-@pytest.mark.parametrize("raw", ["", "  \n ", "∀x∃y"])
-def test_an_answer_that_cannot_be_said_is_refused(raw: str) -> None:
-    with pytest.raises(Unspeakable):
-        spoken_answer(raw, max_words=5)

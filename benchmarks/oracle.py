@@ -1,0 +1,183 @@
+"""What the chat client gets out of a server, and what a server that fails gets out of it.
+
+    python -m benchmarks.oracle [--only throughput faults kill] [--json]
+
+`throughput`: 2,000 requests in the shape of the oracle's against 64 slots, and the released recipe (one call after the
+other) against the same server. `faults`: 1,000 requests, of whose tries a fifth fail in one of eight ways. `kill`: the
+same, killed in the middle and run again. The server is `benchmarks/chat_server.py`, a process of its own. Ends with 1
+when a promise is not kept.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from backends.chat.cache import ReplyCache
+from backends.chat.client import OpenAIChatClient, ask_all
+from backends.protocols import ChatReply, Endpoint
+from benchmarks.chat_server import MODEL, Behaviour, served_apart
+from data_schemas.config import ChatConfig
+from data_schemas.errors import RequestError
+
+Measure = Callable[[], dict[str, Any]]
+N_EVENTS = 8
+"""Requests of one dialogue."""
+N_SLOTS = 64
+SPEED = Behaviour(n_slots=N_SLOTS, first_token_s=0.5, tokens_per_s=16.0)
+"""About a hosted model's: an answer of 12 to 20 tokens takes 1.2 to 1.8 s."""
+FAULTY = Behaviour(fault_share=0.2, first_token_s=0.02, retry_after_s=0.1)
+CONFIG = ChatConfig(engine="openai", max_in_flight=256)
+FAULTY_CONFIG = ChatConfig(engine="openai", max_in_flight=64, timeout_s=2.0)
+_SYSTEM = "You guess the answer to a question that is still being asked. " * 12
+_QUESTION = "A baker sells 48 loaves in the morning and half as many in the afternoon so how many in all"
+
+
+def payloads(n: int) -> list[dict[str, Any]]:
+    """Requests as the oracle stage makes them: of one dialogue next to each other, more words heard with each."""
+    made = []
+    for number in range(n):
+        dialogue, event = divmod(number, N_EVENTS)
+        heard = _QUESTION[: 11 * (1 + event)]
+        messages = [
+            {"role": "system", "content": _SYSTEM},
+            {"role": "user", "content": f"Dialogue {dialogue}. The user says: {heard} …\nLevel {event % 5}."},
+        ]
+        made.append({"messages": messages, "max_tokens": 48, "temperature": 0.0})
+    return made
+
+
+def ask(root: str, folder: Path, asked: Sequence[dict[str, Any]], config: ChatConfig) -> list[ChatReply | RequestError]:
+    """The client's answers, kept in the folder."""
+
+    async def session() -> list[ChatReply | RequestError]:
+        endpoint = Endpoint("test", f"{root}/v1", MODEL, "")
+        with ReplyCache(folder / "answers.sqlite") as cache:
+            async with OpenAIChatClient(endpoint, config, cache) as client:
+                return await ask_all(client, asked)
+
+    return asyncio.run(session())
+
+
+def counts(root: str) -> dict[str, Any]:
+    """What the server has seen."""
+    with urllib.request.urlopen(f"{root}/counts") as response:  # noqa: S310 - our own server
+        told: dict[str, Any] = json.load(response)
+    return told
+
+
+def ask_as_the_recipe(root: str, asked: Sequence[dict[str, Any]]) -> float:
+    """Seconds a request, one call after the other, as the released recipe makes them."""
+    import openai
+
+    begun_s = time.monotonic()
+    with openai.OpenAI(base_url=f"{root}/v1", api_key="none") as client:
+        for payload in asked:
+            client.chat.completions.create(model=MODEL, **payload)
+    return (time.monotonic() - begun_s) / len(asked)
+
+
+def measure_throughput(n: int = 2_000, n_sequential: int = 20) -> dict[str, Any]:
+    """Share of the slots that were busy from the first request to the last answer, and speed beside the recipe's."""
+    with served_apart(SPEED) as root, tempfile.TemporaryDirectory() as folder:
+        begun_s, before_s = time.monotonic(), time.process_time()
+        answered = ask(root, Path(folder), payloads(n), CONFIG)
+        took_s, processor_s = time.monotonic() - begun_s, time.process_time() - before_s
+        seen = counts(root)
+    busy = seen["busy_slot_s"] / (N_SLOTS * seen["span_s"])
+    with served_apart(SPEED) as root:
+        sequential_s = ask_as_the_recipe(root, payloads(n_sequential))
+    return {
+        "requests": n,
+        "answered": sum(isinstance(each, ChatReply) for each in answered),
+        "seconds": round(took_s, 1),
+        "client's processor, seconds": round(processor_s, 1),
+        "slots busy": round(busy, 3),
+        "seconds a request": round(took_s / n, 4),
+        "recipe, seconds a request": round(sequential_s, 4),
+        "times as fast": round(sequential_s * n / took_s, 1),
+        "kept": busy >= 0.9 and all(isinstance(each, ChatReply) for each in answered),
+    }
+
+
+def measure_faults(n: int = 1_000) -> dict[str, Any]:
+    """Whether each request was answered exactly once or marked failed, though a fifth of all tries failed."""
+    with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
+        begun_s = time.monotonic()
+        outcomes = ask(root, Path(folder), payloads(n), FAULTY_CONFIG)
+        took_s = time.monotonic() - begun_s
+        seen = counts(root)
+    n_failed = sum(isinstance(each, RequestError) for each in outcomes)
+    return {
+        "requests": n,
+        "tries": seen["n_tries"],
+        "faults": seen["n_faults"],
+        "answered": n - n_failed,
+        "marked failed": n_failed,
+        "answered twice": seen["n_answered_twice"],
+        "seconds": round(took_s, 1),
+        "kept": seen["n_answered"] == n - n_failed and seen["n_answered_twice"] == 0,
+    }
+
+
+def measure_kill(n: int = 1_000) -> dict[str, Any]:
+    """Whether a run that is killed in the middle asks nothing again that it had stored."""
+    with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "benchmarks.oracle", "--ask", root, folder, str(n)]
+        with subprocess.Popen(command) as asking:  # noqa: S603 - ourselves
+            while counts(root)["n_answered"] < n // 2:
+                time.sleep(0.05)
+            os.kill(asking.pid, signal.SIGKILL)
+        with ReplyCache(Path(folder) / "answers.sqlite") as cache:
+            n_kept = len(cache)
+        n_answered_before = counts(root)["n_answered"]
+        outcomes = ask(root, Path(folder), payloads(n), FAULTY_CONFIG)
+        seen = counts(root)
+    replies = [each for each in outcomes if isinstance(each, ChatReply)]
+    n_from_cache = sum(each.from_cache for each in replies)
+    return {
+        "requests": n,
+        "stored when killed": n_kept,
+        "answered on the wire when killed": n_answered_before - n_kept,
+        "from the cache in the second run": n_from_cache,
+        "asked in the second run": len(replies) - n_from_cache,
+        "answered twice": seen["n_answered_twice"],
+        "kept": n_from_cache == n_kept and seen["n_answered_twice"] <= n_answered_before - n_kept,
+    }
+
+
+MEASURES: dict[str, Measure] = {"throughput": measure_throughput, "faults": measure_faults, "kill": measure_kill}
+"""What can be measured, in order. Those of the prompts are measured in `oracle_prompts.py`, where it is there."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and prints; 1 when a promise is not kept."""
+    parser = argparse.ArgumentParser(prog="benchmarks.oracle", description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--only", nargs="+", choices=MEASURES, default=list(MEASURES), help="what to measure")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--ask", nargs=3, metavar=("ROOT", "FOLDER", "N"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.ask:
+        root, folder, n = options.ask
+        ask(root, Path(folder), payloads(int(n)), FAULTY_CONFIG)
+        return 0
+    measured = {name: MEASURES[name]() for name in options.only}
+    if options.json:
+        print(json.dumps(measured))
+    else:
+        for name, figures in measured.items():
+            print(f"{name}: " + "; ".join(f"{what} {figure}" for what, figure in figures.items()))
+    return 0 if all(figures["kept"] for figures in measured.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Planned events and what was answered to oracle rows; the same for every simulator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from backends.protocols import Endpoint
+from data_schemas.config import OracleConfig
+from data_schemas.records import Dialogue, OracleEvent, OracleRow
+from pipelines.oracle.plan import PlannedEvent
+from pipelines.oracle.prompts import PromptSet
+from pipelines.stage import StageResult, refused
+
+TOO_MANY_FAILED = "too_many_failed_oracles"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a request left in an event: the fields of `OracleEvent` of the same names.
+
+    `may_pass` tells a failure that another run may not meet.
+    """
+
+    status: str
+    text: str | None = None
+    raw_text: str | None = None
+    request_id: str | None = None
+    error: str | None = None
+    may_pass: bool = False
+
+
+def oracle_row(
+    dialogue: Dialogue,
+    planned: Sequence[PlannedEvent],
+    answers: Sequence[Said],
+    config: OracleConfig,
+    endpoint: Endpoint,
+    prompts: PromptSet | None,
+    seed: int,
+) -> OracleRow:
+    """A dialogue's row; `prompts` is None where none were used."""
+    first_of: set[int] = set()
+    events = [
+        _event(f"{dialogue.dialogue_id}-e{number}", each, answers, first_of) for number, each in enumerate(planned)
+    ]
+    return OracleRow(
+        dialogue_id=dialogue.dialogue_id,
+        split=dialogue.split,
+        source=dialogue.source,
+        oracle_version=config.version,
+        simulator=config.simulator,
+        endpoint=endpoint.name,
+        model=endpoint.model,
+        model_digest=endpoint.model_digest,
+        prompt_version=prompts.version if prompts else "none",
+        prompt_digest=prompts.digest if prompts else "none",
+        interval_s=config.interval_s,
+        level_bounds=tuple(config.level_bounds),
+        max_requests_per_turn=config.max_requests_per_turn,
+        both_directions=config.both_directions,
+        max_tokens=config.max_tokens,
+        temperature=config.temperature,
+        max_asks=config.max_asks,
+        seed=seed,
+        events=tuple(events),
+    )
+
+
+def row_or_reject(dialogue: Dialogue, row: OracleRow, max_failed_share: float, result: StageResult[OracleRow]) -> None:
+    """Adds the row to a result, or the dialogue's reject where too many events failed of those that were asked for."""
+    asked = [event for event in row.events if event.status != "truth"]
+    failed = [event for event in asked if event.status == "failed"]
+    if len(failed) > max_failed_share * len(asked):
+        detail = f"{row.dialogue_id}, {row.oracle_version}: {len(failed)} of {len(asked)}; {failed[0].error}"
+        result.rejects.append(refused(dialogue, "oracle", TOO_MANY_FAILED, detail))
+    else:
+        result.outputs.append(row)
+
+
+def _event(event_id: str, planned: PlannedEvent, answers: Sequence[Said], first_of: set[int]) -> OracleEvent:
+    said = Said("truth", text=planned.truth)
+    if planned.request is not None:
+        said = answers[planned.request]
+        if said.status == "answered" and planned.request in first_of:
+            said = replace(said, status="shared")
+        first_of.add(planned.request)
+    return OracleEvent(
+        event_id=event_id,
+        t_s=planned.tick.t_s,
+        speaker=planned.speaker,
+        turn_index=planned.turn_index,
+        n_words_heard=planned.tick.n_words_heard,
+        n_words=planned.tick.n_words,
+        r=planned.tick.r,
+        level=planned.tick.level,
+        status=said.status,
+        text=said.text,
+        raw_text=said.raw_text,
+        request_id=said.request_id,
+        error=said.error,
+    )

@@ -1,0 +1,96 @@
+"""A dialogue's events before anybody is asked: which turn, what was said before, what is heard, what comes next.
+
+An event knows what has been *said* by its time and nothing else: of each earlier turn the words that have ended, so a
+turn that was cut off stands as far as it was heard, and one that is still running as far as it has come. The words that
+the other speaker starts early, inside the turn, belong to a later turn and are not told.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from data_schemas.config import OracleConfig
+from data_schemas.records import Turn
+from pipelines.oracle.schedule import Tick, ticks, words_of
+
+SPEAKER = {"A": "Assistant", "B": "User"}
+CUT_OFF = " ..."
+"""Stands behind what was said of a turn that was not, or is not yet, said to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEvent:
+    """One tick of a turn, with the place of the request that answers it among the dialogue's requests.
+
+    `request` is None at level 5, where nobody is asked. `speaker` says the predicted words, of which `truth` is the
+    body as planned, even where it was cut off later.
+    """
+
+    turn_index: int
+    speaker: str
+    tick: Tick
+    request: int | None
+    truth: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRequest:
+    """What one request tells the simulator: what was said before, the words heard, and `hint` for levels 1 to 4."""
+
+    speaker: str
+    history: tuple[str, ...]
+    heard: str
+    level: int
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A dialogue's events in order, and its requests in the order in which they are best asked."""
+
+    events: list[PlannedEvent]
+    requests: list[PlannedRequest]
+
+
+def plan_dialogue(turns: Sequence[Turn], config: OracleConfig) -> Plan:
+    """The events of all turns that somebody answers."""
+    plan = Plan([], [])
+    for turn, answer in answered_turns(turns, config.both_directions):
+        schedule = ticks(words_of(turn), config.interval_s, config.level_bounds, config.max_requests_per_turn)
+        requests: dict[int, int] = {}
+        for index, tick in enumerate(schedule):
+            if tick.asks == index:
+                requests[index] = len(plan.requests)
+                plan.requests.append(_request(turns, turn, answer, tick))
+            request = None if tick.asks is None else requests[tick.asks]
+            plan.events.append(PlannedEvent(turn.turn_index, answer.speaker, tick, request, answer.body))
+    return plan
+
+
+def answered_turns(turns: Sequence[Turn], both_directions: bool) -> Iterator[tuple[Turn, Turn]]:
+    """Each turn of the user with the assistant's next one; in both directions also the other way round."""
+    for place, turn in enumerate(turns):
+        answer = next((later for later in turns[place + 1 :] if later.speaker != turn.speaker), None)
+        if answer is not None and (both_directions or turn.speaker == "B"):
+            yield turn, answer
+
+
+def _request(turns: Sequence[Turn], turn: Turn, answer: Turn, tick: Tick) -> PlannedRequest:
+    said_before = (_said_by(each, tick.t_s) for each in turns if each.turn_index < turn.turn_index)
+    return PlannedRequest(
+        speaker=answer.speaker,
+        history=tuple(line for line in said_before if line),
+        heard=" ".join(word.word for word in words_of(turn)[: tick.n_words_heard]),
+        level=tick.level,
+        hint=answer.body,
+    )
+
+
+def _said_by(turn: Turn, t_s: float) -> str:
+    """What has been said of a turn by a time, as a line of history; empty for one that has not begun."""
+    words = words_of(turn)
+    ended = [word.word for word in words if word.end_s <= t_s]
+    if not ended:
+        return ""
+    is_whole = len(ended) == len(words)
+    said = turn.spoken_text if is_whole else " ".join(ended)
+    return f"{SPEAKER[turn.speaker]}: {said}{'' if is_whole and turn.cut_s is None else CUT_OFF}"

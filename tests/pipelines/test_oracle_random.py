@@ -1,0 +1,69 @@
+"""The simulator without a model: true answers of other items of the source, labelled so, the same in every run."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from data_schemas.config import OracleConfig
+from data_schemas.records import Dialogue, OracleRow
+from pipelines.oracle.random_answers import RandomOracleStage
+from pipelines.stage import StageResult
+from tests.oracle_dialogues import FORMS, batch_of, plain
+
+CONFIG = OracleConfig(simulator="random", version="random")
+DIALOGUES = [
+    make(group_id=f"q-{n}", item_id=f"mine-{n}", dialogue_id=f"mine-{n}-v0") for n, make in enumerate(FORMS * 2)
+]
+
+
+def run(*dialogues: Dialogue, seed: int = 0, **oracle: Any) -> StageResult[OracleRow]:
+    return RandomOracleStage(CONFIG.model_copy(update=oracle), seed).run(batch_of(dialogues))
+
+
+def others_answers(dialogue: Dialogue) -> dict[str, set[str]]:
+    return {
+        other.dialogue_id: {turn.body for turn in other.turns if turn.speaker == "A"}
+        for other in DIALOGUES
+        if other.group_id != dialogue.group_id
+    }
+
+
+def test_each_event_says_the_answer_to_another_question_and_whose_it_is() -> None:
+    for row, dialogue in zip(run(*DIALOGUES).outputs, DIALOGUES, strict=True):
+        assert (row.simulator, row.model, row.endpoint, row.oracle_version) == ("random",) * 4
+        for event in row.events:
+            if event.status == "truth":
+                assert event.text == dialogue.turns[event.turn_index + 1].body
+            else:
+                assert event.text in others_answers(dialogue)[event.request_id or ""]
+                assert event.text != dialogue.turns[event.turn_index + 1].body
+
+
+def test_the_order_of_a_part_does_not_matter_and_the_seed_does() -> None:
+    made = {row.dialogue_id: row for row in run(*DIALOGUES).outputs}
+    assert {row.dialogue_id: row for row in run(*reversed(DIALOGUES)).outputs} == made
+    other = {row.dialogue_id: row for row in run(*DIALOGUES, seed=1).outputs}
+    assert {key: row.events for key, row in other.items()} != {key: row.events for key, row in made.items()}
+
+
+def test_different_events_take_different_answers() -> None:
+    texts = {event.text for row in run(*DIALOGUES).outputs for event in row.events if event.status == "answered"}
+    assert len(texts) > 1
+
+
+def test_an_item_that_is_alone_in_its_part_is_refused() -> None:
+    result = run(plain())
+    assert result.outputs == []
+    assert "no other item" in result.rejects[0].detail
+    assert result.n_to_retry == 0
+
+
+def test_variants_of_one_item_are_no_others() -> None:
+    same = [plain(dialogue_id=f"mine-1-v{variant}", variant=variant) for variant in (0, 1)]
+    assert run(*same).outputs == []
+
+
+def test_it_is_never_written_where_a_models_oracles_are_expected() -> None:
+    with pytest.raises(ValidationError, match="a version that says so"):
+        OracleConfig(simulator="random")

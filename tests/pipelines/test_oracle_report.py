@@ -1,0 +1,192 @@
+"""The ladder measured: nearness, its intervals, chance, and the files that are written."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.protocols import Endpoint
+from data_schemas.arrow import to_table
+from data_schemas.config import OracleConfig
+from data_schemas.errors import DatasetError
+from data_schemas.manifest import MANIFEST, Counts, ShardEntry, make_manifest
+from data_schemas.records import Dialogue, OracleRow
+from pipelines.asking import run_alone
+from pipelines.oracle.nearness import NOTHING, is_found, mean_over_items, spearman_over_items, word_f1
+from pipelines.oracle.plot import ladder_png, report_paths, write_report
+from pipelines.oracle.report import measure
+from pipelines.oracle.stage import OracleStage
+from pipelines.reader import DatasetReader
+from pipelines.store import Store
+from tests.oracle_dialogues import Scripted, batch_of, opened, plain
+
+WORDS = st.lists(st.sampled_from(["it", "is", "the", "red", "hat", "of", "a", "cat"]), max_size=12).map(" ".join)
+
+
+@given(one=WORDS, other=WORDS)
+def test_word_f1_is_a_share_and_the_same_both_ways(one: str, other: str) -> None:
+    assert 0 <= word_f1(one, other) <= 1
+    assert word_f1(one, other) == word_f1(other, one)
+    assert word_f1(one, one) == (1 if one else 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "truth", "f1"),
+    [("the cat", "a dog", 0), ("The cat.", "the cat", 1), ("the the cat", "the cat sat down", 4 / 7), ("", "", 0)],
+)
+def test_word_f1_counts_words_in_common(text: str, truth: str, f1: float) -> None:
+    assert word_f1(text, truth) == pytest.approx(f1)
+
+
+def test_an_answer_is_found_where_its_words_stand_in_a_row() -> None:
+    assert is_found("forty two", "It is forty two, I think.")
+    assert not is_found("forty two", "Forty or two.")
+    assert not is_found("", "Forty two.")
+
+
+def test_a_mean_weighs_items_alike_and_lies_in_its_interval() -> None:
+    estimate = mean_over_items([[0.0] * 99, [1.0], []], seed=0)
+    assert estimate.value == 0.5
+    assert (estimate.low, estimate.high) == (0.0, 1.0)
+    sure = mean_over_items([[0.25, 0.75]] * 20, seed=0)
+    assert (sure.value, sure.low, sure.high) == (0.5, 0.5, 0.5)
+    assert mean_over_items([], seed=0) == NOTHING
+
+
+def test_spearman_is_that_of_ranks_with_ties_shared() -> None:
+    rising = [[(level, 2.0**level) for level in range(5)]] * 3
+    assert spearman_over_items(rising, 0).value == pytest.approx(1)
+    falling = [[(level, -level) for level in range(5)]] * 3
+    assert spearman_over_items(falling, 0).value == pytest.approx(-1)
+    tied = [[(1, 1.0), (2, 2.0), (3, 2.0), (4, 3.0)]]  # ranks 1 2.5 2.5 4 against 1 2 3 4
+    assert spearman_over_items(tied, 0).value == pytest.approx(4.5 / math.sqrt(4.5 * 5))
+    assert spearman_over_items([[(0, 1.0), (1, 1.0)]], 0) == NOTHING
+
+
+def dataset(folder: Path, oracles: dict[str, list[OracleRow]], dialogues: list[Dialogue]) -> Path:
+    """A folder that holds just what the report reads."""
+    store = Store(str(folder))
+    tables = {("data/train-mine-1.parquet", "data", None): to_table(dialogues, Dialogue)} | {
+        (f"oracles/{version}/train-mine-1.parquet", "oracle", version): to_table(rows, OracleRow)
+        for version, rows in oracles.items()
+    }
+    entries = []
+    for (path, kind, version), table in tables.items():
+        written = store.write_table(path, table)
+        entries.append(
+            ShardEntry(
+                path=path,
+                kind=kind,
+                source="mine",
+                split="train",
+                oracle_version=version,
+                n_rows=table.num_rows,
+                n_bytes=written.n_bytes,
+                sha256=written.sha256,
+            )
+        )
+    counts = Counts(dialogues=len(dialogues), audio_s=0.0, events=0, rejects=0)
+    manifest = make_manifest(entries, counts, next(iter(oracles)))
+    store.write_bytes(MANIFEST, manifest.model_dump_json().encode())
+    return folder
+
+
+def rows_of(dialogues: list[Dialogue], model: Scripted, version: str = "default") -> list[OracleRow]:
+    stage = OracleStage(OracleConfig(version=version), 0, Endpoint("double", "", "double", ""))
+    return run_alone(stage, batch_of(dialogues), opened(model)).outputs
+
+
+def climbing(payload: dict[str, Any], attempt: int) -> str:
+    """Says more of the true answer at each level, by what the prompt shows."""
+    prompt = payload["messages"][-1]["content"].rsplit("\n", 1)[-1]
+    if "Hidden answer: " in prompt:
+        return str(prompt.split("Hidden answer: ")[1].split(".")[0])
+    if "none" in prompt:
+        return "I would guess at quite a lot of them."
+    notes = prompt.split("Hidden notes: ")[1].split(".")[0].replace(",", "").split()
+    return f"I guess it is {' '.join(notes)}."
+
+
+NUMBERS = ["two", "three", "four", "five", "six", "seven", "eight", "nine"]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """Eight items with oracles of a model that climbs."""
+    dialogues = [
+        plain(
+            f"How many red apples has Anna got when she buys {n} bags of them and then eats one of the green ones?",
+            f"Yellow boats and {n} bags, green boxes, wooden houses, and quiet towns near long rivers.",
+            item_id=f"mine-{at}",
+            dialogue_id=f"mine-{at}-v0",
+            answer=f"{n} bags",
+            form="plain",
+        )
+        for at, n in enumerate(NUMBERS)
+    ]
+    oracles = {
+        "default": rows_of(dialogues, Scripted(climbing)),
+        "deaf": rows_of(dialogues, Scripted(lambda *_: "I would not know."), "deaf"),
+    }
+    return dataset(tmp_path / "dataset", oracles, dialogues)
+
+
+def test_a_ladder_that_rises_is_measured_as_such(made: Path) -> None:
+    report = measure(DatasetReader(str(made)))
+    assert report.simulators == {"double, prompts v2": 8}
+    figures = report.sources["mine"]
+    means = [figures.levels[level].word_f1.value for level in range(5)]
+    assert figures.n_items == 8
+    assert means == sorted(means, key=lambda value: value or 0)
+    assert means[4] == 1
+    assert figures.levels[4].answer_found.value == 1
+    assert figures.levels[0].answer_found.value == 0
+    assert figures.spearman.value is not None
+    assert figures.spearman.value > 0.8
+    assert figures.rises
+
+
+def test_level_0_that_knows_nothing_is_no_nearer_than_chance(made: Path) -> None:
+    figures = measure(DatasetReader(str(made))).sources["mine"]
+    assert figures.above_chance.value == pytest.approx(0)
+    assert figures.above_chance.low == pytest.approx(0)
+    assert figures.above_chance.high == pytest.approx(0)
+    assert figures.chance.value == pytest.approx(figures.levels[0].word_f1.value)
+
+
+def test_oracles_that_never_change_have_no_ladder(made: Path) -> None:
+    figures = measure(DatasetReader(str(made), "deaf")).sources["mine"]
+    assert figures.spearman == NOTHING
+    assert not figures.rises
+
+
+def test_json_and_a_picture_are_written_alike_each_time(made: Path) -> None:
+    reader = DatasetReader(str(made))
+    written = write_report(reader.store, measure(reader))
+    picture, figures = report_paths("default")
+    assert written == [picture, figures]
+    assert (made / picture).read_bytes()[:4] == b"\x89PNG"
+    told = json.loads((made / figures).read_text())
+    assert told["sources"]["mine"]["levels"]["4"]["word_f1"]["value"] == 1
+    assert ladder_png(measure(reader)) == (made / picture).read_bytes()
+
+
+def test_a_version_that_is_not_there_is_answered_with_those_that_are(made: Path) -> None:
+    with pytest.raises(DatasetError, match=r"no oracles of version 'other'\. There are: deaf, default"):
+        measure(DatasetReader(str(made), "other"))
+
+
+def test_the_command_shows_the_ladder(made: Path) -> None:
+    from typer.testing import CliRunner
+
+    from flows.oracle_command import app
+
+    shown = CliRunner().invoke(app, ["report", str(made)])
+    assert shown.exit_code == 0, shown.output
+    assert "mine: 8 items, 0 events failed" in shown.output
+    as_json = json.loads(CliRunner().invoke(app, ["report", str(made), "--version", "deaf", "--json"]).output)
+    assert (as_json["version"], as_json["files"]) == ("deaf", list(report_paths("deaf")))

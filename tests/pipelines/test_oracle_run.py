@@ -1,0 +1,50 @@
+"""Oracles in whole runs on doubles: other versions beside the first, and dialogues that got none."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.runs import Silent, config_on_doubles
+from data_schemas.config import OracleConfig, RefreshConfig
+from flows.run import run_refresh
+from pipelines.oracle.events import TOO_MANY_FAILED
+from pipelines.quality.check import check
+from pipelines.reader import DatasetReader
+
+RANDOM = OracleConfig(simulator="random", version="random")
+
+
+def config(out: Path, oracle: OracleConfig) -> RefreshConfig:
+    on_doubles = config_on_doubles(out)
+    gate = on_doubles.gate.model_copy(update={"asr": "none"})
+    return on_doubles.model_copy(update={"oracle": oracle, "gate": gate})
+
+
+@pytest.fixture(scope="module")
+def by_random(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset whose only oracles are random answers; in parts of two, some with one dialogue."""
+    out = tmp_path_factory.mktemp("random") / "dataset"
+    run_refresh(config(out, RANDOM), Silent())
+    return out
+
+
+def test_dialogues_whose_oracles_were_refused_have_a_reject_and_are_no_fault(by_random: Path) -> None:
+    figures = DatasetReader(str(by_random)).figures()
+    n_refused = sum(n for (_, reason), n in figures.rejects.items() if reason == TOO_MANY_FAILED)
+    assert n_refused > 0
+    assert sum(figures.simulators.values()) == figures.n_dialogues - n_refused
+    assert set(figures.simulators) == {"random, prompts none"}
+    assert check(str(by_random)) == []
+
+
+def test_another_simulator_adds_a_folder_and_touches_no_sound(by_random: Path) -> None:
+    def sounds() -> dict[str, tuple[int, int]]:
+        states = {path.name: path.stat() for path in (by_random / "data").iterdir()}
+        return {name: (state.st_ino, state.st_mtime_ns) for name, state in states.items()}
+
+    before = sounds()
+    run_refresh(config(by_random, OracleConfig(interval_s=2.0, both_directions=True)), Silent())
+    assert sounds() == before
+    assert sorted(path.name for path in (by_random / "oracles").iterdir()) == ["default", "random"]
+    assert check(str(by_random)) == []
+    assert set(DatasetReader(str(by_random), "default").figures().simulators) == {"double, prompts v2"}
