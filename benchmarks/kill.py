@@ -30,14 +30,14 @@ from typing import Any, Literal
 from benchmarks.runs import RunError, Silent, assert_all_gone, assert_same, config_on_doubles, start_command
 from data_schemas.config import RefreshConfig
 from flows.run import run_refresh
-from pipelines.stations import ALL_STAGES
+from pipelines.stations import STAGES
 
 Kind = Literal["time", "operation", "command"]
 KINDS: tuple[Kind, ...] = ("time", "operation", "command")
 
 _STEPS = {
     "plan": (".store/parts/*/items-*.json",),
-    **{stage: (f".store/parts/*/{stage}-*.json",) for stage in ALL_STAGES},
+    **{stage: (f".store/parts/*/{stage}-*.json",) for stage in STAGES},
     "shards": ("data/*.parquet", "oracles/*/*.parquet"),
     "rejects": ("rejects/*.parquet",),
     "card": ("README.md",),

@@ -15,6 +15,7 @@ import yaml
 from data_schemas.config import (
     AlignmentConfig,
     ChatConfig,
+    GateConfig,
     OracleConfig,
     PartConfig,
     RefreshConfig,
@@ -51,6 +52,7 @@ def config_on_doubles(out: Path, workers: int = 1, sources: tuple[Path, ...] = (
         workers=workers,
         parts=PartConfig(dialogues_per_part=2, parts_per_shard=2),
         speech=SpeechConfig(tts="double"),
+        gate=GateConfig(asr="none"),
         alignment=AlignmentConfig(aligner="double"),
         oracle=OracleConfig(interval_s=4.0),  # few events: asking for them takes most of a run on doubles
         chat=ChatConfig(engine="double", max_in_flight=4),  # more would overflow the double's queue of connections

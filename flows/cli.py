@@ -1,7 +1,8 @@
 """The command `kame`. Imports of weight happen inside the commands, so that `--help` answers at once.
 
 Exit codes: 0 done · 1 `check` found faults · 2 wrong option or configuration · 3 a source cannot be read ·
-4 a back-end is missing or gone · 5 a file cannot be written or is damaged · 6 no dataset · 130 interrupted.
+4 a back-end is missing or gone · 5 a file cannot be written or is damaged · 6 no dataset ·
+7 the budget is used up · 130 interrupted.
 """
 
 import json
@@ -12,14 +13,15 @@ from typing import Annotated
 
 import typer
 
-from flows import export_command
+from flows import backends_command, export_command, llm_command, oracle_command
 from flows.terminal import AsJson, Folder, print_json, speaking_plainly
 
 app = typer.Typer(
     name="kame",
     help="Training data for KAME front-ends: from question sets to spoken dialogues with oracles.",
     epilog="Exit codes: 0 done, 1 check found faults, 2 wrong option or configuration, 3 source unreadable, "
-    "4 back-end missing or gone, 5 file not writable or damaged, 6 no dataset, 130 interrupted.",
+    "4 back-end missing or gone, 5 file not writable or damaged, 6 no dataset, 7 budget used up, "
+    "130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -27,6 +29,9 @@ app = typer.Typer(
 config_app = typer.Typer(help="Show and compare configurations.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(export_command.app, name="export")
+app.add_typer(backends_command.app, name="backends")
+app.add_typer(llm_command.app, name="llm")
+app.add_typer(oracle_command.app, name="oracle")
 
 Sources = Annotated[
     list[str], typer.Option("--source", help="NAME or NAME=FILE; gsm8k, mmlu_pro, hssbench, or your own with --map.")
@@ -37,6 +42,13 @@ Maps = Annotated[
 Licences = Annotated[
     list[str], typer.Option("--licence", help="NAME=LICENCE of a source's questions, where it is not the usual one.")
 ]
+Pictures = Annotated[
+    list[str], typer.Option("--pictures", help="NAME=FOLDER of the pictures that a source's rows name (hssbench).")
+]
+Settings = Annotated[
+    list[str], typer.Option("--set", help="Any setting, e.g. forms.tail_share=0.3; `kame config show` lists them.")
+]
+Lexicon = Annotated[str | None, typer.Option("--lexicon", help="TSV of words and how they are said; comes first.")]
 ProfileName = Annotated[str, typer.Option("--profile", help="Where to start from: embedded or gpu.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML over the profile; see `kame config show`.")]
 Limit = Annotated[int | None, typer.Option("--limit", help="Items read per source, before rejection.")]
@@ -44,6 +56,10 @@ Seed = Annotated[int | None, typer.Option("--seed", help="Seed of every choice."
 Workers = Annotated[int | None, typer.Option("--workers", help="Processes for speech and alignment; 0: one a core.")]
 LlmUrl = Annotated[
     str | None, typer.Option("--llm-url", help="OpenAI-compatible base URL with /v1; the key: KAME_LLM_API_KEY.")
+]
+LlmProvider = Annotated[
+    str | None,
+    typer.Option("--llm-provider", help="openai, azure, anthropic, google, vllm, llamacpp, ollama or a file."),
 ]
 LlmModel = Annotated[str | None, typer.Option("--llm-model", help="Model at that URL, or a GGUF file without one.")]
 OracleVersion = Annotated[str | None, typer.Option("--oracle-version", help="Folder under oracles/ to write to.")]
@@ -57,7 +73,10 @@ def refresh(
     source: Sources = [],  # noqa: B006 - Typer reads the default
     column_map: Maps = [],  # noqa: B006
     licence: Licences = [],  # noqa: B006
+    pictures: Pictures = [],  # noqa: B006
     limit: Limit = None,
+    variants: Annotated[float | None, typer.Option("--variants", help="Dialogues an item, on average.")] = None,
+    lexicon: Lexicon = None,
     out: Annotated[str | None, typer.Option("--out", help="Folder of the dataset.")] = None,
     profile: ProfileName = "embedded",
     config: ConfigFile = None,
@@ -65,8 +84,13 @@ def refresh(
     workers: Workers = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
+    llm_provider: LlmProvider = None,
+    budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="Most that new answers may cost.")] = None,
+    budget_tokens: Annotated[int | None, typer.Option("--budget-tokens", help="Most tokens of new answers.")] = None,
     oracle_version: OracleVersion = None,
+    simulator: Annotated[str | None, typer.Option("--simulator", help="llm, or random: others' true answers.")] = None,
     evaluation_set: EvaluationSets = [],  # noqa: B006
+    settings: Settings = [],  # noqa: B006
     prefect: Annotated[bool, typer.Option("--prefect", help="Run as a Prefect flow; the bytes are the same.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -76,10 +100,23 @@ def refresh(
         from flows.progress import Bars
         from flows.run import run_refresh
 
-        run = {"limit": limit, "out": out, "seed": seed, "workers": workers, "oracle.version": oracle_version}
-        sources = options.parse_sources(source, column_map, licence)
-        typed = {**run, **_chat(llm_url, llm_model), "evaluation_sets": evaluation_set or None}
-        built = options.build_config(profile, config, {**typed, "sources": sources or None})
+        typed = {
+            "limit": limit,
+            "variants": variants,
+            "out": out,
+            "seed": seed,
+            "workers": workers,
+            "script.lexicon": lexicon,
+            "oracle.version": oracle_version,
+            "oracle.simulator": simulator,
+            "budget.usd": budget_usd,
+            "budget.tokens": budget_tokens,
+            "evaluation_sets": evaluation_set or None,
+            "sources": options.parse_sources(source, column_map, licence, pictures) or None,
+            **_chat(llm_url, llm_model, llm_provider),
+            **options.parse_settings(settings),
+        }
+        built = options.build_config(profile, config, typed)
         if prefect:
             from flows.refresh_flow import run_as_flow
 
@@ -87,6 +124,9 @@ def refresh(
         else:
             with Bars(quiet=as_json) as bars:
                 record, manifest, figures = run_refresh(built, bars)
+            for name, left in record.languages_left.items():
+                told = ", ".join(f"{language} {n}" for language, n in sorted(left.items()))
+                typer.echo(f"kame: {name} has questions in other languages that were left: {told}.", err=True)
             if record.n_kept:
                 typer.echo(f"kame: {record.n_kept} items of earlier runs stay, beyond what was read now.", err=True)
         if n_failed := figures.statuses["failed"]:
@@ -182,24 +222,6 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
             raise typer.Exit(1)
 
 
-@app.command()
-def backends(as_json: AsJson = False) -> None:
-    """Engines there are, whether they are installed, their licences, and what to type for a missing one."""
-    with speaking_plainly(as_json):
-        from backends.registry import ENTRIES
-        from flows import show
-
-        rows = [
-            (each.kind, each.name, "yes" if each.is_installed() else "no", each.licence, each.note or each.install)
-            for each in ENTRIES
-        ]
-        head = ("kind", "name", "installed", "licence", "note, or what to type")
-        if as_json:
-            print_json([dict(zip(("kind", "name", "installed", "licence", "note"), row, strict=True)) for row in rows])
-        else:
-            show.console().print(show.table("Back-ends", head, rows))
-
-
 @config_app.command("show")
 def config_show(profile: ProfileName = "embedded", config: ConfigFile = None, as_json: AsJson = False) -> None:
     """The full configuration as YAML: a start for a file of your own."""
@@ -246,6 +268,7 @@ def _interrupt(signal_number: int, frame: object) -> None:
     raise KeyboardInterrupt  # so that what was started is stopped, as with Ctrl-C
 
 
-def _chat(url: str | None, model: str | None) -> dict[str, str | None]:
-    """What was typed of the chat model, as settings by dotted name; a URL chooses the engine that calls one."""
-    return {"chat.base_url": url, "chat.model": model, "chat.engine": "openai" if url else None}
+def _chat(url: str | None, model: str | None, provider: str | None = None) -> dict[str, str | None]:
+    """What was typed of the chat model, as settings by dotted name; a URL or provider chooses the engine that calls."""
+    called = {"chat.base_url": url, "chat.provider": provider, "chat.engine": "openai" if url or provider else None}
+    return {**called, "chat.model": model}

@@ -13,13 +13,35 @@ from data_schemas.profiles import PROFILES
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def parse_sources(sources: Sequence[str], maps: Sequence[str], licences: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """`NAME` or `NAME=FILE`, `[NAME:]field=column,…` and `NAME=LICENCE` to source settings.
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """`dotted.name=value` to settings by dotted name; values as YAML has them.
+
+    Raises:
+        ConfigError: one that is not of that form.
+    """
+    import yaml
+
+    parsed: dict[str, Any] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        try:
+            parsed[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            equals = ""
+        if not (name and equals) or parsed[name] is None:
+            raise ConfigError(f"--set {text} does not fit.", "Say --set dotted.name=value; `kame config show`.")
+    return parsed
+
+
+def parse_sources(
+    sources: Sequence[str], maps: Sequence[str], licences: Sequence[str] = (), pictures: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """`NAME` or `NAME=FILE`, `[NAME:]field=column,…`, `NAME=LICENCE` and `NAME=FOLDER` to source settings.
 
     A map without a name goes to the last source.
 
     Raises:
-        ConfigError: a source given twice, a map or licence without its source, or a map that is not field=column.
+        ConfigError: a source given twice, one of the others without its source, or a map that is not field=column.
     """
     parsed: dict[str, dict[str, Any]] = {}
     for source in sources:
@@ -36,11 +58,12 @@ def parse_sources(sources: Sequence[str], maps: Sequence[str], licences: Sequenc
                 f"--map {text} does not fit.", "Say --source NAME=FILE --map question=COLUMN,answer=COLUMN."
             )
         parsed[name]["columns"] = columns
-    for text in licences:
-        name, _, licence = text.partition("=")
-        if name not in parsed or not licence:
-            raise ConfigError(f"--licence {text} does not fit.", "Say --source NAME=FILE --licence NAME=LICENCE.")
-        parsed[name]["licence"] = licence
+    for field, option, texts in (("licence", "LICENCE", licences), ("pictures", "FOLDER", pictures)):
+        for text in texts:
+            name, _, value = text.partition("=")
+            if name not in parsed or not value:
+                raise ConfigError(f"--{field} {text} does not fit.", f"Say --source NAME=FILE --{field} NAME={option}.")
+            parsed[name][field] = value
     return list(parsed.values())
 
 

@@ -9,10 +9,12 @@ from data_schemas.errors import SourceError, StoreError
 from data_schemas.records import AudioDialogue, Item, OracleRow
 from pipelines.audio import save_wav
 from pipelines.reader import as_json
+from pipelines.refresh import stages_of
 from pipelines.runner import joined
 from pipelines.script.speakable import spoken_words
+from pipelines.served import run_in_memory
 from pipelines.sources.items import read_items
-from pipelines.stations import CPU_STAGES, chat_engine, cpu_stages, oracle_stage
+from pipelines.stations import MIXING, ORACLE, SCRIPT, SERVED_STAGES, cpu_stages
 from pipelines.store import Store
 
 ROWS_LOOKED_AT = 100
@@ -40,21 +42,24 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
         KameError: as in a run.
     """
     Store(config.out)  # complains of a place that is no local folder
-    made: dict[str, list[Any]] = {"items": _items(config)}
-    for name in CPU_STAGES:
-        stage = cpu_stages(config)[name]
-        made[name] = stage.run(joined([made[each] for each in stage.inputs])).outputs
-        if name == "script":
-            made[name] = _shortest(made[name], n_dialogues)
     folder = Path(config.out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"Cannot write to {folder}: {error.strerror or error}.", "Choose another --out.") from error
-    with chat_engine(config.chat).serve() as endpoint:
-        stage = oracle_stage(config, endpoint, str(folder / "answers.sqlite"), lambda _: None)
-        oracles: list[OracleRow] = stage.run([(row,) for row in made["mixing"]]).outputs
-    return [Previewed(row, oracle, _save(row, folder)) for row, oracle in zip(made["mixing"], oracles, strict=True)]
+    shown = config.oracle.model_copy(update={"max_failed_share": 1.0})  # failed events are worth seeing here
+    config = config.model_copy(update={"oracle": shown})
+    made: dict[str, list[Any]] = {"items": _items(config)}
+    for name, stage in stages_of(config).items():
+        batch = joined([made[each] for each in stage.inputs])
+        if name in SERVED_STAGES:
+            made[name] = run_in_memory(config, name, batch, str(folder / "answers.sqlite")).outputs
+        else:
+            made[name] = cpu_stages(config)[name].run(batch).outputs
+        if name == SCRIPT:
+            made[name] = _shortest(made[name], n_dialogues)
+    rows, oracles = made[MIXING], made[ORACLE]
+    return [Previewed(row, oracle, _save(row, folder)) for row, oracle in zip(rows, oracles, strict=True)]
 
 
 def _items(config: RefreshConfig) -> list[Item]:

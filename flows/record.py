@@ -8,12 +8,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-from backends.chat.client import ChatUsage
+from backends.chat.budget import ChatUsage, run_named, spent
+from backends.chat.cache import ReplyCache
+from backends.chat.log import written_to
 from data_schemas import ids
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError
+from pipelines.served import ANSWERS
 from pipelines.store import Store
 
 _PACKAGES = ("kame-pipeline", "pyarrow", "datasets", "openai", "numpy", "soundfile")
@@ -24,7 +28,8 @@ _PACKAGES = ("kame-pipeline", "pyarrow", "datasets", "openai", "numpy", "soundfi
 class RunRecord:
     """What a run did, kept in `runs/<run_id>.json`, outside byte comparisons.
 
-    `seconds` is by step; `n_kept` are items of earlier runs that a limit left unread this time; `usages` is what the
+    `seconds` is by step; `n_kept` are items of earlier runs that a limit left unread this time;
+    `languages_left` counts, by source and language, questions in languages not asked for; `usages` is what the
     chat model took, an entry a part, written as one sum.
     """
 
@@ -35,6 +40,7 @@ class RunRecord:
     outcome: str = "stopped"
     seconds: dict[str, float] = field(default_factory=dict)
     n_kept: int = 0
+    languages_left: dict[str, dict[str, int]] = field(default_factory=dict)
     usages: list[ChatUsage] = field(default_factory=list)
 
     @property
@@ -59,8 +65,10 @@ def recorded(config: RefreshConfig) -> Iterator[RunRecord]:
     run_id = f"{started:%Y%m%dT%H%M%S}-{ids.digest(started.isoformat(), n_hex=6)}"
     versions = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
     record = RunRecord(run_id, started.isoformat(timespec="seconds"), config.model_dump(mode="json"), versions)
+    log = Path(Store(config.out).at(f"runs/{run_id}.chat.jsonl"))
     try:
-        yield record
+        with run_named(run_id), written_to(log):
+            yield record
         record.outcome = "done"
     except BaseException as error:
         record.outcome = f"{type(error).__name__}: {error}"
@@ -72,5 +80,9 @@ def recorded(config: RefreshConfig) -> Iterator[RunRecord]:
 
 def _write(config: RefreshConfig, record: RunRecord) -> None:
     told = {name: value for name, value in asdict(record).items() if name != "usages"}
-    text = json.dumps({**told, "chat": asdict(record.chat)}, indent=1)
-    Store(config.out).write_bytes(f"runs/{record.run_id}.json", text.encode())
+    store, models = Store(config.out), []
+    if store.exists(ANSWERS):
+        with ReplyCache(store.at(ANSWERS)) as cache:
+            models = [asdict(each) for each in spent(cache, record.run_id)]
+    text = json.dumps({**told, "chat": asdict(record.chat), "models": models}, indent=1)
+    store.write_bytes(f"runs/{record.run_id}.json", text.encode())

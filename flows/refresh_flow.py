@@ -31,15 +31,16 @@ from data_schemas.manifest import Manifest, ShardEntry
 from flows.run import Steps, publish_all, run_refresh
 from pipelines import publish as publishing
 from pipelines import refresh as pipeline
+from pipelines import served
 from pipelines.card import render
 from pipelines.figures import Figures, tables
-from pipelines.refresh import OnPart, Plan
-from pipelines.runner import Part, PartRecord
-from pipelines.stations import OnUsage
+from pipelines.refresh import Plan
+from pipelines.runner import OnPart, Part, PartRecord
+from pipelines.stations import STAGES, OnUsage
 from pipelines.workers import Workers
 
-N_STEPS_A_SHARD = 6
-"""Tasks that each shard costs: the four processor stages, the oracle, and compacting."""
+N_STEPS_A_SHARD = len(STAGES) + 1
+"""Tasks that each shard costs: its stages, and compacting."""
 N_STEPS_A_RUN = 2
 """Tasks that each run costs: plan and publish."""
 
@@ -61,12 +62,17 @@ def run_stage(workers: Workers, stage: str, parts: Sequence[Part], on_part: OnPa
     pipeline.run_stage(workers, stage, parts, on_part)
 
 
-@task(name="oracle", task_run_name="oracle {parts[0].shard_id}", cache_policy=NO_CACHE, persist_result=False)
-def run_oracle(
-    config: RefreshConfig, parts: Sequence[Part], endpoint: Endpoint | None, on_part: OnPart, on_usage: OnUsage
+@task(name="served", task_run_name="{stage} {parts[0].shard_id}", cache_policy=NO_CACHE, persist_result=False)
+def run_served(
+    config: RefreshConfig,
+    stage: str,
+    parts: Sequence[Part],
+    endpoint: Endpoint | None,
+    on_part: OnPart,
+    on_usage: OnUsage,
 ) -> None:
-    """The oracles of one shard's dialogues, asked of the chat model that is up for all oracle tasks."""
-    pipeline.run_oracle(config, parts, endpoint, on_part, on_usage)
+    """A stage that may ask a chat model on one shard's parts; the model is up for all its tasks."""
+    served.run_served(config, stage, parts, endpoint, on_part, on_usage)
 
 
 @task(name="compact", task_run_name="compact {group[0].shard_id}", cache_policy=NO_CACHE, persist_result=False)
@@ -85,7 +91,7 @@ AS_TASKS = Steps(
     groups=Plan.groups,
     plan=plan,
     run_stage=run_stage,
-    run_oracle=run_oracle,
+    run_served=run_served,
     compact_group=compact_group,
     publish=publish,
 )

@@ -11,9 +11,10 @@ from flows.record import RunRecord, recorded
 from pipelines import refresh
 from pipelines.figures import Figures
 from pipelines.publish import compact_group, publish
-from pipelines.refresh import OnPart, Plan
-from pipelines.runner import Part, PartRecord
-from pipelines.stations import CPU_STAGES, ORACLE, OnUsage
+from pipelines.refresh import Plan
+from pipelines.runner import OnPart, Part, PartRecord
+from pipelines.served import check_endpoints, endpoint_for, run_served
+from pipelines.stations import SERVED_STAGES, STAGES, OnUsage
 from pipelines.workers import Workers
 
 
@@ -32,6 +33,9 @@ def publish_all(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]
     return publish(config, entries, refresh.all_rejects(config, plan))
 
 
+RunServed = Callable[[RefreshConfig, str, Sequence[Part], Endpoint | None, OnPart, OnUsage], None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
     """How the steps of a run are called. `groups` says which parts a stage is given at once."""
@@ -39,7 +43,7 @@ class Steps:
     groups: Callable[[Plan], list[list[Part]]] = lambda plan: [plan.parts]
     plan: Callable[[RefreshConfig], Plan] = refresh.plan
     run_stage: Callable[[Workers, str, Sequence[Part], OnPart], None] = refresh.run_stage
-    run_oracle: Callable[[RefreshConfig, Sequence[Part], Endpoint | None, OnPart, OnUsage], None] = refresh.run_oracle
+    run_served: RunServed = run_served
     compact_group: Callable[[RefreshConfig, Sequence[Part]], list[ShardEntry]] = compact_group
     publish: Callable[[RefreshConfig, Plan, Sequence[ShardEntry]], tuple[Manifest, Figures]] = publish_all
 
@@ -58,19 +62,19 @@ def run_refresh(config: RefreshConfig, progress: Progress, steps: Steps = PLAIN)
     with refresh.one_run_at_a_time(config), recorded(config) as record:
         with record.timed("plan"):
             plan = steps.plan(config)
-            record.n_kept = plan.n_kept
-            refresh.check_endpoint(config, plan.parts)
+            record.n_kept, record.languages_left = plan.n_kept, plan.languages_left
+            check_endpoints(config, plan.parts)
         groups, n_items = steps.groups(plan), sum(part.n_items for part in plan.parts)
         with Workers(config) as workers:
-            for stage in CPU_STAGES:
+            for stage in STAGES:
                 progress.stage(stage, n_items)
-                with record.timed(stage):
+                with record.timed(stage), endpoint_for(config, stage, plan.parts) as endpoint:
                     for group in groups:
-                        steps.run_stage(workers, stage, group, progress.part)
-        progress.stage(ORACLE, n_items)
-        with record.timed(ORACLE), refresh.oracle_endpoint(config, plan.parts) as endpoint:
-            for group in groups:
-                steps.run_oracle(config, group, endpoint, progress.part, record.usages.append)
+                        if stage in SERVED_STAGES:
+                            on_usage = record.usages.append
+                            steps.run_served(config, stage, group, endpoint, progress.part, on_usage)
+                        else:
+                            steps.run_stage(workers, stage, group, progress.part)
         with record.timed("publish"):
             entries = [entry for group in plan.groups() for entry in steps.compact_group(config, group)]
             manifest, figures = steps.publish(config, plan, entries)

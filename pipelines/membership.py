@@ -41,13 +41,19 @@ class Membership:
 
 
 class MembershipBook:
-    """Reads and writes the membership of one source. Under another plan (split, sizes) its items are planned anew."""
+    """Reads and writes the membership of one source. Under another plan (split, sizes) its items are planned anew.
 
-    def __init__(self, store: Store, source: str, split: SplitConfig, parts: PartConfig) -> None:
+    Args:
+        variants: dialogues made from an item, on average; a part has fewer items where it is more.
+    """
+
+    def __init__(self, store: Store, source: str, split: SplitConfig, parts: PartConfig, variants: float = 1.0) -> None:
         self.store = store
         self.split = split
         self.parts = parts
-        self._plan = ids.digest(split.model_dump(), parts.model_dump())
+        self.items_per_part = max(1, round(parts.dialogues_per_part / variants))
+        sizes = parts.model_dump() | {"dialogues_per_part": self.items_per_part}
+        self._plan = ids.digest(split.model_dump(), sizes)
         self._members_path = f"{FOLDER}/{source}.parquet"
         self._notes_path = f"{FOLDER}/{source}.json"
 
@@ -90,7 +96,7 @@ class MembershipBook:
             by_split[item.split].append(item)
         n_parts = _count(known, "part_id")
         n_shards = _count(known, "shard_id")
-        per_part, per_shard = self.parts.dialogues_per_part, self.parts.parts_per_shard
+        per_part, per_shard = self.items_per_part, self.parts.parts_per_shard
         new = {}
         for split, of_split in by_split.items():
             for position, item in enumerate(of_split):

@@ -81,14 +81,15 @@ def publish(
         for entry in write_rejects(store, source, _with_flags(store, rejects[source], source))
     ]
     every = [*entries, *refused, *kept]
-    figures = count(store, every, config.oracle.version)
+    shown = _shown_version(config, every, manifest_if_any(store))
+    figures = count(store, every, shown)
     counts = Counts(
         dialogues=figures.n_dialogues,
         audio_s=figures.total_audio_s,
         events=figures.n_events,
         rejects=sum(figures.rejects.values()),
     )
-    manifest = make_manifest(every, counts, config.oracle.version, config.split)
+    manifest = make_manifest(every, counts, shown, config.split)
     store.write_bytes(CARD, render(manifest, figures).encode())
     store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
     _remove_superseded(store, manifest)
@@ -108,6 +109,14 @@ def _kept(store: Store, config: RefreshConfig, entries: Sequence[ShardEntry]) ->
         if entry.source not in ours
         or (entry.kind == ORACLE and entry.oracle_version != config.oracle.version and entry.data_path in data_now)
     ]
+
+
+def _shown_version(config: RefreshConfig, entries: Sequence[ShardEntry], before: Manifest | None) -> str:
+    """The oracles that the card's `oracles` reads: this run's, but never random ones in the place of a model's."""
+    there = {entry.oracle_version for entry in entries if entry.kind == ORACLE}
+    if config.oracle.simulator == "random" and before is not None and before.oracle_version in there:
+        return before.oracle_version
+    return config.oracle.version
 
 
 def _with_flags(store: Store, rejects: Sequence[Reject], source: str) -> list[Reject]:

@@ -14,7 +14,6 @@ from pipelines.publish import read_manifest
 from pipelines.shards import DATA, ORACLE
 from pipelines.store import Store
 
-
 _DIALOGUES_AT_ONCE = 16
 
 

@@ -1,22 +1,20 @@
 """A refresh, step by step: plan, run each stage on each part, compact, publish. Used alike by `kame` and by Prefect.
 
-    plan ─ parts ─▶ run_stage(script) ─▶ … ─▶ run_oracle ─▶ compact_group ─▶ publish
+    plan ─ parts ─▶ run_served(pictures) ─▶ run_stage(script) ─▶ … ─▶ compact_group ─▶ publish
 
 Every step can be repeated: what is recorded is not made again, so resuming is running again.
 """
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
-from backends.protocols import Endpoint
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.manifest import MANIFEST, Manifest
@@ -24,42 +22,44 @@ from data_schemas.records import Reject
 from pipelines.flags import flagged
 from pipelines.membership import Member, MembershipBook
 from pipelines.publish import manifest_if_any
-from pipelines.runner import Part, PartRecord, Runner, make_part
+from pipelines.runner import OnPart, Part, Runner, make_part
+from pipelines.served import described
 from pipelines.shards import by_shard
 from pipelines.sources.items import evaluation_questions, read_items, spec_of
 from pipelines.sources.reading import check_file
-from pipelines.stage import Recipe, Stage, recipes_of
-from pipelines.stations import ALL_STAGES, CPU_STAGES, ORACLE, OnUsage, chat_engine, cpu_stages, oracle_stage
+from pipelines.stage import Recipe, StageDescription, recipes_of
+from pipelines.stations import MIXING, SERVED_STAGES, STAGES, check_back_ends, cpu_stages
 from pipelines.store import Store
 from pipelines.workers import Workers
 
 BYTES_PER_DIALOGUE = 2_500_000
 """Room asked for before work, for clips, mixed dialogue and shard of one item: twice what real items took."""
 
-ANSWERS = ".store/answers.sqlite"
 LOCK = ".store/lock"
 EVALUATION = ".store/evaluation.json"
-
-OnPart = Callable[[str, Part, PartRecord], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The parts of a run, what reading each source refused, and how many items stay that were not read this time."""
+    """The parts of a run, what reading each source refused, and how many items stay that were not read this time.
+
+    `languages_left` counts, by source and language, questions in languages that were not asked for.
+    """
 
     parts: list[Part]
     source_rejects: dict[str, list[Reject]]
     n_kept: int
+    languages_left: dict[str, dict[str, int]]
 
     def groups(self) -> list[list[Part]]:
         """The parts, a list a shard."""
         return by_shard(self.parts)
 
 
-def stages_of(config: RefreshConfig) -> dict[str, Stage[Any]]:
-    """All stages of a run, in order; the oracle stage only described, so that nothing is started."""
-    described = chat_engine(config.chat).describe()
-    return {**cpu_stages(config), ORACLE: oracle_stage(config, described, "", lambda _: None)}
+def stages_of(config: RefreshConfig) -> dict[str, StageDescription]:
+    """All stages of a run, in order, for what they are called and what they depend on; nothing is started."""
+    here = cpu_stages(config)
+    return {stage: described(config, stage) if stage in SERVED_STAGES else here[stage] for stage in STAGES}
 
 
 @contextmanager
@@ -106,6 +106,7 @@ def check_request(config: RefreshConfig) -> None:
         spec_of(source)
         if source.path is not None:
             check_file(source.path)
+    check_back_ends(config)
     stages_of(config)
     store = Store(config.out)
     if (
@@ -140,16 +141,20 @@ def plan(config: RefreshConfig) -> Plan:
     """
     store = Store(config.out)
     contaminated, recipes = _contaminated(config, store), recipes_of(stages_of(config))
-    parts, rejects, n_kept = [], {}, 0
+    parts, rejects, n_kept, left = [], {}, 0, {}
     for source in config.sources:
         reading = read_items(source, config.limit, config.split, contaminated)
-        membership = MembershipBook(store, source.name, config.split, config.parts).update(reading, contaminated)
+        membership = MembershipBook(store, source.name, config.split, config.parts, config.variants).update(
+            reading, contaminated
+        )
         read_now = {item.item_id for item in reading.items}
         n_kept += sum(member.item.item_id not in read_now for member in membership.members)
         rejects[source.name] = membership.rejects
+        if reading.n_left:
+            left[source.name] = dict(reading.n_left)
         parts += _parts(membership.members, recipes, Runner(store))
     _check_room(config, parts, store)
-    return Plan(parts, rejects, n_kept)
+    return Plan(parts, rejects, n_kept, left)
 
 
 def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
@@ -173,47 +178,8 @@ def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
 
 def run_stage(workers: Workers, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
     """Runs a processor stage on those parts that lack it, in worker processes; `on_part` sees every part once."""
-    pending = _reuse(workers.config, stage, parts, on_part)
+    pending = Runner(Store(workers.config.out)).pending(stage, parts, on_part)
     workers.run(stage, pending, lambda part, record: on_part(stage, part, record))
-
-
-@contextmanager
-def oracle_endpoint(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[Endpoint | None]:
-    """The chat model for the time of a block, started only when some part lacks its oracles."""
-    if not _reuse(config, ORACLE, parts, lambda *_: None):
-        yield None
-        return
-    with chat_engine(config.chat).serve() as endpoint:
-        yield endpoint
-
-
-def check_endpoint(config: RefreshConfig, parts: Sequence[Part]) -> None:
-    """Reaches the chat model once, before hours of speech are made that would then wait for it.
-
-    Raises:
-        BackendError: it cannot be started or reached, or refuses our key.
-    """
-    with oracle_endpoint(config, parts):
-        pass
-
-
-def run_oracle(
-    config: RefreshConfig, parts: Sequence[Part], endpoint: Endpoint | None, on_part: OnPart, on_usage: OnUsage
-) -> None:
-    """Runs the oracle stage on those parts that lack it.
-
-    Args:
-        endpoint: what `oracle_endpoint` gave; None when nothing is pending.
-        on_usage: is given what each part takes, counted while it runs.
-    """
-    pending = _reuse(config, ORACLE, parts, on_part)
-    if not pending:
-        return
-    assert endpoint is not None
-    store = Store(config.out)
-    stage = oracle_stage(config, endpoint, store.at(ANSWERS), on_usage)
-    for part in pending:
-        on_part(ORACLE, part, Runner(store).run(part, stage))
 
 
 def all_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
@@ -221,22 +187,9 @@ def all_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
     runner = Runner(Store(config.out))
     rejects = {source: list(found) for source, found in plan.source_rejects.items()}
     for part in plan.parts:
-        for stage in ALL_STAGES:
+        for stage in STAGES:
             rejects[part.source] += runner.finished(part, stage).rejects
     return rejects
-
-
-def _reuse(config: RefreshConfig, stage: str, parts: Sequence[Part], on_part: OnPart) -> list[Part]:
-    """The parts that lack the stage's output; tells `on_part` of the others."""
-    runner = Runner(Store(config.out))
-    pending = []
-    for part in parts:
-        record = runner.record(part, stage)
-        if record is None or not record.is_final:
-            pending.append(part)
-        else:
-            on_part(stage, part, record)
-    return pending
 
 
 def _parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
@@ -252,7 +205,7 @@ def _parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Run
 
 def _check_room(config: RefreshConfig, parts: Sequence[Part], store: Store) -> None:
     runner = Runner(store)
-    n_new = sum(part.n_items for part in parts if runner.record(part, CPU_STAGES[-1]) is None)
+    n_new = sum(part.n_items for part in parts if runner.record(part, MIXING) is None)
     free, needed = shutil.disk_usage(config.out).free, n_new * BYTES_PER_DIALOGUE
     if free < needed:
         raise StoreError(

@@ -5,7 +5,7 @@ checksum and the rejects. Only what has a record is there; what is recorded is n
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -15,12 +15,14 @@ from data_schemas.errors import StoreError
 from data_schemas.fingerprint import fingerprint
 from data_schemas.records import Item, Reject
 from pipelines.membership import Member
-from pipelines.stage import Recipe, Stage, StageResult
+from pipelines.stage import Recipe, Stage, StageDescription, StageResult
 from pipelines.store import Store, Written
 
 FOLDER = ".store/parts"
 ITEMS = "items"
 Record = TypeVar("Record")
+OnPart = Callable[[str, "Part", "PartRecord"], None]
+"""Is told of a stage's output for a part, made now or found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,17 @@ class Runner:
         whole = self.store.exists(part.path(stage)) and self.store.n_bytes(part.path(stage)) == record.n_bytes
         return record if whole else None
 
+    def pending(self, stage: str, parts: Sequence[Part], on_found: OnPart = lambda *_: None) -> list[Part]:
+        """The parts that lack the stage's output, or have one that another try may better; tells of the others."""
+        lacking = []
+        for part in parts:
+            record = self.record(part, stage)
+            if record is None or not record.is_final:
+                lacking.append(part)
+            else:
+                on_found(stage, part, record)
+        return lacking
+
     def finished(self, part: Part, stage: str) -> PartRecord:
         """The record of an output that must be there.
 
@@ -129,11 +142,18 @@ class Runner:
         done = self.record(part, stage.name)
         if done is not None and done.is_final:
             return done
+        return self.keep(part, stage, stage.run(self.batch(part, stage)))
+
+    def batch(self, part: Part, stage: StageDescription) -> list[tuple[Any, ...]]:
+        """What a stage is given of a part."""
         inputs: list[list[Any]] = [
             self.read(part, name, record_type)
             for name, record_type in zip(stage.inputs, stage.input_types, strict=True)
         ]
-        result = stage.run(joined(inputs))
+        return joined(inputs)
+
+    def keep(self, part: Part, stage: StageDescription, result: StageResult[Any]) -> PartRecord:
+        """Records what a stage made of a part."""
         return self._put(part, stage.name, result, stage.output_type)
 
     def _put(self, part: Part, stage: str, result: StageResult[Any], record_type: type) -> PartRecord:

@@ -21,8 +21,8 @@ class StageResult(Generic[Out]):
     n_to_retry: int = 0
 
 
-class Stage(Protocol[Out]):
-    """One step from records to records.
+class StageDescription(Protocol):
+    """What is known of a step from records to records without doing it.
 
     `inputs` names the stages it reads (`items` is the first of all); `input_types` says as what: a record class with
     fewer fields than the file has columns reads just those. Each element of a batch holds one record of each input,
@@ -37,6 +37,10 @@ class Stage(Protocol[Out]):
 
     def matters(self) -> dict[str, Any]:
         """The configuration and digests that decide the output; goes into the fingerprint."""
+
+
+class Stage(StageDescription, Protocol[Out]):
+    """A step that needs nobody else; those that ask a chat model are `asking.AskingStage`."""
 
     def run(self, batch: Sequence[Any]) -> StageResult[Out]:
         """The batch's outputs and rejects; the same batch gives the same result."""
@@ -56,6 +60,6 @@ class Recipe:
     matters: dict[str, Any]
 
 
-def recipes_of(stages: Mapping[str, Stage[Any]]) -> dict[str, Recipe]:
+def recipes_of(stages: Mapping[str, StageDescription]) -> dict[str, Recipe]:
     """The recipes of all stages, in their order."""
     return {name: Recipe(stage.version, stage.inputs, stage.matters()) for name, stage in stages.items()}

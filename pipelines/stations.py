@@ -6,22 +6,29 @@ from functools import lru_cache
 from typing import Any
 
 from backends import registry
+from backends.chat.budget import ChatUsage
 from backends.chat.cache import ReplyCache
-from backends.chat.client import ChatUsage, OpenAIChatClient
-from backends.protocols import ChatClient, ChatEngine, Endpoint
-from data_schemas.config import ChatConfig, RefreshConfig
+from backends.chat.client import OpenAIChatClient
+from backends.chat.limits import Pace
+from backends.protocols import ChatClient, ChatEngine, Endpoint, Recogniser
+from data_schemas.config import BudgetConfig, ChatConfig, GateConfig, RefreshConfig
 from pipelines.alignment.stage import AlignmentStage
-from pipelines.oracle.stage import OracleStage
+from pipelines.asking import OpenClient
+from pipelines.languages import check_languages
+from pipelines.mixing.stage import MixingStage
 from pipelines.script.stage import ScriptStage
-from pipelines.speech.mixing import MixingStage
 from pipelines.speech.stage import SpeechStage
 from pipelines.stage import Stage
 
-CPU_STAGES = ("script", "speech", "alignment", "mixing")
-"""Stages that fill processors: run in worker processes. The oracle stage waits for a server: run in one."""
+PICTURES, SCRIPT, WORDING, MIXING, ORACLE = "pictures", "script", "wording", "mixing", "oracle"
+STAGES = (PICTURES, SCRIPT, WORDING, "speech", "alignment", MIXING, ORACLE)
+"""All stages, in the order they are run."""
 
-ORACLE = "oracle"
-ALL_STAGES = (*CPU_STAGES, ORACLE)
+SERVED_STAGES = (PICTURES, WORDING, ORACLE)
+"""Stages that may wait for a chat model: run in one process (`served.py`). The others fill processors."""
+
+NOBODY = "none"
+"""The `asr` of a gate without a recogniser."""
 
 OnUsage = Callable[[ChatUsage], None]
 
@@ -29,20 +36,40 @@ OnUsage = Callable[[ChatUsage], None]
 @lru_cache(maxsize=1)
 def _cpu_stages(config_json: str) -> dict[str, Stage[Any]]:
     config = RefreshConfig.model_validate_json(config_json)
-    tts = registry.load("tts", config.speech.tts)()
-    aligner = registry.load("aligner", config.alignment.aligner)()
+    tts = registry.build("tts", config.speech.tts, config.speech.tts_options)
+    aligner = registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options)
     stages: list[Stage[Any]] = [
-        ScriptStage(config.script, config.seed),
-        SpeechStage(config.speech, tts, config.seed),
+        ScriptStage(config.script, config.forms, config.variants, config.seed),
+        SpeechStage(config.speech, config.gate, tts, _recogniser(config.gate), config.seed),
         AlignmentStage(config.alignment, aligner),
-        MixingStage(config.mixing, config.seed),
+        MixingStage(config.mixing, config.surroundings, config.seed),
     ]
     return {stage.name: stage for stage in stages}
 
 
+def _recogniser(config: GateConfig) -> Recogniser | None:
+    """Who listens to each utterance; None where nobody is to."""
+    if config.asr == NOBODY:
+        return None
+    recogniser: Recogniser = registry.build("asr", config.asr, config.asr_options)
+    return recogniser
+
+
 def cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
-    """The stages that need no server, in order; models are loaded when first used, once a process."""
+    """The stages that never ask a chat model, in order; what they need is loaded when first used, once a process."""
     return _cpu_stages(config.model_dump_json())
+
+
+def check_back_ends(config: RefreshConfig) -> None:
+    """Whether voices, recogniser and aligner are there, in all languages that are asked for.
+
+    Raises:
+        ConfigError: one is not installed, or a language lacks something.
+    """
+    tts = registry.build("tts", config.speech.tts, config.speech.tts_options)
+    aligner = registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options)
+    _recogniser(config.gate)
+    check_languages(config.sources, tts, aligner)
 
 
 def chat_engine(config: ChatConfig) -> ChatEngine:
@@ -51,20 +78,22 @@ def chat_engine(config: ChatConfig) -> ChatEngine:
     return engine
 
 
-def oracle_stage(config: RefreshConfig, endpoint: Endpoint, cache_path: str, on_usage: OnUsage) -> OracleStage:
-    """The oracle stage against a running endpoint, answers cached in `cache_path`.
-
-    With an endpoint that is only described (no base URL) it serves for fingerprints, not to run.
+def open_client(
+    chat: ChatConfig, endpoint: Endpoint, budget: BudgetConfig, cache_path: str, on_usage: OnUsage
+) -> OpenClient:
+    """How to open a client of a running endpoint, with answers cached in `cache_path`.
 
     Args:
-        on_usage: is given the client's counts at the start of each part; they grow while it runs.
+        on_usage: is given the client's counts when it opens; they grow while it is open.
     """
 
+    pace = Pace(chat)  # what one client learns of the server's limits, the next one knows
+
     @asynccontextmanager
-    async def open_client() -> AsyncIterator[ChatClient]:
+    async def opened() -> AsyncIterator[ChatClient]:
         with ReplyCache(cache_path) as cache:
-            async with OpenAIChatClient(endpoint, config.chat, cache) as client:
+            async with OpenAIChatClient(endpoint, chat, cache, budget=budget, pace=pace) as client:
                 on_usage(client.usage)
                 yield client
 
-    return OracleStage(config.oracle, config.seed, endpoint, open_client)
+    return opened

@@ -1,7 +1,7 @@
 """Items to items: what a question needs from its picture is asked of a chat model that sees, and kept as text.
 
-Only questions that do not stand alone are asked about (`refusals.check_question` decides), so a set of which most rows
-need their picture costs one request a row and the others none. Without a model every item passes as it is, and the
+Only questions that do not stand alone are asked about (`pipelines.script.pictures` decides), so a set of which most
+rows need their picture costs one request a row and the others none. Without a model every item passes as it is, and the
 script stage rejects those that need their picture.
 """
 
@@ -20,7 +20,8 @@ from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Item, Reject
-from pipelines.script.refusals import NotAskable, check_question
+from pipelines.script.pictures import with_picture_told
+from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Unspeakable, speak, spoken_words
 from pipelines.stage import StageResult, refused
 
@@ -46,7 +47,7 @@ class PicturesStage:
     output_type: ClassVar[type] = Item
 
     def __init__(self, folders: Mapping[str, str], endpoint: Endpoint | None) -> None:
-        """A stage for pictures in these folders, by source; without an endpoint it passes everything on."""
+        """A stage for pictures in these folders, by source; without an endpoint only `run` is for use."""
         self._folders = folders
         self._endpoint = endpoint
 
@@ -57,11 +58,15 @@ class PicturesStage:
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
         return {"model": model, "prompt": ids.digest(_prompt()), "attempts": MAX_ATTEMPTS, "words": MAX_WORDS}
 
-    async def run_with(self, batch: Sequence[tuple[Item]], client: ChatClient | None) -> StageResult[Item]:
+    def run(self, batch: Sequence[tuple[Item]]) -> StageResult[Item]:
+        """Without a model: every item as it is."""
+        return StageResult([item for (item,) in batch], [])
+
+    async def run_with(self, batch: Sequence[tuple[Item]], client: ChatClient) -> StageResult[Item]:
         """The batch's items, described where they need it; rejects with `picture_missing` or `picture_unread`."""
         result: StageResult[Item] = StageResult([], [])
         items = [item for (item,) in batch]
-        found = {} if client is None else await self._described(items, client)
+        found = await self._described(items, client)
         n_to_retry = 0
         for item in items:
             outcome = found.get(item.item_id, item)
@@ -146,9 +151,9 @@ def described(raw_text: str, answer: str) -> str:
 
 def _needs_picture(item: Item) -> bool:
     try:
-        check_question(item)
-    except NotAskable as refusal:
-        return refusal.reason == "needs_picture"
+        with_picture_told(item)
+    except NotAskable:
+        return True
     return False
 
 

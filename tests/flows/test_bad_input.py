@@ -24,6 +24,7 @@ from pipelines.refresh import one_run_at_a_time
 
 DOUBLES: dict[str, dict[str, Any]] = {
     "speech": {"tts": "double"},
+    "gate": {"asr": "none"},
     "alignment": {"aligner": "double"},
     "chat": {"engine": "double"},
 }

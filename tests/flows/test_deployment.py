@@ -111,7 +111,8 @@ def deployment_in_file() -> dict[str, Any]:
 def with_doubles(out: Path) -> dict[str, Any]:
     """The deployment's own parameters, its engines replaced by such as need no model."""
     config = deployment_in_file()["parameters"]["config"]
-    doubles = {"speech": {"tts": "double"}, "alignment": {"aligner": "double"}, "chat": {"engine": "double"}}
+    speech = {"speech": {"tts": "double"}, "gate": {"asr": "none"}, "alignment": {"aligner": "double"}}
+    doubles = {**speech, "chat": {"engine": "double"}}
     return {**config, **doubles, "out": str(out), "workers": 2, "parts": {"dialogues_per_part": 2}}
 
 

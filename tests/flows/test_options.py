@@ -8,7 +8,7 @@ import yaml
 
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError
-from flows.options import build_config, differences, parse_sources, sample_sources
+from flows.options import build_config, differences, parse_settings, parse_sources, sample_sources
 
 
 def written(folder: Path, text: str) -> Path:
@@ -68,7 +68,7 @@ def test_options_go_over_the_file_and_the_file_over_the_profile(tmp_path: Path) 
     config = build_config("gpu", file, {"seed": 2, "chat.model": "large", "limit": None})
     assert (config.seed, config.limit) == (2, 5)
     assert (config.chat.model, config.chat.timeout_s) == ("large", 3.0)
-    assert config.chat.base_url == "http://127.0.0.1:8000/v1"
+    assert config.chat.engine == "vllm"
 
 
 def test_a_file_of_all_settings_gives_the_configuration_back(tmp_path: Path) -> None:
@@ -120,3 +120,22 @@ def test_our_sample_items_are_three_sources() -> None:
     found = sample_sources()
     assert [each.name for each in found] == ["gsm8k", "hssbench", "mmlu_pro"]
     assert all(each.path and Path(each.path).is_file() for each in found)
+
+
+def test_any_setting_is_typed_by_its_dotted_name() -> None:
+    typed = parse_settings(["forms.tail_share=0.3", "speech.voices_b=[am_adam, bf_emma]", "gate.asr=none"])
+    config = build_config("embedded", None, typed)
+    assert (config.forms.tail_share, config.speech.voices_b, config.gate.asr) == (0.3, ["am_adam", "bf_emma"], "none")
+
+
+@pytest.mark.parametrize("text", ["forms.tail_share", "=3", "a=[", "a="])
+def test_a_setting_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="does not fit"):
+        parse_settings([text])
+
+
+def test_pictures_and_licences_go_to_their_sources() -> None:
+    (parsed,) = parse_sources(["hssbench=h.jsonl"], [], ["hssbench=own"], ["hssbench=shots"])
+    assert (parsed["licence"], parsed["pictures"]) == ("own", "shots")
+    with pytest.raises(ConfigError, match="--pictures gsm8k=shots does not fit"):
+        parse_sources(["hssbench=h.jsonl"], [], [], ["gsm8k=shots"])

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from backends.protocols import SpeechRefused
 from backends.tts.double import DoubleTts
-from data_schemas.config import AlignmentConfig, ChatConfig, RefreshConfig, SourceConfig, SpeechConfig
+from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import SourceError, StoreError
 from flows.cli import app
 from flows.options import sample_sources
@@ -23,6 +23,7 @@ def config(out: Path, sources: list[SourceConfig] | None = None) -> RefreshConfi
         sources=sample_sources() if sources is None else sources,
         workers=1,
         speech=SpeechConfig(tts="double"),
+        gate=GateConfig(asr="none"),
         alignment=AlignmentConfig(aligner="double"),
         chat=ChatConfig(engine="double"),
     )
@@ -75,7 +76,7 @@ def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
 
 
 def test_the_command_shows_text_times_ladder_and_where_to_listen(tmp_path: Path) -> None:
-    settings = "speech: {tts: double}\nalignment: {aligner: double}\nchat: {engine: double}\n"
+    settings = "speech: {tts: double}\ngate: {asr: none}\nalignment: {aligner: double}\nchat: {engine: double}\n"
     (tmp_path / "my.yaml").write_text(settings, encoding="utf-8")
     shown = CliRunner().invoke(
         app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2"]

@@ -22,7 +22,7 @@ from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, tempor
 from prefect.testing.utilities import prefect_test_harness
 from typer.testing import CliRunner
 
-from data_schemas.config import AlignmentConfig, ChatConfig, PartConfig, RefreshConfig, SpeechConfig, SplitConfig
+from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, PartConfig, RefreshConfig, SpeechConfig, SplitConfig
 from data_schemas.errors import BackendError
 from data_schemas.manifest import Manifest
 from data_schemas.records import Item
@@ -50,6 +50,7 @@ def doubles(out: Path, workers: int = 1) -> RefreshConfig:
         workers=workers,
         parts=PartConfig(dialogues_per_part=2),
         speech=SpeechConfig(tts="double"),
+        gate=GateConfig(asr="none"),
         alignment=AlignmentConfig(aligner="double"),
         chat=ChatConfig(engine="double"),
     )

@@ -142,6 +142,21 @@ def test_another_plan_takes_the_same_items_into_parts_of_its_own(tmp_path: Path)
     assert wide.known() == after.members
 
 
+def test_a_part_has_fewer_items_where_each_gives_more_dialogues(tmp_path: Path) -> None:
+    sizes = PartConfig(dialogues_per_part=16, parts_per_shard=2)
+    for variants, n_items in ((1.0, 16), (1.9, 8), (8.0, 2)):
+        book = MembershipBook(Store(str(tmp_path / str(variants))), "mine", SPLIT, sizes, variants)
+        parts = [part for part, _ in places(update(book, reading(32))).values()]
+        assert {parts.count(part) for part in parts} == {n_items}
+
+
+def test_other_variants_are_another_plan(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    update(MembershipBook(store, "mine", SPLIT, PARTS), reading(4))
+    twice = update(MembershipBook(store, "mine", SPLIT, PARTS, variants=2.0), reading(4))
+    assert len({part for part, _ in places(twice).values()}) == 4
+
+
 def test_rejects_of_a_whole_reading_replace_those_before(book: MembershipBook) -> None:
     update(book, SourceReading([item(0)], [reject(1), reject(2)], 3, is_whole=True))
     assert update(book, SourceReading([item(0)], [], 1, is_whole=True)).rejects == []

@@ -12,7 +12,7 @@ from data_schemas.config import ChatConfig, OracleConfig, PartConfig, RefreshCon
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.manifest import Manifest
 from flows.run import run_refresh
-from pipelines import refresh
+from pipelines import served
 from pipelines.quality.check import check
 from pipelines.reader import DatasetReader
 
@@ -79,12 +79,13 @@ def test_a_request_that_failed_is_asked_again_by_the_next_run(tmp_path: Path, mo
     }
     once = config(tmp_path, **often)
     with monkeypatch.context() as patched:
-        patched.setattr(refresh, "chat_engine", lambda chat: DoubleEngine(chat, faults=[None, 500, None, 400]))
-        _, first, figures = run_refresh(once, Silent())
+        patched.setattr(served, "chat_engine", lambda chat: DoubleEngine(chat, faults=[None, 500, None, 400]))
+        before, first, figures = run_refresh(once, Silent())
     assert figures.statuses["failed"] >= 2
     record, second, figures = run_refresh(once, Silent())
     assert figures.statuses["failed"] == 0
-    assert record.chat.n_requests == 2
+    assert before.chat.n_failed == 2
+    assert record.chat.n_requests < before.chat.n_requests / 2, "what was answered is not asked again"
     assert paths(first, "default") != paths(second, "default")
     assert check(once.out) == []
     clean = config(tmp_path, out=str(tmp_path / "clean"), **often)

@@ -128,11 +128,11 @@ def test_another_source_is_added_and_the_first_stays(config: RefreshConfig) -> N
 
 def test_other_oracles_stay_as_long_as_their_dialogues_do(config: RefreshConfig) -> None:
     refresh(config)
-    both = refresh(config, oracle=OracleConfig(version="brief", max_words=5))
+    both = refresh(config, oracle=OracleConfig(version="brief", interval_s=2.0))
     assert {entry.oracle_version for entry in both.of_kind("oracle")} == {"default", "brief"}
     assert both.oracle_version == "brief"
     changed = refresh(
-        config, oracle=OracleConfig(version="brief", max_words=5), speech=SpeechConfig(tts="double", speed_min=1.1)
+        config, oracle=OracleConfig(version="brief", interval_s=2.0), speech=SpeechConfig(tts="double", speed_min=1.1)
     )
     assert {entry.oracle_version for entry in changed.of_kind("oracle")} == {"brief"}
 

@@ -52,9 +52,10 @@ def test_figures_are_those_of_the_manifest(reader: DatasetReader) -> None:
     )
     assert found.total_audio_s == pytest.approx(said.audio_s, abs=0.01)
     assert sum(found.splits.values()) == sum(found.licences.values()) == said.dialogues
-    assert sum(found.voices.values()) == 2 * said.dialogues
+    assert sum(found.voices.values()) >= 2 * said.dialogues
+    assert sum(found.forms.values()) == said.dialogues
     assert sum(found.statuses.values()) == said.events
-    assert found.statuses["truth"] == said.dialogues
+    assert found.statuses["truth"] >= said.dialogues
 
 
 def test_the_card_on_disk_states_these_figures_and_names_every_file(made: Path, reader: DatasetReader) -> None:

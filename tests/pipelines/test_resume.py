@@ -19,11 +19,11 @@ from data_schemas.manifest import Manifest
 from flows.record import RunRecord
 from flows.run import run_refresh
 from pipelines.figures import Figures
-from pipelines.stations import ALL_STAGES
+from pipelines.stations import STAGES
 
 Files = dict[str, tuple[int, int]]
-PROMPTS = Path(__file__).resolve().parents[2] / "pipelines" / "oracle" / "prompt_sets" / "v1.yaml"
-AFTER_SCRIPT = set(ALL_STAGES) - {"script"}
+PROMPTS = Path(__file__).resolve().parents[2] / "pipelines" / "oracle" / "prompt_sets" / "v2.yaml"
+AFTER_WORDING = set(STAGES[STAGES.index("speech") :])
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def test_going_back_to_the_earlier_prompt_asks_nothing_and_gives_the_earlier_byt
 
 def test_another_oracle_version_adds_a_folder_and_keeps_the_first(world: World) -> None:
     before = world.files()
-    _, manifest, _ = world.refresh(oracle=OracleConfig(version="brief", max_words=10))
+    _, manifest, _ = world.refresh(oracle=OracleConfig(version="brief", interval_s=2.0))
     written = of_dataset(world.written_since(before))
     assert {name.split("/")[1] for name in written} == {"brief"}
     assert {entry.oracle_version for entry in manifest.of_kind("oracle")} == {"brief", "default"}
@@ -170,7 +170,7 @@ def test_a_change_of_speech_makes_speech_and_what_follows_again(world: World, sp
     before, ids_before = world.files(), world.dialogue_ids()
     world.refresh(speech=speech)
     written = world.written_since(before)
-    assert stages_in(written) == AFTER_SCRIPT
+    assert stages_in(written) == AFTER_WORDING
     assert of_dataset(written) == world.shards() | world.oracles()
     assert sorted(world.dialogue_ids()) == sorted(ids_before)
 
@@ -181,7 +181,7 @@ def test_an_added_item_adds_one_part_and_one_shard_and_touches_no_old_file(world
     world.refresh()
     written = world.written_since(before)
     assert len({Path(name).parent for name in written if name.startswith(".store/parts")}) == 1
-    assert stages_in(written) == {"items", *ALL_STAGES}
+    assert stages_in(written) == {"items", *STAGES}
     assert len([name for name in written if name.startswith("data/")]) == 1
     assert len([name for name in written if name.startswith("oracles/")]) == 1
     held = contents(world.out)
@@ -228,7 +228,7 @@ def test_a_smaller_limit_takes_nothing_away(world: World, finished: World) -> No
     assert_same(world.out, finished.out)
 
 
-@pytest.mark.parametrize("stage", ["items", *ALL_STAGES])
+@pytest.mark.parametrize("stage", ["items", *STAGES])
 def test_a_part_that_was_cut_or_lost_is_made_again(world: World, finished: World, stage: str) -> None:
     cut, lost = world.parts(stage)[0], world.parts(stage)[-1]
     cut.write_bytes(cut.read_bytes()[:-7])

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,10 @@ from pipelines.reader import DatasetReader
 def exported(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Exported]:
     out = tmp_path_factory.mktemp("export") / "moshi"
     return out, export_moshi_finetune(str(made), str(out))
+
+
+def starts(word: list[Any]) -> Any:
+    return word[1]
 
 
 def rows(made: Path) -> list[AudioDialogue]:
@@ -62,7 +67,7 @@ def test_words_are_the_assistants_at_their_times_and_the_users_apart(
                 for utterance in turn.utterances
                 for word in utterance.words
             ]
-            assert told[key] == sorted(words, key=lambda word: word[1])
+            assert told[key] == sorted(words, key=starts)
             assert told[key]
 
 

@@ -46,7 +46,8 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, client: Client | None, *items: Item) -> StageResult[Item]:
     stage = PicturesStage({"mine": str(folder)}, SEES if client else None)
-    return asyncio.run(stage.run_with([(item,) for item in items], client))
+    batch = [(item,) for item in items]
+    return stage.run(batch) if client is None else asyncio.run(stage.run_with(batch, client))
 
 
 def test_only_what_does_not_stand_alone_is_asked_about(folder: Path) -> None:

@@ -1,0 +1,192 @@
+"""Word starts in finished dialogues against when the synthesiser itself placed each word.
+
+    python -m benchmarks.timing [--n 8] [--truth espeak kokoro]
+
+Dialogues of the project's sample items are made with each form in turn, and of one form in each surrounding: script,
+speech, alignment and mixing as in a run. A truth is a synthesiser that tells the time of every word it says: eSpeak NG
+(its word events) and Kokoro (its token durations, where each word is told apart). Where a clip truly lies in the
+dialogue is measured on the sound: the clip is sought in its channel by cross-correlation. So an error of the aligner,
+of the layout, of a cut or of a filter's delay all show in the same figure.
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends import registry
+from benchmarks.runs import ITEMS
+from data_schemas.config import (
+    AlignmentConfig,
+    FormsConfig,
+    FormShares,
+    GateConfig,
+    MixingConfig,
+    ScriptConfig,
+    SourceConfig,
+    SpeechConfig,
+    SplitConfig,
+    SurroundingsConfig,
+)
+from data_schemas.records import AudioDialogue, Clip, Clips, Dialogue, DialogueWords, Item, Turn, Utterance
+from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
+from pipelines.alignment.stage import AlignmentStage
+from pipelines.audio import Sound, from_flac
+from pipelines.mixing.stage import MixingStage
+from pipelines.mixing.timing import CHANNEL
+from pipelines.script.stage import ScriptStage
+from pipelines.sources.items import read_items
+from pipelines.speech.stage import SpeechStage
+
+CLEAN = {"noise_share": 0.0, "room_share": 0.0, "telephone_share": 0.0}
+SURROUNDINGS: dict[str, dict[str, float]] = {
+    "clean": CLEAN,
+    "noise 15 dB": {**CLEAN, "noise_share": 1.0, "snr_min_db": 15.0, "snr_max_db": 15.0},
+    "room 0.4 s": {**CLEAN, "room_share": 1.0, "rt60_min_s": 0.4, "rt60_max_s": 0.4},
+    "telephone": {**CLEAN, "telephone_share": 1.0},
+}
+SEARCH_S = 0.12
+"""A clip is sought this far around where the row says it lies, seconds."""
+
+SEED = 7
+
+
+@dataclass(slots=True)
+class Tally:
+    """Errors of word starts in milliseconds, and of how many words there could have been one."""
+
+    errors_ms: list[float]
+    n_words: int = 0
+    n_timed: int = 0
+
+    def row(self) -> dict[str, float]:
+        """Mean and 95th percentile of the absolute errors, and the share of words that are timed."""
+        size = np.abs(self.errors_ms)
+        return {
+            "mean_ms": round(float(size.mean()), 1),
+            "p95_ms": round(float(np.percentile(size, 95)), 1),
+            "bias_ms": round(float(np.mean(self.errors_ms)), 1),
+            "n_compared": len(self.errors_ms),
+            "timed": round(self.n_timed / self.n_words, 4),
+        }
+
+
+class Station:
+    """The stages that make dialogues with one synthesiser."""
+
+    def __init__(self, truth: str, aligner: str) -> None:
+        tts = registry.build("tts", truth, {})
+        self.speech = SpeechStage(SpeechConfig(tts=truth), GateConfig(asr="none"), tts, None, SEED)
+        self.alignment = AlignmentStage(AlignmentConfig(aligner=aligner), registry.build("aligner", aligner, {}))
+
+    def spoken(self, dialogues: Sequence[Dialogue]) -> list[tuple[Dialogue, Clips, DialogueWords]]:
+        """Dialogues with their clips and word times; those that a stage refuses are left out."""
+        by_id = {each.dialogue_id: each for each in dialogues}
+        clips = self.speech.run([(each,) for each in dialogues]).outputs
+        words = self.alignment.run([(by_id[each.dialogue_id], each) for each in clips]).outputs
+        clips_of = {each.dialogue_id: each for each in clips}
+        return [(by_id[each.dialogue_id], clips_of[each.dialogue_id], each) for each in words]
+
+
+def items(n: int) -> list[Item]:
+    """Sample items that explain themselves, and questions with options, in turn."""
+    of_source = [
+        read_items(SourceConfig(name=name, path=str(ITEMS / f"{name}.jsonl")), None, SplitConfig()).items
+        for name in ("gsm8k", "mmlu_pro")
+    ]
+    return [item for pair in zip(*of_source, strict=False) for item in pair][:n]
+
+
+def in_form(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
+    """The items as dialogues of one form, where it fits them."""
+    shares = FormShares(**{name: float(name == form) for name in FormShares.model_fields})
+    made = ScriptStage(ScriptConfig(), FormsConfig(shares=shares), 1.0, SEED).run([(item,) for item in chosen]).outputs
+    return [each for each in made if each.form == form]
+
+
+def mixed(spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings: dict[str, float]) -> Iterator[Any]:
+    """Rows of a data shard with the clips that they were mixed from."""
+    stage = MixingStage(MixingConfig(), SurroundingsConfig(**surroundings), SEED)
+    clips_of = {clips.dialogue_id: clips for _, clips, _ in spoken}
+    for row in stage.run(spoken).outputs:
+        yield row, clips_of[row.dialogue_id]
+
+
+def compare(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
+    """Adds the errors of a dialogue's word starts."""
+    sound = from_flac(row.flac)
+    by_place = {(clip.turn_index, clip.utterance_index): clip for clip in clips.clips}
+    for turn in row.turns:
+        for index, utterance in enumerate(turn.utterances):
+            clip = by_place[turn.turn_index, index]
+            tally.n_words += len(utterance.words)
+            tally.n_timed += sum(word.end_s > word.start_s for word in utterance.words)
+            if clip.words and utterance.words:
+                start_s = true_start_s(sound[:, CHANNEL[turn.speaker]], clip, turn, utterance)
+                tally.errors_ms += [
+                    1000 * (timed.start_s - (start_s + true.start_s))
+                    for timed, true in zip(utterance.words, clip.words, strict=False)  # a cut turn lacks its last words
+                ]
+
+
+def true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -> float:
+    """Where a clip's first sample lies in its channel, by cross-correlation around where the row says it does."""
+    assert utterance.start_s is not None
+    assert utterance.end_s is not None
+    said = from_flac(clip.flac)
+    until_s = utterance.end_s if turn.cut_s is None else turn.cut_s - 0.05  # the last 50 ms of a cut turn fade
+    said = said[: max(1, seconds_to_samples(until_s - utterance.start_s))]
+    margin = seconds_to_samples(SEARCH_S)
+    start = seconds_to_samples(utterance.start_s)
+    first = max(0, start - margin)
+    heard = channel[first : start + len(said) + margin]
+    size = 1 << (len(heard) + len(said)).bit_length()
+    product = np.fft.irfft(np.fft.rfft(heard, size) * np.conj(np.fft.rfft(said, size)), size)
+    return (first + int(np.argmax(product[: 2 * margin + 1]))) / SAMPLE_RATE_HZ
+
+
+def measure(truth: str, aligner: str, n: int) -> dict[str, dict[str, float]]:
+    """Figures by form in clean surroundings, and by surroundings for the plain form."""
+    station, chosen = Station(truth, aligner), items(n)
+    tallies: dict[str, Tally] = defaultdict(lambda: Tally([]))
+    plain: list[tuple[Dialogue, Clips, DialogueWords]] = []
+    for form in FormShares.model_fields:
+        spoken = station.spoken(in_form(form, chosen))
+        plain = spoken if form == "plain" else plain
+        for row, clips in mixed(spoken, CLEAN):
+            compare(row, clips, tallies[f"form {form}"])
+            compare(row, clips, tallies["all forms"])
+    for name, surroundings in SURROUNDINGS.items():
+        for row, clips in mixed(plain, surroundings):
+            compare(row, clips, tallies[name])
+    return {name: tally.row() for name, tally in tallies.items() if tally.errors_ms}
+
+
+def main() -> None:
+    """Prints a table a truth, or all of it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=8, help="items, each made in every form")
+    parser.add_argument("--truth", nargs="+", default=["espeak", "kokoro"], help="synthesisers with times of their own")
+    parser.add_argument("--aligner", default="pocketsphinx", help="the aligner that is measured")
+    parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    args = parser.parse_args()
+    figures = {truth: measure(truth, args.aligner, args.n) for truth in args.truth}
+    for truth, rows in figures.items():
+        print(f"\n{args.aligner} against {truth}: word starts, ms")
+        print(f"{'':24} {'mean':>6} {'p95':>6} {'bias':>6} {'words':>6} {'timed':>7}")
+        for name, row in rows.items():
+            print(
+                f"{name:24} {row['mean_ms']:6.1f} {row['p95_ms']:6.1f} {row['bias_ms']:6.1f}"
+                f" {row['n_compared']:6} {row['timed']:7.1%}"
+            )
+    if args.json is not None:
+        args.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""`kame llm`: a chat model on this machine, for as long as the command runs."""
+
+import contextlib
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
+
+import typer
+
+from flows.terminal import AsJson, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from backends.protocols import ChatEngine
+    from data_schemas.config import ChatConfig
+
+app = typer.Typer(help="Serve a chat model on this machine.", no_args_is_help=True)
+
+LOOK_S = 2.0
+"""Between two looks whether the server still lives, seconds."""
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps a lone sub-command a sub-command."""
+
+
+@app.command()
+def serve(
+    model: Annotated[
+        str | None, typer.Argument(help="vllm: a name on the Hub or a folder; llamacpp: a GGUF file, or ours without.")
+    ] = None,
+    engine: Annotated[Literal["llamacpp", "vllm"], typer.Option("--engine", help="What serves it.")] = "llamacpp",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = 0,
+    slots: Annotated[int, typer.Option("--slots", min=1, max=64, help="llamacpp: requests answered at once.")] = 4,
+    context: Annotated[int, typer.Option("--context", min=256, help="llamacpp: tokens of one slot's context.")] = 2048,
+    revision: Annotated[str | None, typer.Option("--revision", help="vllm: revision of the model on the Hub.")] = None,
+    executable: Annotated[
+        Path | None, typer.Option("--executable", help="vllm: a `vllm` of your own, not the worker environment's.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a server with prefix caching, print its base URL when it is healthy, and stop it with this command."""
+    with speaking_plainly(as_json):
+        from data_schemas.config import ChatConfig
+
+        config = ChatConfig(engine=engine, model=model, port=port, n_slots=slots, n_context=context, revision=revision)
+        chosen = _engine(config, executable)
+        typer.echo(f"kame: starting {engine} with {chosen.describe().model}; the first time it may download.", err=True)
+        _serve(chosen, as_json)
+
+
+def _engine(config: "ChatConfig", executable: Path | None) -> "ChatEngine":
+    if config.engine == "vllm":
+        from backends.chat.vllm import VllmEngine
+
+        return VllmEngine(config, executable)
+    from backends.chat.llamacpp import LlamaCppEngine
+
+    return LlamaCppEngine(config)
+
+
+def _serve(engine: "ChatEngine", as_json: bool) -> None:
+    """Serves until we are told to stop (Ctrl-C, SIGTERM) or the server has ended.
+
+    Raises:
+        BackendError: it did not start, or it ended by itself.
+    """
+    from data_schemas.errors import BackendError
+
+    with contextlib.suppress(KeyboardInterrupt), engine.serve() as endpoint:
+        if as_json:
+            print_json({"base_url": endpoint.base_url, "model": endpoint.model})
+        else:
+            typer.echo(endpoint.base_url)
+            use = f"--llm-url {endpoint.base_url} --llm-model {endpoint.model}"
+            typer.echo(f"kame: ready for {use}; Ctrl-C stops it.", err=True)
+        while _is_listening(endpoint.base_url):
+            time.sleep(LOOK_S)
+        raise BackendError("The server ended by itself.")
+
+
+def _is_listening(base_url: str) -> bool:
+    """Whether somebody holds the port: a busy server answers late, and must not be stopped for that."""
+    place = urlsplit(base_url)
+    with socket.socket() as probe:
+        return probe.connect_ex((place.hostname, place.port)) == 0

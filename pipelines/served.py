@@ -1,0 +1,126 @@
+"""The stages that may ask a chat model: which one each asks, when it is started, and how it is run.
+
+`pictures` and `wording` ask only where a model is configured for them, and pass everything on else; the oracle's
+simulator may be one that asks nobody. A stage that asks nobody is run like any other, in this process.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from backends.chat.budget import check_price
+from backends.chat.providers import price_of
+from backends.protocols import ChatEngine, Endpoint
+from data_schemas.config import ChatConfig, RefreshConfig
+from pipelines.asking import AskingStage, parts_at_once, run_alone, run_asking
+from pipelines.oracle.random_answers import RandomOracleStage
+from pipelines.oracle.stage import OracleStage
+from pipelines.pictures.stage import PicturesStage
+from pipelines.runner import OnPart, Part, Runner
+from pipelines.stage import Stage, StageDescription, StageResult
+from pipelines.stations import ORACLE, PICTURES, SERVED_STAGES, OnUsage, chat_engine, open_client
+from pipelines.store import Store
+from pipelines.wording.stage import WordingStage
+
+ANSWERS = ".store/answers.sqlite"
+
+
+def model_of(config: RefreshConfig, stage: str) -> ChatConfig | None:
+    """The chat model that a stage asks; None where it asks nobody."""
+    if stage == ORACLE:
+        return None if config.oracle.simulator == "random" else config.chat
+    return config.pictures if stage == PICTURES else config.wording
+
+
+def described(config: RefreshConfig, stage: str) -> StageDescription:
+    """A stage that may ask, for fingerprints: its model is described, and not started."""
+    engine = _engine(config, stage)
+    return _asks_nobody(config, stage) if engine is None else _asks(config, stage, engine.describe())
+
+
+@contextmanager
+def endpoint_for(config: RefreshConfig, stage: str, parts: Sequence[Part]) -> Iterator[Endpoint | None]:
+    """The model of a stage for the time of a block, started only when some part lacks the stage's output."""
+    engine = _engine(config, stage)
+    if engine is None or not Runner(Store(config.out)).pending(stage, parts):
+        yield None
+        return
+    with engine.serve() as endpoint:
+        yield endpoint
+
+
+def check_endpoints(config: RefreshConfig, parts: Sequence[Part]) -> None:
+    """Reaches each chat model once, before hours of speech are made that would then wait for it.
+
+    Raises:
+        BackendError: one cannot be started or reached, or refuses our key.
+        ConfigError: a budget in dollars for a model whose price is not known.
+    """
+    for stage in SERVED_STAGES:
+        chat = model_of(config, stage)
+        with endpoint_for(config, stage, parts) as endpoint:
+            if chat is not None and endpoint is not None:
+                check_price(endpoint, price_of(chat, endpoint.model), config.budget)
+
+
+def run_served(
+    config: RefreshConfig,
+    stage: str,
+    parts: Sequence[Part],
+    endpoint: Endpoint | None,
+    on_part: OnPart,
+    on_usage: OnUsage,
+) -> None:
+    """Runs a stage that may ask on those parts that lack it; `on_part` sees every part once.
+
+    Args:
+        endpoint: what `endpoint_for` gave.
+        on_usage: is given what these parts take, counted while it runs.
+    """
+    store, chat = Store(config.out), model_of(config, stage)
+    runner = Runner(store)
+    pending = runner.pending(stage, parts, on_part)
+    if not pending:
+        return
+    if chat is None:
+        alone = _asks_nobody(config, stage)
+        for part in pending:
+            on_part(stage, part, runner.run(part, alone))
+        return
+    assert endpoint is not None  # `endpoint_for` saw the same parts pending
+    asking = _asks(config, stage, endpoint)
+    client = open_client(chat, endpoint, config.budget, store.at(ANSWERS), on_usage)
+    n_at_once = parts_at_once(chat.n_in_flight, config.parts.dialogues_per_part)
+    if chat.transport == "batch":
+        n_at_once = len(pending)  # one hand-in takes hours, however much is in it
+    run_asking(runner, asking, pending, client, n_at_once, lambda part, record: on_part(stage, part, record))
+
+
+def run_in_memory(config: RefreshConfig, stage: str, batch: Sequence[Any], cache_path: str) -> StageResult[Any]:
+    """What a stage that may ask makes of a batch, its model started for it alone and its answers kept in a file."""
+    chat, engine = model_of(config, stage), _engine(config, stage)
+    if chat is None or engine is None:
+        return _asks_nobody(config, stage).run(batch)
+    with engine.serve() as endpoint:
+        client = open_client(chat, endpoint, config.budget, cache_path, lambda _: None)
+        return run_alone(_asks(config, stage, endpoint), batch, client)
+
+
+def _engine(config: RefreshConfig, stage: str) -> ChatEngine | None:
+    chat = model_of(config, stage)
+    return None if chat is None else chat_engine(chat)
+
+
+def _asks_nobody(config: RefreshConfig, stage: str) -> Stage[Any]:
+    if stage == PICTURES:
+        return PicturesStage({}, None)
+    return RandomOracleStage(config.oracle, config.seed) if stage == ORACLE else WordingStage(None, config.seed)
+
+
+def _asks(config: RefreshConfig, stage: str, endpoint: Endpoint) -> AskingStage[Any]:
+    if stage == PICTURES:
+        folders = {source.name: source.pictures for source in config.sources if source.pictures}
+        return PicturesStage(folders, endpoint)
+    if stage == ORACLE:
+        return OracleStage(config.oracle, config.seed, endpoint)
+    return WordingStage(endpoint, config.seed)

@@ -1,0 +1,1 @@
+"""Dialogues worded anew by a chat model, checked, else left in the rules' words."""

@@ -1,0 +1,187 @@
+"""Dialogues to dialogues: the question and the answer are worded anew by a chat model, where it says the same.
+
+What the model writes is checked (`faithful.py`) and asked for again; what never passes stays in the rules' words, and
+`provenance.script_method` says which turns are whose: `rules-3; turns 0, 1 by NAME`. Turns that somebody breaks into at
+a word, or that are said in several breaths, keep their words, because the script counts on them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, ClassVar, Final
+
+import yaml
+
+from backends.chat.client import ask_all
+from backends.protocols import ChatClient, ChatReply, Endpoint
+from data_schemas import ids
+from data_schemas.errors import RequestError
+from data_schemas.records import Dialogue, Turn, WrittenSpan
+from pipelines.script.forms.turns import verbatim
+from pipelines.script.speakable import Unspeakable, speak
+from pipelines.script.spoken import Spoken, joined, spoken_words
+from pipelines.stage import StageResult
+from pipelines.wording.faithful import NotFaithful, faithful, position
+
+MAX_ATTEMPTS: Final = 3
+MAX_TOKENS: Final = 400
+_FEW_WORDS: Final = 5
+"""A shorter text has no other wording worth a request."""
+
+TEMPERATURE: Final = 0.7
+Place = tuple[str, int]
+"""Dialogue id and turn index."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A text to be worded anew; `answer` is how the true answer is said in it, None for a question."""
+
+    said: str
+    kind: str
+    answer: str | None
+
+
+class WordingStage:
+    """Words questions and answers anew; without an endpoint only `run` is for use."""
+
+    name: ClassVar[str] = "wording"
+    version: ClassVar[int] = 1
+    inputs: ClassVar[tuple[str, ...]] = ("script",)
+    input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
+    output_type: ClassVar[type] = Dialogue
+
+    def __init__(self, endpoint: Endpoint | None, seed: int) -> None:
+        self._endpoint = endpoint
+        self._seed = seed
+
+    def matters(self) -> dict[str, Any]:
+        """The prompt, what stands for the model, and the seed."""
+        if self._endpoint is None:
+            return {"model": None}
+        model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
+        return {"model": model, "prompt": ids.digest(_prompt()), "attempts": MAX_ATTEMPTS, "seed": self._seed}
+
+    def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Dialogue]:
+        """Without a model: every dialogue in the rules' words."""
+        return StageResult([dialogue for (dialogue,) in batch], [])
+
+    async def run_with(self, batch: Sequence[tuple[Dialogue]], client: ChatClient) -> StageResult[Dialogue]:
+        """Every dialogue of the batch; a request that failed leaves the rules' words, and a later run asks again."""
+        dialogues = [dialogue for (dialogue,) in batch]
+        wanted = {
+            (dialogue.dialogue_id, turn.turn_index): each
+            for dialogue in dialogues
+            for turn in dialogue.turns
+            if (each := _wanted(dialogue, turn)) is not None
+        }
+        said, n_failed = await self._ask(wanted, client)
+        return StageResult([self._reworded(dialogue, said) for dialogue in dialogues], [], n_to_retry=n_failed)
+
+    async def _ask(self, wanted: Mapping[Place, _Wanted], client: ChatClient) -> tuple[dict[Place, Spoken], int]:
+        said: dict[Place, Spoken] = {}
+        failed: set[Place] = set()
+        for attempt in range(MAX_ATTEMPTS):
+            asked = [place for place in wanted if place not in said and place not in failed]
+            payloads = [self._payload(place, wanted[place], attempt) for place in asked]
+            for place, answer in zip(asked, await ask_all(client, payloads, None, attempt), strict=True):
+                if isinstance(answer, RequestError):
+                    failed.add(place)
+                elif (new := _usable(answer, wanted[place])) is not None:
+                    said[place] = new
+        return said, len(failed)
+
+    def _payload(self, place: Place, wanted: _Wanted, attempt: int) -> dict[str, Any]:
+        prompt = _prompt()
+        request = prompt[wanted.kind].strip().replace("{text}", wanted.said)
+        return {
+            "messages": [{"role": "system", "content": prompt["system"].strip()}, {"role": "user", "content": request}],
+            "max_tokens": MAX_TOKENS,
+            "temperature": TEMPERATURE,
+            "seed": ids.seed_for(self._seed, *place, attempt) % 2**31,
+        }
+
+    def _reworded(self, dialogue: Dialogue, said: Mapping[Place, Spoken]) -> Dialogue:
+        turns, by_model = [], []
+        for turn in dialogue.turns:
+            new = said.get((dialogue.dialogue_id, turn.turn_index))
+            turns.append(turn if new is None else _with_body(dialogue, turn, new))
+            by_model += [] if new is None else [str(turn.turn_index)]
+        if not by_model:
+            return dialogue
+        assert self._endpoint is not None
+        method = f"{dialogue.provenance.script_method}; turns {', '.join(by_model)} by {self._endpoint.model}"
+        provenance = replace(dialogue.provenance, script_method=method)
+        return replace(dialogue, turns=tuple(turns), provenance=provenance)
+
+
+def _wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
+    """What of a turn is to be worded anew; None where the script counts on its words, or they are too few."""
+    speech = [utterance for utterance in turn.utterances if utterance.kind == "speech"]
+    if turn.turn_index in _counted_on(dialogue) or len(speech) != 1 or len(spoken_words(turn.body)) < _FEW_WORDS:
+        return None
+    if turn.speaker == "B":
+        return _Wanted(turn.body, "question", None)
+    if turn.answer_word_index is None:
+        return None
+    try:
+        answer = speak(dialogue.answer).rstrip(".?!,;:")
+    except Unspeakable:
+        return None  # said in other words than written: there is nothing to check a new wording by
+    stands = position([word.lower() for word in spoken_words(answer)], [w.lower() for w in spoken_words(turn.body)])
+    return None if stands is None else _Wanted(turn.body, "answer", answer)
+
+
+def _counted_on(dialogue: Dialogue) -> set[int]:
+    """Turns of which the script counted the words: somebody breaks into them, or speaks over them, at one."""
+    return {
+        turn.turn_index - 1 if (over := utterance.placement.turn_index) is None else over
+        for turn in dialogue.turns
+        for utterance in turn.utterances
+        if utterance.placement.word_index is not None
+    }
+
+
+def _usable(answer: ChatReply, wanted: _Wanted) -> Spoken | None:
+    try:
+        return faithful(answer.text, wanted.said, wanted.answer)
+    except NotFaithful:
+        return None  # asked again; after the last attempt the rules' words stay, and provenance says so
+
+
+def _with_body(dialogue: Dialogue, turn: Turn, body: Spoken) -> Turn:
+    """The turn with another body between its lead and tail, each word at its written place."""
+    lead, tail = ([] if part is None else [verbatim(part)] for part in (turn.lead, turn.tail))
+    whole = joined([*lead, body, *tail])
+    answer_word_index = turn.answer_word_index
+    if answer_word_index is not None:
+        wanted = [word.lower() for word in spoken_words(speak(dialogue.answer))]
+        at = position(wanted, [word.lower() for word in spoken_words(body.text)])
+        assert at is not None  # `faithful` has looked
+        answer_word_index = at + len(spoken_words(turn.lead or ""))
+    spans = tuple(
+        WrittenSpan(start_char=None, end_char=None)
+        if span is None
+        else WrittenSpan(start_char=span[0], end_char=span[1])
+        for span in whole.spans
+    )
+    utterances = tuple(
+        replace(each, spoken_text=whole.text, written_spans=spans) if each.kind == "speech" else each
+        for each in turn.utterances
+    )
+    return replace(
+        turn,
+        written_text=whole.written,
+        spoken_text=whole.text,
+        body=body.text,
+        answer_word_index=answer_word_index,
+        utterances=utterances,
+    )
+
+
+@cache
+def _prompt() -> dict[str, str]:
+    text = (files("pipelines.wording") / "prompt.yaml").read_text(encoding="utf-8")
+    loaded: dict[str, str] = yaml.safe_load(text)
+    return loaded

@@ -1,0 +1,78 @@
+"""`kame check` makes level-0 requests again, blind, and finds the ones that were asked for with more."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from backends.chat.cache import reply_key, request_id
+from backends.protocols import ChatReply, Endpoint
+from data_schemas.config import OracleConfig
+from data_schemas.records import Dialogue, OracleRow
+from pipelines.asking import run_alone
+from pipelines.oracle.stage import OracleStage
+from pipelines.quality.knowledge_rules import wrong_in_knowledge
+from tests.oracle_dialogues import ANSWER, FORMS, Scripted, batch_of, follow_up, opened, plain
+
+ENDPOINT = Endpoint("double", "", "double", "double-1")
+
+
+class Keyed(Scripted):
+    """A model whose replies have the ids that the client gives them; what it is asked is first changed, if at all."""
+
+    def __init__(self, n_unusable: int = 0, change: Callable[[str], str] = str) -> None:
+        super().__init__(lambda _, attempt: "" if attempt < n_unusable else "It may be quite a few of them.")
+        self.change = change
+
+    async def ask(self, payload: dict[str, Any], attempt: int = 0) -> ChatReply:
+        reply = await super().ask(payload, attempt)
+        last = payload["messages"][-1]
+        changed = [*payload["messages"][:-1], last | {"content": self.change(last["content"])}]
+        key = reply_key(ENDPOINT, payload | {"messages": changed}, attempt)
+        return replace(reply, request_id=request_id(key))
+
+
+def row_of(dialogue: Dialogue, model: Keyed, **oracle: Any) -> OracleRow:
+    stage = OracleStage(OracleConfig.model_validate(oracle), 7, ENDPOINT)
+    (row,) = run_alone(stage, batch_of([dialogue]), opened(model)).outputs
+    return row
+
+
+def wrong(dialogue: Dialogue, row: OracleRow) -> set[str]:
+    return {rule for rule, _ in wrong_in_knowledge(row, dialogue.turns)}
+
+
+@pytest.mark.parametrize("make", FORMS)
+@pytest.mark.parametrize("both", [False, True])
+def test_honest_requests_are_found_again_in_every_form(make: Callable[..., Dialogue], both: bool) -> None:
+    dialogue = make()
+    assert wrong(dialogue, row_of(dialogue, Keyed(), both_directions=both)) == set()
+
+
+@pytest.mark.parametrize("oracle", [{"temperature": 0.5}, {"max_tokens": 20}, {"max_asks": 1}, {"prompt": "whole"}])
+def test_so_they_are_with_other_settings(oracle: dict[str, Any]) -> None:
+    assert wrong(plain(), row_of(plain(), Keyed(), **oracle)) == set()
+
+
+def test_answers_to_a_later_ask_are_found_again() -> None:
+    assert wrong(plain(), row_of(plain(), Keyed(n_unusable=2))) == set()
+
+
+def leaks(text: str) -> str:
+    return f"{text}\nBy the way: {ANSWER}" if "none" in text else text
+
+
+def test_a_request_of_level_0_that_was_told_the_answer_is_found() -> None:
+    assert wrong(follow_up(), row_of(follow_up(), Keyed(change=leaks))) == {"level 0 knows nothing but what was said"}
+
+
+def test_words_that_had_not_been_said_are_found_in_a_request() -> None:
+    row = row_of(plain(), Keyed())
+    later = replace(row, events=tuple(replace(each, t_s=each.t_s - 0.5) for each in row.events))
+    assert wrong(plain(), later) == {"level 0 knows nothing but what was said"}
+
+
+def test_rows_of_random_answers_have_no_requests_to_look_at() -> None:
+    row = replace(row_of(plain(), Keyed(change=leaks)), simulator="random")
+    assert wrong(plain(), row) == set()

@@ -1,0 +1,135 @@
+"""A model's wording is taken when it says the same, and never otherwise."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from backends.protocols import ChatReply, Endpoint
+from data_schemas.errors import RequestError
+from data_schemas.records import Dialogue, Placement
+from pipelines.script.speakable import spoken_words
+from pipelines.stage import StageResult
+from pipelines.wording.faithful import NotFaithful, faithful
+from pipelines.wording.stage import MAX_ATTEMPTS, WordingStage
+from tests.builders import make_dialogue, make_turn, make_utterance
+
+MODEL = Endpoint(name="test", base_url="", model="wordy", model_digest="1")
+QUESTION = "How many eggs are left when Anna sells nine of sixteen eggs?"
+ANSWER = "Sixteen minus nine is seven, so seven eggs are left."
+NEW_QUESTION = "If Anna has sixteen eggs and sells nine, how many eggs are left?"
+NEW_ANSWER = "Well, nine from sixteen is seven, so there are seven eggs left."
+
+
+class Client:
+    """Words questions and answers by a function of kind and attempt; keeps what it was asked."""
+
+    def __init__(self, word: Callable[[str, int], str | RequestError]) -> None:
+        self.word = word
+        self.asked: list[dict[str, Any]] = []
+
+    async def ask(self, payload: dict[str, Any], attempt: int = 0) -> ChatReply:
+        self.asked.append(payload)
+        kind = "question" if "Say this question" in payload["messages"][1]["content"] else "answer"
+        said = self.word(kind, attempt)
+        if isinstance(said, RequestError):
+            raise said
+        return ChatReply(said, f"r{len(self.asked)}", 1, 0, 1, from_cache=False)
+
+
+def dialogue() -> Dialogue:
+    lead, tail = "Let me see.", "Does that help?"
+    said = f"{lead} {ANSWER} {tail}"
+    answer = make_turn(1, "A", [make_utterance(said)], lead=lead, body=ANSWER, tail=tail, answer_word_index=7)
+    return make_dialogue(make_turn(0, "B", [make_utterance(QUESTION)]), answer, answer="7 eggs")
+
+
+def run(client: Client | None, *dialogues: Dialogue) -> StageResult[Dialogue]:
+    stage = WordingStage(MODEL if client else None, 0)
+    batch = [(each,) for each in dialogues]
+    return stage.run(batch) if client is None else asyncio.run(stage.run_with(batch, client))
+
+
+def good(kind: str, attempt: int) -> str:
+    return NEW_QUESTION if kind == "question" else NEW_ANSWER.replace("seven eggs left", "seven eggs left over")
+
+
+def test_question_and_body_are_worded_anew_and_lead_and_tail_stay() -> None:
+    (new,) = run(Client(good), dialogue()).outputs
+    question, answer = new.turns
+    assert question.spoken_text == question.body == NEW_QUESTION
+    assert answer.spoken_text == f"{answer.lead} {answer.body} {answer.tail}"
+    assert answer.body.startswith("Well, nine from sixteen")
+    assert answer.answer_word_index is not None
+    assert spoken_words(answer.spoken_text)[answer.answer_word_index :][:2] == ["seven", "eggs"]
+    assert new.provenance.script_method == "made; turns 0, 1 by wordy"
+
+
+def test_spans_lead_to_what_the_model_wrote() -> None:
+    (new,) = run(Client(good), dialogue()).outputs
+    for turn in new.turns:
+        (utterance,) = turn.utterances
+        words = spoken_words(utterance.spoken_text)
+        assert [turn.written_text[span.start_char : span.end_char] for span in utterance.written_spans] == words
+
+
+def test_an_unfaithful_wording_is_asked_for_again() -> None:
+    client = Client(lambda kind, attempt: "How many?" if attempt == 0 else good(kind, attempt))
+    (new,) = run(client, dialogue()).outputs
+    assert new.turns[0].spoken_text == NEW_QUESTION
+    assert len({payload["seed"] for payload in client.asked}) == len(client.asked) == 4
+
+
+def test_what_never_passes_stays_in_the_rules_words_and_is_marked_so() -> None:
+    client = Client(
+        lambda kind, attempt: good(kind, attempt) if kind == "question" else "It is eight eggs, I think so."
+    )
+    (new,) = run(client, dialogue()).outputs
+    assert new.turns[1] == dialogue().turns[1]
+    assert new.provenance.script_method == "made; turns 0 by wordy"
+    assert len(client.asked) == 1 + MAX_ATTEMPTS
+
+
+def test_a_request_that_failed_leaves_the_rules_words_and_is_for_a_later_run() -> None:
+    result = run(Client(lambda kind, attempt: RequestError("no answer", "later")), dialogue())
+    assert (result.outputs, result.n_to_retry) == ([dialogue()], 2)
+
+
+def test_without_a_model_nothing_is_changed() -> None:
+    assert run(None, dialogue()).outputs == [dialogue()]
+
+
+def test_turns_whose_words_are_counted_on_keep_them() -> None:
+    cut_in = make_utterance("Wait, just the number.", placement=Placement(
+        rule="interrupt", seconds=0.2, turn_index=None, word_index=4))  # fmt: skip
+    first = make_utterance("How many eggs are left", placement=Placement(
+        rule="after", seconds=None, turn_index=None, word_index=None))  # fmt: skip
+    turns = (
+        make_turn(0, "B", [first, make_utterance("when Anna sells nine of sixteen eggs?")]),
+        *(make_turn(1, "A", [make_utterance(ANSWER)], answer_word_index=4), make_turn(2, "B", [cut_in])),
+    )
+    client = Client(good)
+    assert run(client, make_dialogue(*turns, answer="7 eggs")).outputs[0].turns == turns
+    assert client.asked == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        ("If Anna has fifteen eggs and sells nine, how many eggs are left?", "numbers"),
+        ("If she has sixteen eggs and sells nine, how many eggs are left?", "without anna"),
+        ("Anna sells nine of sixteen eggs and then some eggs are left.", "question for a statement"),
+        ("How many?", "2 words"),
+        (QUESTION, "same words"),
+        ("", "cannot be said"),
+    ],
+)
+def test_what_makes_a_question_unfaithful(raw: str, why: str) -> None:
+    with pytest.raises(NotFaithful, match=why):
+        faithful(raw, QUESTION, None)
+
+
+def test_an_answer_must_hold_the_true_one() -> None:
+    with pytest.raises(NotFaithful, match="without the answer"):
+        faithful("Nine from sixteen gives seven eggs and seven it stays.", ANSWER, "seven eggs are left")
