@@ -3,27 +3,43 @@
 import itertools
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
 Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
 
 
+class BatchBehaviour(Protocol):
+    """What a `Behaviour` says of batches; they end completed, expired with half of the answers, or failed with none."""
+
+    @property
+    def n_looks(self) -> int:
+        """How often a batch is looked at before it has ended."""
+
+    @property
+    def batch_status(self) -> str:
+        """How it ends."""
+
+    @property
+    def n_bad_lines(self) -> int:
+        """How many lines of output, the first ones, are no JSON."""
+
+
 class BatchRoutes:
     """`/files` and `/batches`.
 
     Args:
-        n_looks: how often a batch is looked at before it has ended.
-        status: how it ends: completed; expired, with half of the answers; or failed, with none.
+        behaviour: how batches end.
         answer: status and body of the answer to one line's body.
     """
 
-    def __init__(self, n_looks: int, status: str, answer: Answer) -> None:
+    def __init__(self, behaviour: BatchBehaviour, answer: Answer) -> None:
         self.files: dict[str, str] = {}
         self.batches: dict[str, dict[str, Any]] = {}
-        self._n_looks = n_looks
-        self._status = status
+        self._n_looks = behaviour.n_looks
+        self._status = behaviour.batch_status
+        self._n_bad_lines = behaviour.n_bad_lines
         self._answer = answer
         self._numbers = itertools.count(1)
 
@@ -84,7 +100,11 @@ class BatchRoutes:
         for line in reversed(lines):  # the order of a batch's output is nobody's promise
             status, body = self._answer(line["body"])
             response = {"status_code": status, "request_id": "r", "body": body}
-            done[status == 200].append(json.dumps({"custom_id": line["custom_id"], "response": response}))
+            told = json.dumps({"custom_id": line["custom_id"], "response": response}, ensure_ascii=False)
+            if self._n_bad_lines:
+                self._n_bad_lines -= 1
+                told = told[: len(told) // 2]
+            done[status == 200].append(told)
         for succeeded, name in ((True, "output_file_id"), (False, "error_file_id")):
             if done[succeeded]:
                 batch[name] = self._store("\n".join(done[succeeded]) + "\n")

@@ -50,6 +50,9 @@ class Behaviour:
         query: what the URL's query must hold.
         n_looks: how often a batch is looked at before it has ended.
         batch_status: how batches end.
+        n_bad_lines: how many lines of batches' output, the first ones, are no JSON.
+        ending: what the text of each answer ends with.
+        tells_usage: whether an answer tells its tokens.
     """
 
     n_slots: int = 64
@@ -68,6 +71,9 @@ class Behaviour:
     query: dict[str, str] = field(default_factory=dict)
     n_looks: int = 2
     batch_status: str = "completed"
+    n_bad_lines: int = 0
+    ending: str = ""
+    tells_usage: bool = True
 
 
 class Counts:
@@ -118,7 +124,7 @@ class ChatServer:
         """The application, once."""
         app = web.Application(client_max_size=2**28, middlewares=[self._only_with_key_and_query])
         prefix = self.behaviour.prefix
-        batches = BatchRoutes(self.behaviour.n_looks, self.behaviour.batch_status, self._line_answer)
+        batches = BatchRoutes(self.behaviour, self._line_answer)
         app.add_routes(
             [
                 web.post(f"{prefix}/chat/completions", self._complete),
@@ -210,7 +216,7 @@ class ChatServer:
             self.counts.busy(1)
             try:
                 completion = self._completion(body)
-                n_out = completion["usage"]["completion_tokens"]
+                n_out = len(completion["choices"][0]["message"]["content"].split())
                 await asyncio.sleep(self.behaviour.first_token_s + n_out / self.behaviour.tokens_per_s)
             finally:
                 self.counts.busy(-1)
@@ -218,11 +224,12 @@ class ChatServer:
 
     def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
         self.counts.n_answers[ids.digest(body)] += 1
-        text = answer_to(body)
+        text = answer_to(body) + self.behaviour.ending
         n_in = sum(len(str(message["content"]).split()) for message in body["messages"])
         usage = {"prompt_tokens": n_in, "completion_tokens": len(text.split())}
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        return {"object": "chat.completion", "model": body["model"], "choices": [choice], "usage": usage}
+        told = {"usage": usage} if self.behaviour.tells_usage else {}
+        return {"object": "chat.completion", "model": body["model"], "choices": [choice], **told}
 
     def _line_answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Status and body of one line of a batch."""

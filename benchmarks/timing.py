@@ -2,7 +2,7 @@
 
     python -m benchmarks.timing [--n 8] [--truth espeak kokoro]
 
-Dialogues of the project's sample items are made with each form in turn, and of one form in each surrounding: script,
+Dialogues of the project's sample items are made with each form in turn, and all of them in each surrounding: script,
 speech, alignment and mixing as in a run. A truth is a synthesiser that tells the time of every word it says: eSpeak NG
 (its word events) and Kokoro (its token durations, where each word is told apart). Where a clip truly lies in the
 dialogue is measured on the sound: the clip is sought in its channel by cross-correlation. So an error of the aligner,
@@ -39,6 +39,7 @@ from pipelines.alignment.stage import AlignmentStage
 from pipelines.audio import Sound, from_flac
 from pipelines.mixing.stage import MixingStage
 from pipelines.mixing.timing import CHANNEL
+from pipelines.script.speakable import spoken_words
 from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
 from pipelines.speech.stage import SpeechStage
@@ -46,7 +47,10 @@ from pipelines.speech.stage import SpeechStage
 CLEAN = {"noise_share": 0.0, "room_share": 0.0, "telephone_share": 0.0}
 SURROUNDINGS: dict[str, dict[str, float]] = {
     "clean": CLEAN,
-    "noise 15 dB": {**CLEAN, "noise_share": 1.0, "snr_min_db": 15.0, "snr_max_db": 15.0},
+    **{
+        f"noise {snr_db} dB": {**CLEAN, "noise_share": 1.0, "snr_min_db": snr_db, "snr_max_db": snr_db}
+        for snr_db in (30.0, 15.0, 8.0)
+    },
     "room 0.4 s": {**CLEAN, "room_share": 1.0, "rt60_min_s": 0.4, "rt60_max_s": 0.4},
     "telephone": {**CLEAN, "telephone_share": 1.0},
 }
@@ -85,7 +89,7 @@ class Station:
         self.alignment = AlignmentStage(AlignmentConfig(aligner=aligner), registry.build("aligner", aligner, {}))
 
     def spoken(self, dialogues: Sequence[Dialogue]) -> list[tuple[Dialogue, Clips, DialogueWords]]:
-        """Dialogues with their clips and word times; those that a stage refuses are left out."""
+        """Dialogues with their clips and word times; those that a stage refuses are left out, and so untimed."""
         by_id = {each.dialogue_id: each for each in dialogues}
         clips = self.speech.run([(each,) for each in dialogues]).outputs
         words = self.alignment.run([(by_id[each.dialogue_id], each) for each in clips]).outputs
@@ -112,20 +116,26 @@ def in_form(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
 def mixed(spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings: dict[str, float]) -> Iterator[Any]:
     """Rows of a data shard with the clips that they were mixed from."""
     stage = MixingStage(MixingConfig(), SurroundingsConfig(**surroundings), SEED)
-    clips_of = {clips.dialogue_id: clips for _, clips, _ in spoken}
-    for row in stage.run(spoken).outputs:
-        yield row, clips_of[row.dialogue_id]
+    for each in spoken:  # one by one: an item is a dialogue of one id in every form
+        for row in stage.run([each]).outputs:
+            yield row, each[1]
+
+
+def n_words_of(dialogue: Dialogue) -> int:
+    """Words of all utterances, as they were to be said."""
+    return sum(len(spoken_words(each.spoken_text)) for turn in dialogue.turns for each in turn.utterances)
 
 
 def compare(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
-    """Adds the errors of a dialogue's word starts."""
+    """Adds the errors of a dialogue's word starts; a word with a time is one that stands in the row, cut ones aside."""
     sound = from_flac(row.flac)
     by_place = {(clip.turn_index, clip.utterance_index): clip for clip in clips.clips}
     for turn in row.turns:
         for index, utterance in enumerate(turn.utterances):
             clip = by_place[turn.turn_index, index]
-            tally.n_words += len(utterance.words)
-            tally.n_timed += sum(word.end_s > word.start_s for word in utterance.words)
+            n_said = len(spoken_words(utterance.spoken_text))
+            tally.n_words += n_said
+            tally.n_timed += min(n_said, len(utterance.words))
             if clip.words and utterance.words:
                 start_s = true_start_s(sound[:, CHANNEL[turn.speaker]], clip, turn, utterance)
                 tally.errors_ms += [
@@ -151,18 +161,23 @@ def true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -
 
 
 def measure(truth: str, aligner: str, n: int) -> dict[str, dict[str, float]]:
-    """Figures by form in clean surroundings, and by surroundings for the plain form."""
+    """Figures by form in clean surroundings, and by surroundings over all forms."""
     station, chosen = Station(truth, aligner), items(n)
     tallies: dict[str, Tally] = defaultdict(lambda: Tally([]))
-    plain: list[tuple[Dialogue, Clips, DialogueWords]] = []
+    everything: list[tuple[Dialogue, Clips, DialogueWords]] = []
     for form in FormShares.model_fields:
-        spoken = station.spoken(in_form(form, chosen))
-        plain = spoken if form == "plain" else plain
+        dialogues = in_form(form, chosen)
+        spoken = station.spoken(dialogues)
+        kept = {each.dialogue_id for each, _, _ in spoken}
+        n_refused = sum(n_words_of(each) for each in dialogues if each.dialogue_id not in kept)
+        for name in (f"form {form}", "all forms"):
+            tallies[name].n_words += n_refused
+        everything += spoken
         for row, clips in mixed(spoken, CLEAN):
             compare(row, clips, tallies[f"form {form}"])
             compare(row, clips, tallies["all forms"])
     for name, surroundings in SURROUNDINGS.items():
-        for row, clips in mixed(plain, surroundings):
+        for row, clips in mixed(everything, surroundings):
             compare(row, clips, tallies[name])
     return {name: tally.row() for name, tally in tallies.items() if tally.errors_ms}
 

@@ -1,14 +1,13 @@
 """Which languages a dialogue can be in: those with a normaliser here, a voice and an aligner."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from backends.protocols import Aligner, TextToSpeech
 from data_schemas.config import SourceConfig
 from data_schemas.errors import ConfigError
-from pipelines.script.speakable import speak
 
-NORMALISERS: Mapping[str, Callable[[str], str]] = {"en": speak}
-"""What makes text of a language speakable; a new language starts with a line here."""
+SPEAKABLE = ("en",)
+"""Languages whose text `pipelines/script` makes speakable and phrases; a new one is work there, then a word here."""
 
 
 def missing_for(language: str, tts: TextToSpeech, aligner: Aligner) -> list[str]:
@@ -18,8 +17,8 @@ def missing_for(language: str, tts: TextToSpeech, aligner: Aligner) -> list[str]
         language: two letters, such as `en`.
     """
     missing = []
-    if language not in NORMALISERS:
-        missing.append(f"a normaliser (there are: {', '.join(NORMALISERS)})")
+    if language not in SPEAKABLE:
+        missing.append(f"a normaliser (there are: {', '.join(SPEAKABLE)})")
     if not any(voice.language.split("-")[0] == language for voice in tts.voices()):
         missing.append(f"a voice of {tts.name}")
     if language not in aligner.languages:
@@ -38,5 +37,5 @@ def check_languages(sources: Iterable[SourceConfig], tts: TextToSpeech, aligner:
             if missing := missing_for(language, tts, aligner):
                 raise ConfigError(
                     f"{source.name} cannot be made in {language!r}: it lacks {'; '.join(missing)}.",
-                    f"Leave {language!r} out of its languages, or register what it lacks (docs/tour.md).",
+                    f"Leave {language!r} out of its languages; docs/dialogues.md says what another one takes.",
                 )

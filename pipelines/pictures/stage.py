@@ -52,7 +52,7 @@ class PicturesStage:
         self._endpoint = endpoint
 
     def matters(self) -> dict[str, Any]:
-        """The prompt and what stands for the model; not where the pictures lie."""
+        """The prompt and what stands for the model; each item says what stands for its picture."""
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
@@ -102,7 +102,7 @@ class PicturesStage:
         assert item.picture is not None
         file = Path(self._folders.get(item.source, ""), item.picture)
         media = _MEDIA.get(file.suffix.lower())
-        if item.source not in self._folders or not file.is_file() or media is None:
+        if item.picture_digest is None or media is None:
             why = "no folder of pictures is given" if item.source not in self._folders else "no such picture file"
             return refused(item, self.name, "picture_missing", f"{item.picture}: {why}")
         picture = base64.b64encode(file.read_bytes()).decode()

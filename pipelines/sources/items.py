@@ -1,9 +1,11 @@
 """Rows to items: columns checked, broken rows rejected, duplicates and contaminated items kept out."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 
 from data_schemas import ids
 from data_schemas.config import SourceConfig, SplitConfig
@@ -162,7 +164,16 @@ def _item(spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Dra
         answer_index=draft.answer_index,
         category=draft.category,
         picture=draft.picture,
+        picture_digest=_picture_digest(config.pictures, draft.picture),
         picture_text=None,
         licence=config.licence or spec.licence,
         revision=config.revision,
     )
+
+
+def _picture_digest(folder: str | None, picture: str | None) -> str | None:
+    """What stands for a picture, so that another one in its place makes its item's part anew."""
+    if folder is None or picture is None or not (file := Path(folder, picture)).is_file():
+        return None
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()[:16]

@@ -1,7 +1,7 @@
 """Dialogues to dialogues: the question and the answer are worded anew by a chat model, where it says the same.
 
 What the model writes is checked (`faithful.py`) and asked for again; what never passes stays in the rules' words, and
-`provenance.script_method` says which turns are whose: `rules-3; turns 0, 1 by NAME`. Turns that somebody breaks into at
+`provenance.script_method` says which turns are whose: `rules-4; turns 0, 1 by NAME`. Turns that somebody breaks into at
 a word, or that are said in several breaths, keep their words, because the script counts on them.
 """
 
@@ -22,12 +22,15 @@ from pipelines.script.forms.turns import verbatim
 from pipelines.script.speakable import Unspeakable, speak
 from pipelines.script.spoken import Spoken, joined, spoken_words
 from pipelines.stage import StageResult
-from pipelines.wording.faithful import NotFaithful, faithful, position
+from pipelines.wording.faithful import NotFaithful, faithful, lowered, position
 
 MAX_ATTEMPTS: Final = 3
 MAX_TOKENS: Final = 400
 _FEW_WORDS: Final = 5
 """A shorter text has no other wording worth a request."""
+
+_SAID_TWICE: Final = frozenset({"self_correction"})
+"""Forms whose question holds words that are taken back: a new wording could take back the right ones."""
 
 TEMPERATURE: Final = 0.7
 Place = tuple[str, int]
@@ -36,11 +39,11 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A text to be worded anew; `answer` is how the true answer is said in it, None for a question."""
+    """A text to be worded anew, a `question` or an `answer`, and how the item's true answer is said."""
 
     said: str
     kind: str
-    answer: str | None
+    answer: str
 
 
 class WordingStage:
@@ -117,20 +120,32 @@ class WordingStage:
 
 
 def _wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
-    """What of a turn is to be worded anew; None where the script counts on its words, or they are too few."""
+    """What of a turn is to be worded anew: the item's question and its answer, each said in one breath.
+
+    None for other turns, whose words are set phrases; where the script counts on words, or somebody takes some back;
+    and where the question reads out options, which a new wording would lose.
+    """
     speech = [utterance for utterance in turn.utterances if utterance.kind == "speech"]
-    if turn.turn_index in _counted_on(dialogue) or len(speech) != 1 or len(spoken_words(turn.body)) < _FEW_WORDS:
-        return None
-    if turn.speaker == "B":
-        return _Wanted(turn.body, "question", None)
-    if turn.answer_word_index is None:
+    if turn.turn_index in _counted_on(dialogue) or len(speech) != 1 or dialogue.form in _SAID_TWICE:
         return None
     try:
         answer = speak(dialogue.answer).rstrip(".?!,;:")
     except Unspeakable:
         return None  # said in other words than written: there is nothing to check a new wording by
-    stands = position([word.lower() for word in spoken_words(answer)], [w.lower() for w in spoken_words(turn.body)])
-    return None if stands is None else _Wanted(turn.body, "answer", answer)
+    is_answer = turn.speaker == "A" and turn.answer_word_index is not None
+    asks = turn.speaker == "B" and _answers(dialogue, turn.turn_index + 1)
+    if len(spoken_words(turn.body)) < _FEW_WORDS or not (is_answer or asks):
+        return None
+    has_answer = position(lowered(answer), lowered(turn.body)) is not None
+    if is_answer:
+        return _Wanted(turn.body, "answer", answer) if has_answer else None
+    return None if has_answer else _Wanted(turn.body, "question", answer)
+
+
+def _answers(dialogue: Dialogue, turn_index: int) -> bool:
+    """Whether a turn is the first that answers the item's question."""
+    bearing = [turn.turn_index for turn in dialogue.turns if turn.answer_word_index is not None]
+    return bool(bearing) and bearing[0] == turn_index
 
 
 def _counted_on(dialogue: Dialogue) -> set[int]:
@@ -145,7 +160,7 @@ def _counted_on(dialogue: Dialogue) -> set[int]:
 
 def _usable(answer: ChatReply, wanted: _Wanted) -> Spoken | None:
     try:
-        return faithful(answer.text, wanted.said, wanted.answer)
+        return faithful(answer.text, wanted.said, wanted.answer, must_answer=wanted.kind == "answer")
     except NotFaithful:
         return None  # asked again; after the last attempt the rules' words stay, and provenance says so
 
@@ -156,8 +171,7 @@ def _with_body(dialogue: Dialogue, turn: Turn, body: Spoken) -> Turn:
     whole = joined([*lead, body, *tail])
     answer_word_index = turn.answer_word_index
     if answer_word_index is not None:
-        wanted = [word.lower() for word in spoken_words(speak(dialogue.answer))]
-        at = position(wanted, [word.lower() for word in spoken_words(body.text)])
+        at = position(lowered(speak(dialogue.answer)), lowered(body.text))
         assert at is not None  # `faithful` has looked
         answer_word_index = at + len(spoken_words(turn.lead or ""))
     spans = tuple(

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 from backends.protocols import ChatReply, Endpoint
+from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import RequestError
 from data_schemas.records import Item
 from pipelines.pictures.stage import MAX_ATTEMPTS, PicturesStage, PictureUnread, described
+from pipelines.sources.items import read_items
 from pipelines.stage import StageResult
 from tests.builders import make_item
 
@@ -20,7 +23,9 @@ PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 STANDS_ALONE = make_item("What is the capital of France?", "Paris", item_id="a", picture="a.png")
-NEEDS = make_item("What does the cartoon below mock?", "tax collectors", item_id="b", picture="b.png")
+NEEDS = make_item(
+    "What does the cartoon below mock?", "tax collectors", item_id="b", picture="b.png", picture_digest="d"
+)
 
 
 class Client:
@@ -90,7 +95,8 @@ def test_a_request_that_failed_is_for_a_later_run(folder: Path) -> None:
     [("gone.png", "mine", "no such picture"), ("b.tiff", "mine", "no such picture"), ("b.png", "other", "no folder")],
 )
 def test_a_picture_that_is_not_there_is_a_reject(folder: Path, picture: str, source: str, why: str) -> None:
-    item = make_item("What does the cartoon below mock?", "it", picture=picture, source=source)
+    digest = "d" if picture.endswith("tiff") else None
+    item = make_item("What does the cartoon below mock?", "it", picture=picture, source=source, picture_digest=digest)
     result = run(folder, Client(lambda _: "x"), item)
     assert [reject.reason for reject in result.rejects] == ["picture_missing"]
     assert why in result.rejects[0].detail
@@ -108,3 +114,16 @@ def test_what_makes_a_description_useless(raw: str, why: str) -> None:
 def test_identity_depends_on_the_model_and_not_on_the_folder() -> None:
     assert PicturesStage({"mine": "/a"}, SEES).matters() == PicturesStage({"mine": "/b"}, SEES).matters()
     assert PicturesStage({}, SEES).matters() != PicturesStage({}, None).matters()
+
+
+def test_another_picture_in_its_place_is_another_item(tmp_path: Path) -> None:
+    row = {"id": "1", "pic_path": "a.png", "question": "What is mocked below?", "correct_answer": "A"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**row, "options": {"A": "It", "B": "Them"}}), encoding="utf-8")
+    source = SourceConfig(name="hssbench", path=str(tmp_path / "rows.jsonl"), pictures=str(tmp_path))
+    found = []
+    for content in (None, PNG, PNG + b"more"):
+        if content is not None:
+            (tmp_path / "a.png").write_bytes(content)
+        found += [item.picture_digest for item in read_items(source, None, SplitConfig()).items]
+    assert found[0] is None
+    assert len(set(found)) == 3

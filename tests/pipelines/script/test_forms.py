@@ -7,46 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from data_schemas.config import FormsConfig, ScriptConfig
-from data_schemas.records import Dialogue, Item, Turn
+from data_schemas.config import FormsConfig
 from pipelines.script.forms.clauses import breath_breaks, pause_breaks
 from pipelines.script.forms.table import FORMS
 from pipelines.script.forms.turns import inserted, verbatim
 from pipelines.script.speakable import SPOKEN, speak
 from pipelines.script.spoken import spoken_words
-from pipelines.script.stage import ScriptStage
-from tests.builders import make_forms, make_item
-
-SUM = "Ann has 5 apples in a basket, and Bob gives her 7 more of them. If she eats 2, how many apples does she have?"
-STEP = "Ann had 5 + 7 = 12 apples\nAfter eating she has 12 - 2 = 10 apples left"
-METALS = ("gold", "iron", "copper", "zinc", "silver", "lead")
-
-
-def sums(n: int) -> list[Item]:
-    return [make_item(SUM, "10", explanation=STEP, item_id=f"mine-{k}") for k in range(n)]
-
-
-def metals(n: int) -> list[Item]:
-    fields = {"options": METALS, "answer_index": 0}
-    return [
-        make_item("Which metal keeps its shine in wet air for ages?", "gold", item_id=f"mine-{k}", **fields)
-        for k in range(n)
-    ]
-
-
-def written(items: list[Item], *names: str, **fields: float) -> list[Dialogue]:
-    stage = ScriptStage(ScriptConfig(), make_forms(*names, **fields), 1.0, seed=1)
-    result = stage.run([(item,) for item in items])
-    assert result.rejects == []
-    return result.outputs
-
-
-def said(turn: Turn) -> str:
-    return " ".join(each.spoken_text for each in turn.utterances if each.kind == "speech")
-
-
-def all_of(*parts: str | None) -> str:
-    return " ".join(part for part in parts if part)
+from tests.builders import make_item
+from tests.forms import SUM, all_of, said, sums, written
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -168,61 +136,6 @@ def test_an_early_start_has_a_lead_that_outlasts_the_question() -> None:
         assert "apples" not in (dialogue.turns[1].lead or "")
 
 
-def test_an_interruption_falls_inside_the_answer_and_is_answered_briefly() -> None:
-    for dialogue in written([*sums(30)], "interruption"):
-        _, told, cut_in, brief = dialogue.turns
-        placement = cut_in.utterances[0].placement
-        assert placement.rule == "interrupt"
-        assert placement.seconds is not None
-        assert placement.word_index is not None
-        assert 0.12 <= placement.seconds <= 0.3
-        assert 2 <= placement.word_index <= len(spoken_words(told.spoken_text)) - 4
-        assert told.tail is None
-        assert len(spoken_words(brief.body)) < len(spoken_words(told.body))
-
-
-def test_a_short_answer_gets_a_lead_that_can_be_interrupted() -> None:
-    for dialogue in written(metals(10), "interruption", share_without_lead=1.0):
-        assert len(spoken_words(dialogue.turns[1].lead or "")) >= 9
-
-
-def test_it_is_asked_again_only_after_the_answer_was_said() -> None:
-    for dialogue in written(sums(60), "interruption"):
-        _, told, cut_in, _ = dialogue.turns
-        at = cut_in.utterances[0].placement.word_index
-        if {"again", "repeat", "missed"} & set(spoken_words(cut_in.spoken_text)):
-            assert at is not None
-            assert told.answer_word_index is not None
-            assert at >= told.answer_word_index
-
-
-def test_follow_ups_lean_on_the_answer() -> None:
-    second = [dialogue.turns[3].body for dialogue in written(sums(40), "follow_up")]
-    assert any("twelve minus two" in body for body in second)
-    assert any("twelve minus two" not in body for body in second)
-    asked = {dialogue.turns[2].written_text: dialogue.turns[3] for dialogue in written(metals(40), "follow_up")}
-    wrong = {metal: turn for text, turn in asked.items() for metal in METALS[1:] if metal in text}
-    assert len(wrong) >= 2
-    assert all("gold" in turn.body and metal not in turn.body for metal, turn in wrong.items())
-
-
-def test_backchannels_lie_over_the_other_and_leave_the_words_alone() -> None:
-    over: dict[str, int] = {"A": 0, "B": 0}
-    for dialogue in written(sums(40), "backchannel"):
-        for turn in dialogue.turns:
-            for each in turn.utterances:
-                if each.kind != "backchannel":
-                    continue
-                over[turn.speaker] += 1
-                place = each.placement
-                other = dialogue.turns[1 - turn.turn_index]
-                assert (place.rule, place.turn_index) == ("over", other.turn_index)
-                assert place.word_index is not None
-                assert 4 <= place.word_index < len(spoken_words(other.spoken_text)) - 5
-                assert all(span.start_char is None for span in each.written_spans)
-    assert min(over.values()) >= 10
-
-
 @given(text=st.lists(st.sampled_from(["so", "um,", "Right.", "five", "it's"]), min_size=1, max_size=6), at=st.data())
 def test_what_is_inserted_takes_no_word_from_its_place(text: list[str], at: st.DataObject) -> None:
     said = verbatim("Ann has five dollars. What now?")
@@ -257,6 +170,13 @@ def test_a_question_is_never_parted_at_its_edge(words: list[str]) -> None:
     text = " ".join(words)
     assert all(4 <= at <= len(words) - 4 for at in breath_breaks(text))
     assert all(4 <= at <= len(words) - 2 for at in pause_breaks(text))
+
+
+def test_a_number_is_not_parted() -> None:
+    text = "A charge of four times ten to the power of five units of the field sits there"
+    words = text.split()
+    for at in [*breath_breaks(text), *pause_breaks(text)]:
+        assert at not in range(words.index("four"), words.index("units"))
 
 
 @pytest.mark.parametrize(

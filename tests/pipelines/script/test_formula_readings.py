@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.script.speakable import speak
+from pipelines.script.speakable import Unspeakable, speak
 
 FORMULAS = [
     # brackets
@@ -55,7 +55,7 @@ FORMULAS = [
 ]  # fmt: skip
 
 CHEMISTRY = [
-    ("H2SO4 and Ca(OH)_2", "H two S O four and C A, O H twice"),
+    ("H2SO4 and Ca(OH)_2", "H two S O four and C A, O H two"),
     ("2H_2 + O_2 → 2H_2O", "two H two plus O two yields two H two O"),
     ("Fe^{3+}, Cl^- and Na+", "F E three plus, C L minus and N A plus"),
     ("CO_2(g) is formed", "C O two, gas, is formed"),
@@ -85,4 +85,66 @@ MENDED = [
 
 @pytest.mark.parametrize(("written", "spoken"), FORMULAS + CHEMISTRY + MENDED)
 def test_reading_of_formulas(written: str, spoken: str) -> None:
+    assert speak(written) == spoken
+
+
+FROM_EXAMS = [
+    # signs, fractions and powers
+    ("a fee of (1 / 4)% and odds of 1 / 36", "a fee of one quarter percent and odds of one thirty sixth"),
+    ("z = 5t^3/3", "z equals five t cubed over three"),
+    ("r = 2V^1/3", "r equals two V to the one third power"),
+    ("y[n] = (9/20) 3^n + (1/5) (1/4)^n", "y of n equals nine twentieths times three to the power of n plus one fifth "
+                                         "times one quarter to the power of n"),
+    ("L^-1 {log (s + 1)}", "L to the power of minus one of log of open parenthesis s plus one close parenthesis"),
+    ("it falls to $-7$$\\mathrm{~J}$.", "it falls to minus seven joules."),
+    # isotopes and ions
+    ("of _26Fe^56 and of ^60Co", "of iron fifty six and of cobalt sixty"),
+    ("the ion CO32- in water", "the ion C O three two minus in water"),
+    ("pure 1,3-dimethylbenzene", "pure one three dimethylbenzene"),
+    # units
+    ("a pulse of 72/min at 900 r/min", "a pulse of seventy two per minute at nine hundred revolutions per minute"),
+    ("a 3 in. pipe, 40 ft. long, of 9 in.^3", "a three inch pipe, forty feet long, of nine cubic inches"),
+    ("a BMI of 24 kg/m2.", "a BMI of twenty four kilograms per square meter."),
+    ("5 J mol-1 K-1", "five joules per mole per kelvin"),
+    ("at 30°S", "at thirty degrees south"),
+    ("70 Nm/rad", "seventy newton meters per radian"),
+    # ends of sentences
+    ("at 9 A.M. The bus left the U.S. It is old.", "at nine in the morning. The bus left the U S. It is old."),
+    ("by 3 cu. ft. Find how.", "by three cubic feet. Find how."),
+    ("a wave of 4500 Å", "a wave of four thousand five hundred angstroms"),
+    ("7 × 10- 3 m high", "seven times ten to the power of minus three meters high"),
+    ("a dose of 3 × 10^-9 C", "a dose of three times ten to the power of minus nine coulombs"),
+    ("0.5 Btu/hr. ft^2. °F and 2 W/m -°K",
+     "zero point five B T U per hour per square foot per degree Fahrenheit and two watts per meter per kelvin"),
+    ("cos2t and 9 × 10^\\rule{1em}{1pt}6", "cosine of two t and nine times ten to the power of minus six"),
+    ("Algorithm I beats Algorithm II", "Algorithm one beats Algorithm two"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "spoken"), FROM_EXAMS)
+def test_reading_of_what_exams_have(written: str, spoken: str) -> None:
+    assert speak(written) == spoken
+
+
+def test_a_power_that_may_be_a_root_is_refused() -> None:
+    with pytest.raises(Unspeakable) as refused:
+        speak("y = x^3/2 at x = 4")
+    assert refused.value.reason == "formula"
+
+
+FROM_CLINICS_AND_LABS = [
+    ("the factor in ψ is 1 at 30 psi", "the factor in psi is one at thirty pounds per square inch"),
+    ("in units of mm Hg", "in units of millimeters of mercury"),
+    ("90 U/L (N=22-60)", "ninety units per liter, N equals twenty two to sixty"),
+    ("the Na+(aq) ion", "the N A plus, aqueous, ion"),
+    ("at 300 . K and 11 $\\mu \\mathrm{T}$", "at three hundred kelvin and eleven microtesla"),
+    ("(ab)^3 = 8", "open parenthesis a b close parenthesis cubed equals eight"),
+    ("1/45th of it", "one forty fifth of it"),
+    ("ty' - y = 0", "t y prime minus y equals zero"),
+    ("silk, tea, &c., from China", "silk, tea, et cetera, from China"),
+]
+
+
+@pytest.mark.parametrize(("written", "spoken"), FROM_CLINICS_AND_LABS)
+def test_reading_of_findings_and_quantities(written: str, spoken: str) -> None:
     assert speak(written) == spoken

@@ -57,6 +57,7 @@ def test_questions_in_a_frame_are_told_apart() -> None:
         "When Bob was ten, how old was Ann?": "sum",
         "What is the total cost of the set?": "number",
         "When he slept, what did she do?": "what",
+        "Of the five, what percentage is red?": "sum",
         "As of last year, which country had the most lakes?": "which",
         "When metal gets warm, its size?": "task",
     }
@@ -103,6 +104,13 @@ def test_lengths_are_even_between_the_bounds() -> None:
     assert 2.7 < max(lengths_s) < 3.2
     assert 1.6 < mean(lengths_s) < 1.9
     assert len({lead.text for lead in drawn if lead is not None}) > 100
+
+
+def test_an_echo_follows_no_comma_and_help_is_offered_once() -> None:
+    said = {worded(lead).lower() for lead in leads(exchange(QUESTIONS["sum"]))}
+    assert "how many apples. just a moment." in said
+    assert not any(", how many apples" in text for text in said)
+    assert not any(text.count("help") > 1 for text in said)
 
 
 def test_no_leads_where_none_are_wanted() -> None:

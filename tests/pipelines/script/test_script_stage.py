@@ -51,7 +51,7 @@ def test_a_dialogue_of_question_and_answer() -> None:
     assert assistant.body == assistant.spoken_text == assistant.utterances[0].spoken_text
     assert assistant.body.endswith("seven dollars and fifty cents.")
     assert (assistant.lead, assistant.tail) == (None, None)
-    assert dialogue.provenance.script_method == "rules-3"
+    assert dialogue.provenance.script_method == "rules-4"
     assert dialogue.provenance.seed == 3
 
 
@@ -191,9 +191,7 @@ def test_a_lexicon_of_ones_own_comes_first_and_counts_for_identity(tmp_path: Pat
     (tmp_path / "mine.tsv").write_text("Natalia\tNah tah lee ah\n", encoding="utf-8")
     asked = make_item("Natalia has 5 clips. How many clips has she?", "5")
     forms = make_forms("plain")
-    plain, own = (
-        ScriptStage(ScriptConfig(lexicon=path), forms, 1.0, 0) for path in (None, str(tmp_path / "mine.tsv"))
-    )
+    plain, own = (ScriptStage(ScriptConfig(lexicon=path), forms, 1.0, 0) for path in (None, str(tmp_path / "mine.tsv")))
     assert "Nah tah lee ah has five clips." in own.run([(asked,)]).outputs[0].turns[0].spoken_text
     assert "Natalia has five clips." in plain.run([(asked,)]).outputs[0].turns[0].spoken_text
     assert own.matters() != plain.matters()

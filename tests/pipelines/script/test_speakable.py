@@ -177,9 +177,8 @@ REFUSALS = [
     ("Annamodifythis first", "broken_text"),
     ("why domulticellularplants", "broken_text"),
     ("Thevelocitiesoftheparticles", "broken_text"),
-    ("whatever forcewould do", "broken_text"),
     ("DNAseIs it", "broken_text"),
-    ("the HClis", "broken_text"),
+    ("a note at 9V2 percent", "number"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,8 +19,8 @@ from tests.builders import make_dialogue, make_turn, make_utterance
 MODEL = Endpoint(name="test", base_url="", model="wordy", model_digest="1")
 QUESTION = "How many eggs are left when Anna sells nine of sixteen eggs?"
 ANSWER = "Sixteen minus nine is seven, so seven eggs are left."
-NEW_QUESTION = "If Anna has sixteen eggs and sells nine, how many eggs are left?"
-NEW_ANSWER = "Well, nine from sixteen is seven, so there are seven eggs left."
+NEW_QUESTION = "If Anna sells nine of her sixteen eggs, how many eggs are left?"
+NEW_ANSWER = "Well, sixteen minus nine is seven, so there are seven eggs left."
 
 
 class Client:
@@ -60,7 +61,7 @@ def test_question_and_body_are_worded_anew_and_lead_and_tail_stay() -> None:
     question, answer = new.turns
     assert question.spoken_text == question.body == NEW_QUESTION
     assert answer.spoken_text == f"{answer.lead} {answer.body} {answer.tail}"
-    assert answer.body.startswith("Well, nine from sixteen")
+    assert answer.body.startswith("Well, sixteen minus nine")
     assert answer.answer_word_index is not None
     assert spoken_words(answer.spoken_text)[answer.answer_word_index :][:2] == ["seven", "eggs"]
     assert new.provenance.script_method == "made; turns 0, 1 by wordy"
@@ -118,8 +119,11 @@ def test_turns_whose_words_are_counted_on_keep_them() -> None:
     ("raw", "why"),
     [
         ("If Anna has fifteen eggs and sells nine, how many eggs are left?", "numbers"),
+        ("If Anna has nine eggs and sells sixteen, how many eggs are left?", "numbers"),
         ("If she has sixteen eggs and sells nine, how many eggs are left?", "without anna"),
-        ("Anna sells nine of sixteen eggs and then some eggs are left.", "question for a statement"),
+        ("Anna has sixteen eggs and sells nine and then some eggs are left.", "question for a statement"),
+        ("If Anna has sixteen eggs and does not sell nine, how many are left?", "1 negations for 0"),
+        ("If Anna has sixteen eggs and sells nine, is it seven eggs?", "numbers"),
         ("How many?", "2 words"),
         (QUESTION, "same words"),
         ("", "cannot be said"),
@@ -127,9 +131,31 @@ def test_turns_whose_words_are_counted_on_keep_them() -> None:
 )
 def test_what_makes_a_question_unfaithful(raw: str, why: str) -> None:
     with pytest.raises(NotFaithful, match=why):
-        faithful(raw, QUESTION, None)
+        faithful(raw, "How many eggs are left when Anna has sixteen eggs and sells nine?" if raw != QUESTION else raw,
+                 "seven eggs", must_answer=False)  # fmt: skip
+
+
+def test_a_question_must_not_give_the_answer_away() -> None:
+    asked = "What is the capital city of France, do you know it?"
+    with pytest.raises(NotFaithful, match="gives the answer away"):
+        faithful("Is Paris the capital city of France, do you know?", asked, "Paris", must_answer=False)
 
 
 def test_an_answer_must_hold_the_true_one() -> None:
     with pytest.raises(NotFaithful, match="without the answer"):
-        faithful("Nine from sixteen gives seven eggs and seven it stays.", ANSWER, "seven eggs are left")
+        faithful("Sixteen minus nine is seven so it is seven of them.", ANSWER, "seven eggs", must_answer=True)
+
+
+def test_a_question_that_reads_out_options_and_one_that_is_corrected_keep_their_words() -> None:
+    options = make_turn(0, "B", [make_utterance("What do plants make by day, is it sugar, stone, or steel?")])
+    said = make_turn(1, "A", [make_utterance("The answer is sugar, that is what plants make.")], answer_word_index=3)
+    taken_back = dialogue()
+    client = Client(good)
+    made = run(
+        client,
+        make_dialogue(options, replace(said, answer_word_index=None), answer="sugar"),
+        replace(taken_back, dialogue_id="other", form="self_correction"),
+    ).outputs
+    assert made[0].turns[0] == options
+    assert made[1].turns == taken_back.turns
+    assert client.asked == []

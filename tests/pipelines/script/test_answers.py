@@ -1,0 +1,84 @@
+"""The answer of an item that explains itself: its number with what it counts, its last step, its first word."""
+
+import pytest
+
+from data_schemas.config import ScriptConfig
+from pipelines.script.answers import conclude
+from pipelines.script.phrasing import Exchange, phrase
+from pipelines.script.spoken import spoken_words
+from tests.builders import make_item
+
+
+def exchange(question: str, answer: str, last_line: str) -> Exchange:
+    return phrase(make_item(question, answer, explanation=f"First one thinks.\n{last_line}"), ScriptConfig(), 0)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "last_line", "full"),
+    [
+        ("How much does he earn?", "45", "He earns 9*5= 45 dollars over 5 days", "45 dollars"),
+        ("How much money has he?", "30", "He has 40-10=30$ left", "$30"),
+        ("How much does it cost?", "12", "Both cost $7 + $5 = $12.00", "$12"),
+        ("How many dogs are there?", "8", "There are 5+3=8 dogs now", "8 dogs"),
+        ("How many dogs and cats are there?", "8", "There are 5+3=8 dogs and cats", "8"),
+        ("How many dogs and cats are there?", "8", "There are 5+3=8 dogs", "8"),
+        ("How many green pens has she?", "7", "She has 4+3=7 green pens", "7"),
+        ("How fast is the train?", "30", "It runs at 20+10=30 miles per hour.", "30 miles per hour"),
+        ("How much room is there?", "36", "The floor has 6 * 6 = 36 sq ft", "36 sq ft"),
+        ("How much room is there?", "36", "The floor has 36 square feet.", "36 square feet"),
+        ("How much flows out?", "5", "That makes 10/2 = 5 liters/min", "5 liters/min"),
+        ("How long does it take?", "24", "It takes 120 / 5 liters/min = 24 min", "24 min"),
+        ("How much gold is that an hour?", "25", "That is 200/8=25 coins an hour", "25 coins"),
+        ("How long does it take?", "1", "It takes 2/2 = 1 hour", "1 hour"),
+        ("How old is Ann?", "18", "Ann is 13 + 5 = 18 years old", "18"),
+        ("In how many years?", "18", "It takes 13 + 5 = 18 years", "18 years"),
+        ("How much change is there?", "4", "There is $4 left because 10 - 6 = 4", "$4"),
+        ("How many apples are left?", "5", "At $5 an apple she buys 25/5 = 5", "5"),
+        ("How many per box?", "5", "There are 25/5 = 5 per box", "5"),
+        ("What percentage is red?", "16", "The share is 8/50*100% = 16%", "16%"),
+        ("How many are red?", "16", "There are 20 of them", None),
+    ],
+)
+def test_a_number_comes_with_what_it_counts(question: str, answer: str, last_line: str, full: str | None) -> None:
+    assert conclude(answer, last_line, question) == full
+
+
+def first_words(made: Exchange, n_words: int) -> list[str]:
+    return spoken_words(made.answer.text)[made.answer_word_index :][:n_words]
+
+
+def test_an_answer_stated_before_its_reason_is_first_said_there() -> None:
+    made = exchange("How many pens has she in all?", "17", "She has 17 red pens in all because 5 + 12 = 17")
+    assert made.answer.text.startswith("She has seventeen red pens in all because")
+    assert (made.answer_word_index, first_words(made, 1)) == (2, ["seventeen"])
+
+
+def test_an_answer_worded_otherwise_in_the_step_is_found_by_its_number() -> None:
+    made = exchange("What percentage is red?", "13", "The percentage of red ones is 39 / 3 = 13")
+    assert made.answer_word_index == spoken_words(made.answer.text).index("thirteen")
+
+
+def test_a_number_of_the_way_is_not_the_answer() -> None:
+    made = exchange("How many pens are left?", "5", "From 5 boxes he takes 10 - 5 = 5 pens")
+    assert first_words(made, 2) == ["five", "pens"]
+    assert spoken_words(made.answer.text)[made.answer_word_index - 1] == "equals"
+
+
+def test_a_step_that_comes_out_at_another_number_is_left_out() -> None:
+    made = exchange("How many holes are there?", "16", "So 16 nails / 4 nails per hole = 4 holes")
+    assert made.step is None
+    assert "four" not in spoken_words(made.answer.text)
+
+
+def test_without_a_step_nothing_is_concluded() -> None:
+    said = {exchange(f"How many pens are in box {k}?", "16", "He counts them.").answer.text for k in range(2, 12)}
+    assert said <= {"That would be sixteen.", "The answer is sixteen.", "It's sixteen.", "That's sixteen."}
+
+
+@pytest.mark.parametrize(
+    ("answer", "first"),
+    [("a) 7 sec, b) 9 sec", "seven"), ("Part one", "Part"), ("The first is always the oldest one there", "always")],
+)
+def test_words_that_number_answers_do_not_bear_them(answer: str, first: str) -> None:
+    made = phrase(make_item("Which times are those of the two runs?", answer), ScriptConfig(), 0)
+    assert first_words(made, 1) == [first]

@@ -1,0 +1,65 @@
+"""Words that lost a space or broke at a line's end, mended by the dictionary."""
+
+import pytest
+
+from pipelines.script.speakable import speak
+from pipelines.script.vocabulary import is_word, parted
+
+GLUED = [
+    ("themotor", "the motor"),
+    ("colorof", "color of"),
+    ("ofthe", "of the"),
+    ("isit", "is it"),
+    ("wasangry", "was angry"),
+    ("transportbetween", "transport between"),
+    ("electricalinsulation", "electrical insulation"),
+    ("theairbetween", "theairbetween"),
+    ("intheautumn", "in the autumn"),
+    ("thetwo", "the two"),
+]
+WHOLE = ["albumin", "chitin", "vaginalis", "asymptomatic", "anisotropic", "operand", "seisin", "offence",
+         "mitochondrion", "effector", "therapist", "tuberosity", "androgen", "photosynthate", "within"]  # fmt: skip
+SENTENCES = [
+    ("Show why thesail of a boat is longerthan its mast.", "Show why the sail of a boat is longer than its mast."),
+    ("A garden-er is repay-able and her tempera- ture fell.", "A gardener is repayable and her temperature fell."),
+    ("A mul-tiplier is a well-known two-part tool.", "A multiplier is a well known two part tool."),
+    ("Mono- and disaccharides", "Mono and disaccharides"),
+    ("A rope 20cmslong", "A rope twenty centimeters long"),
+    ("Steam at 15psiaand 40°C", "Steam at fifteen pounds per square inch absolute and forty degrees Celsius"),
+    ("f(x) = 6x^2where x is small", "f of x equals six x squared where x is small"),
+    ("Then AnnaBakeris late.", "Then Anna Baker is late."),
+    ("STAFFStaff may smoke.", "STAFF Staff may smoke."),
+    ("Add 5 g ofNaCl to water.", "Add five grams of N A C L to water."),
+    ("We use JavaScript and PowerPoint.", "We use JavaScript and PowerPoint."),
+]
+
+
+@pytest.mark.parametrize(("glued", "said"), GLUED)
+def test_a_lost_space_is_put_back_where_one_reading_is_left(glued: str, said: str) -> None:
+    assert " ".join(parted(glued)) == said
+
+
+@pytest.mark.parametrize("word", WHOLE)
+def test_a_term_is_left_whole(word: str) -> None:
+    assert parted(word) == (word,)
+    assert speak(f"What is {word}?") == f"What is {word}?"
+
+
+def test_a_doubtful_space_is_put_back_only_in_a_text_that_lost_others() -> None:
+    assert speak("What speedis that?") == "What speedis that?"
+    assert speak("What speedis that of thewheel?") == "What speed is that of the wheel?"
+
+
+@pytest.mark.parametrize(("written", "said"), SENTENCES)
+def test_sentences(written: str, said: str) -> None:
+    assert speak(written) == said
+
+
+def test_endings_belong_to_a_word() -> None:
+    assert is_word("kettle")
+    assert is_word("reclassifies") or is_word("reclassified")
+    assert not is_word("qwrtzing")
+
+
+def test_a_long_run_of_letters_takes_no_time() -> None:
+    assert parted("the" * 20_000) == ("the" * 20_000,)
