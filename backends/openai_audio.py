@@ -25,6 +25,9 @@ class OpenAIAudioOptions(Options):
 
     base_url: str = Field(pattern=r"^https?://", description="OpenAI-compatible base URL, with /v1.")
     model: str = Field(min_length=1, description="Model to ask for.")
+    revision: str = Field(
+        default="", description="Stands for the weights where the model's name does not; change it when they change."
+    )
     api_key_env: str = Field(
         default="KAME_SPEECH_API_KEY", min_length=1, description="Environment variable that holds the key."
     )

@@ -115,7 +115,11 @@ class ChatEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A chat model's answer with what it cost; `request_id` is the cache's key, the same on every machine."""
+    """A chat model's answer with what it cost; `request_id` is the cache's key, the same on every machine.
+
+    `finish_reason` is the server's word for why the answer ends (`stop`; `length`: cut at `max_tokens`); None where it
+    did not tell.
+    """
 
     text: str
     request_id: str
@@ -123,6 +127,7 @@ class ChatReply:
     n_tokens_cached: int
     n_tokens_out: int
     from_cache: bool
+    finish_reason: str | None = None
 
 
 class ChatClient(Protocol):

@@ -156,7 +156,7 @@ def measure_kill(n: int = 1_000) -> dict[str, Any]:
 
 
 MEASURES: dict[str, Measure] = {"throughput": measure_throughput, "faults": measure_faults, "kill": measure_kill}
-"""What can be measured, in order. Those of the prompts are measured in `oracle_prompts.py`, where it is there."""
+"""What can be measured, by the name to type, in order."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ It trusts a model's digest to stand for its behaviour: two processors may still 
 """
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 from data_schemas import ids
@@ -23,6 +24,7 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
         "max_in_flight": "how many are asked at once",
         "max_attempts": "how often a failed request is tried; a failure is recorded as such, never as an answer",
         "timeout_s": "how long an answer may take, not what it is",
+        "max_wait_s": "how long is waited, not what is asked",
         "transport": "how a request travels; the same payload is asked either way and answers share their cache",
         "max_requests_per_minute": "how fast is asked, not what is asked",
         "max_tokens_per_minute": "how fast is asked, not what is asked",
@@ -56,12 +58,17 @@ def what_matters(config: Config) -> dict[str, Any]:
     return {name: value for name, value in config.model_dump(mode="json").items() if name not in left_out}
 
 
-def fingerprint(name: str, version: int, matters: Mapping[str, Any], inputs: Sequence[str]) -> str:
+def versions(*packages: str) -> dict[str, str]:
+    """The installed versions of libraries that decide what a stage or a back-end makes."""
+    return {package: version(package) for package in packages}
+
+
+def fingerprint(name: str, stage_version: int, matters: Mapping[str, Any], inputs: Sequence[str]) -> str:
     """The fingerprint of one stage's output for one part: 16 hexadecimal digits.
 
     Args:
-        name, version: the stage's.
+        name, stage_version: the stage's.
         matters: `what_matters` of its configuration, and digests of what it uses.
         inputs: fingerprints of what it reads, in the order of the stage's inputs.
     """
-    return ids.digest("fingerprint", SCHEME, name, version, dict(matters), list(inputs))
+    return ids.digest("fingerprint", SCHEME, name, stage_version, dict(matters), list(inputs))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from data_schemas.config import ChatConfig, RefreshConfig
+from data_schemas.config import ChatConfig, OracleConfig, RefreshConfig
 
 
 def embedded() -> RefreshConfig:
@@ -14,10 +14,11 @@ def gpu() -> RefreshConfig:
     """A vLLM started for the oracle, many requests in flight; speech as in `embedded`.
 
     The model is Apache-2.0, needs no account and 16 GB of GPU memory; any other by name, or a server that runs already
-    by its URL.
+    by its URL. It does what it is told, so it is given the paper's prompts (set `whole`; not measured so far).
     """
     chat = ChatConfig(engine="vllm", model="Qwen/Qwen2.5-7B-Instruct", max_in_flight=256)
-    return RefreshConfig(chat=chat, variants=1.9)  # as many dialogues an item as in the corpus of the paper
+    # 1.9: as many dialogues an item as in the corpus of the paper
+    return RefreshConfig(chat=chat, oracle=OracleConfig(prompt="whole"), variants=1.9)
 
 
 PROFILES: dict[str, Callable[[], RefreshConfig]] = {"embedded": embedded, "gpu": gpu}

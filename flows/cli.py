@@ -9,12 +9,15 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows import backends_command, export_command, llm_command, oracle_command
 from flows.terminal import AsJson, Folder, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from data_schemas.config import RefreshConfig
 
 app = typer.Typer(
     name="kame",
@@ -96,9 +99,7 @@ def refresh(
 ) -> None:
     """Make or refresh a dataset. Running again resumes, and re-uses whatever has not changed."""
     with speaking_plainly(as_json):
-        from flows import options, show
-        from flows.progress import Bars
-        from flows.run import run_refresh
+        from flows import options
 
         typed = {
             "limit": limit,
@@ -116,29 +117,35 @@ def refresh(
             **_chat(llm_url, llm_model, llm_provider),
             **options.parse_settings(settings),
         }
-        built = options.build_config(profile, config, typed)
-        if prefect:
-            from flows.refresh_flow import run_as_flow
+        _refresh(options.build_config(profile, config, typed), prefect, as_json)
 
-            manifest, figures = run_as_flow(built)
-        else:
-            with Bars(quiet=as_json) as bars:
-                record, manifest, figures = run_refresh(built, bars)
-            for name, left in record.languages_left.items():
-                told = ", ".join(f"{language} {n}" for language, n in sorted(left.items()))
-                typer.echo(f"kame: {name} has questions in other languages that were left: {told}.", err=True)
-            if record.n_kept:
-                typer.echo(f"kame: {record.n_kept} items of earlier runs stay, beyond what was read now.", err=True)
-        if n_failed := figures.statuses["failed"]:
-            typer.echo(
-                f"kame: {n_failed} oracle events failed; the same command asks again where a request did.", err=True
-            )
-        if as_json:
-            print_json({"out": built.out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
-            return
-        console = show.console()
-        console.print(show.figures(figures))
-        console.print(f"\nDataset: {built.out} (fingerprint {manifest.fingerprint}); card: {built.out}/README.md")
+
+def _refresh(config: "RefreshConfig", prefect: bool, as_json: bool) -> None:
+    """Runs a refresh and tells what came of it."""
+    from flows import show
+    from flows.progress import Bars
+    from flows.run import run_refresh
+
+    if prefect:
+        from flows.refresh_flow import run_as_flow
+
+        manifest, figures = run_as_flow(config)
+    else:
+        with Bars(quiet=as_json) as bars:
+            record, manifest, figures = run_refresh(config, bars)
+        for name, left in record.languages_left.items():
+            told = ", ".join(f"{language} {n}" for language, n in sorted(left.items()))
+            typer.echo(f"kame: {name} has questions in other languages that were left: {told}.", err=True)
+        if record.n_kept:
+            typer.echo(f"kame: {record.n_kept} items of earlier runs stay, beyond what was read now.", err=True)
+    if n_failed := figures.statuses["failed"]:
+        typer.echo(f"kame: {n_failed} oracle events failed; the same command asks again where a request did.", err=True)
+    if as_json:
+        print_json({"out": config.out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
+        return
+    console = show.console()
+    console.print(show.figures(figures))
+    console.print(f"\nDataset: {config.out} (fingerprint {manifest.fingerprint}); card: {config.out}/README.md")
 
 
 @app.command()
@@ -151,6 +158,7 @@ def preview(
     seed: Seed = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
+    settings: Settings = [],  # noqa: B006
     n_dialogues: Annotated[int, typer.Option("--n", min=1, max=20, help="Dialogues to make.")] = 3,
     as_json: AsJson = False,
 ) -> None:
@@ -160,7 +168,8 @@ def preview(
         from flows.preview import preview as make
 
         sources = options.parse_sources(source, column_map) or None
-        typed = {"out": out, "seed": seed, **_chat(llm_url, llm_model), "sources": sources}
+        chat = _chat(llm_url, llm_model)
+        typed = {"out": out, "seed": seed, **chat, "sources": sources, **options.parse_settings(settings)}
         built = options.build_config(profile, config, typed)
         if not built.sources:
             built = built.model_copy(update={"sources": options.sample_sources()})
@@ -209,15 +218,22 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
         from dataclasses import asdict
 
         from flows import show
-        from pipelines.quality.check import check as look
+        from pipelines.quality.check import examine
 
-        faults = look(folder)
+        checked = examine(folder)
+        faults = checked.faults
         if as_json:
-            print_json({"sound": not faults, "faults": [asdict(fault) for fault in faults]})
+            told = {"sound": not faults, "faults": [asdict(fault) for fault in faults]}
+            print_json({**told, "n_not_remade": checked.n_not_remade})
         elif faults:
             show.console().print(show.faults(faults))
         else:
             show.console().print(f"{folder}: nothing wrong.")
+        if checked.n_not_remade and not as_json:
+            show.console().print(
+                f"Not checked: whether level 0 knew nothing, of {checked.n_not_remade} oracle rows; their prompts are "
+                "neither in the dataset nor ours."
+            )
         if faults:
             raise typer.Exit(1)
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Serve a chat model on this machine.", no_args_is_help=True)
 
+N_SLOTS = 4
+"""Requests that a server of this command answers at once, unless it is told otherwise."""
+OPTION_OF = {"--slots": "llamacpp", "--context": "llamacpp", "--revision": "vllm", "--executable": "vllm"}
+"""Whose option each is."""
 LOOK_S = 2.0
 """Between two looks whether the server still lives, seconds."""
 
@@ -33,8 +37,12 @@ def serve(
     ] = None,
     engine: Annotated[Literal["llamacpp", "vllm"], typer.Option("--engine", help="What serves it.")] = "llamacpp",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = 0,
-    slots: Annotated[int, typer.Option("--slots", min=1, max=64, help="llamacpp: requests answered at once.")] = 4,
-    context: Annotated[int, typer.Option("--context", min=256, help="llamacpp: tokens of one slot's context.")] = 2048,
+    slots: Annotated[
+        int | None, typer.Option("--slots", min=1, max=64, help=f"llamacpp: requests answered at once ({N_SLOTS}).")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option("--context", min=256, help="llamacpp: tokens of one slot's context (2048).")
+    ] = None,
     revision: Annotated[str | None, typer.Option("--revision", help="vllm: revision of the model on the Hub.")] = None,
     executable: Annotated[
         Path | None, typer.Option("--executable", help="vllm: a `vllm` of your own, not the worker environment's.")
@@ -45,20 +53,40 @@ def serve(
     with speaking_plainly(as_json):
         from data_schemas.config import ChatConfig
 
-        config = ChatConfig(engine=engine, model=model, port=port, n_slots=slots, n_context=context, revision=revision)
+        typed = {"--slots": slots, "--context": context, "--revision": revision, "--executable": executable}
+        _refuse_those_of_others(engine, [name for name, value in typed.items() if value is not None])
+        config = ChatConfig(engine=engine, model=model, port=port, n_slots=slots or N_SLOTS, revision=revision)
+        if context is not None:
+            config = config.model_copy(update={"n_context": context})
         chosen = _engine(config, executable)
         typer.echo(f"kame: starting {engine} with {chosen.describe().model}; the first time it may download.", err=True)
         _serve(chosen, as_json)
 
 
+def _refuse_those_of_others(engine: str, typed: list[str]) -> None:
+    """Refuses options that would do nothing.
+
+    Raises:
+        ConfigError: one of those typed belongs to another engine.
+    """
+    from data_schemas.errors import ConfigError
+
+    for name in typed:
+        if OPTION_OF[name] != engine:
+            raise ConfigError(
+                f"{name} does nothing with the engine {engine}.", f"Leave it out, or say --engine {OPTION_OF[name]}."
+            )
+
+
 def _engine(config: "ChatConfig", executable: Path | None) -> "ChatEngine":
-    if config.engine == "vllm":
+    from backends import registry
+
+    if executable is not None:  # not by the registry, which wants the worker environment that this does without
         from backends.chat.vllm import VllmEngine
 
         return VllmEngine(config, executable)
-    from backends.chat.llamacpp import LlamaCppEngine
-
-    return LlamaCppEngine(config)
+    engine: ChatEngine = registry.load("chat", config.engine)(config)
+    return engine
 
 
 def _serve(engine: "ChatEngine", as_json: bool) -> None:

@@ -1,9 +1,11 @@
 """A few short questions through all stages in memory: what a run would make, in about a minute."""
 
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from backends.chat.budget import run_named
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import SourceError, StoreError
 from data_schemas.records import AudioDialogue, Item, OracleRow
@@ -49,17 +51,24 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
         raise StoreError(f"Cannot write to {folder}: {error.strerror or error}.", "Choose another --out.") from error
     shown = config.oracle.model_copy(update={"max_failed_share": 1.0})  # failed events are worth seeing here
     config = config.model_copy(update={"oracle": shown})
+    with run_named(f"preview-{uuid.uuid4().hex[:12]}"):  # a budget of its own
+        made = _made(config, n_dialogues, str(folder / "answers.sqlite"))
+    rows, oracles = made[MIXING], made[ORACLE]
+    return [Previewed(row, oracle, _save(row, folder)) for row, oracle in zip(rows, oracles, strict=True)]
+
+
+def _made(config: RefreshConfig, n_dialogues: int, answers: str) -> dict[str, list[Any]]:
+    """What each stage makes, by its name; `answers` is the file of the chat model's."""
     made: dict[str, list[Any]] = {"items": _items(config)}
     for name, stage in stages_of(config).items():
         batch = joined([made[each] for each in stage.inputs])
         if name in SERVED_STAGES:
-            made[name] = run_in_memory(config, name, batch, str(folder / "answers.sqlite")).outputs
+            made[name] = run_in_memory(config, name, batch, answers).outputs
         else:
             made[name] = cpu_stages(config)[name].run(batch).outputs
         if name == SCRIPT:
             made[name] = _shortest(made[name], n_dialogues)
-    rows, oracles = made[MIXING], made[ORACLE]
-    return [Previewed(row, oracle, _save(row, folder)) for row, oracle in zip(rows, oracles, strict=True)]
+    return made
 
 
 def _items(config: RefreshConfig) -> list[Item]:

@@ -6,14 +6,18 @@ from typing import Any
 import yaml
 
 from data_schemas.manifest import Manifest, ShardEntry
-from pipelines.figures import Figures, tables
+from pipelines.figures import LISTENER, NOBODY, Figures, tables
 from pipelines.shards import DATA, ORACLE
 
 CARD = "README.md"
 
 
-def render(manifest: Manifest, figures: Figures) -> str:
-    """The card's text: a head that `datasets` reads, then the figures for people."""
+def render(manifest: Manifest, figures: Figures, ladders: str = "") -> str:
+    """The card's text: a head that `datasets` reads, then the figures for people.
+
+    Args:
+        ladders: the measured ladders as Markdown (`pipelines/oracle/ladder_section.py`); empty: none was measured.
+    """
     head = yaml.safe_dump({"configs": _configs(manifest), "tags": ["audio", "kame"]}, sort_keys=False)
     return "\n".join(
         [
@@ -27,6 +31,7 @@ def render(manifest: Manifest, figures: Figures) -> str:
             _who_listened(figures),
             "",
             *(f"## {each.title}\n\n{_table(each.head, each.rows)}" for each in tables(figures)),
+            *([ladders] if ladders else []),
             "## How to read it",
             "```python\ndatasets.load_dataset(DIR)             # dialogues with sound\n"
             'datasets.load_dataset(DIR, "oracles")  # their oracle events, joined on dialogue_id\n```',
@@ -39,9 +44,15 @@ def _who_listened(figures: Figures) -> str:
     if not figures.n_utterances_heard:
         return "No recogniser listened to this speech: only its level, length and clipping were looked at."
     return (
-        f"A recogniser listened to {figures.n_utterances_heard} of {figures.n_utterances} utterances and let each pass "
-        "(backchannels are too short to be judged by ear). Its own mistakes count as errors below."
+        f"A recogniser ({_listeners(figures)}) listened to {figures.n_utterances_heard} of {figures.n_utterances} "
+        "utterances and let each pass (backchannels are too short to be judged by ear). Its own mistakes count as "
+        "errors below."
     )
+
+
+def _listeners(figures: Figures) -> str:
+    names = sorted(name for role, name in figures.engines if role == LISTENER and name != NOBODY)
+    return ", ".join(names)
 
 
 def _configs(manifest: Manifest) -> list[dict[str, Any]]:

@@ -13,6 +13,11 @@ from pipelines.shards import DATA, ORACLE, REJECTS
 from pipelines.store import Store
 
 _CARD_COLUMNS = ["source", "split", "form", "licence", "duration_s", "turns", "provenance"]
+LISTENER, NOBODY = "listener", "nobody"
+_ENGINES = {"tts": "speech", "asr": LISTENER, "aligner": "aligner"}
+_ROLES = ("script", "wording", *_ENGINES.values())
+_SIMULATOR_COLUMNS = ["oracle_version", "simulator", "endpoint", "model", "prompt_version"]
+_SIMULATOR_HEAD = ("version", "simulator", "endpoint", "model", "prompts", "dialogues")
 _HEARD_BY = ("source", "form", "voice")
 _HEARD_COUNTS = ("n_words", "n_word_errors", "n_numbers", "n_numbers_heard", "n_names", "n_names_heard", "n_takes")
 
@@ -32,7 +37,7 @@ class Figures:
     """What a dataset holds, counted. Keys of the counters are what they are counted by.
 
     `heard` has the sums of the counts of `Hearing` over a group of utterances, by kind of group (source, form, voice)
-    and name; and `n_utterances`, those that were heard.
+    and name; and `n_utterances`, those that were heard. `engines` has dialogues by role and name of what made them.
     """
 
     dialogues: Counter[str] = field(default_factory=Counter)
@@ -41,13 +46,15 @@ class Figures:
     audio_s: Counter[str] = field(default_factory=Counter)
     licences: Counter[str] = field(default_factory=Counter)
     voices: Counter[str] = field(default_factory=Counter)
-    engines: Counter[str] = field(default_factory=Counter)
+    engines: Counter[tuple[str, str]] = field(default_factory=Counter)
     n_words: int = 0
     n_utterances: int = 0
     heard: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
     levels: Counter[int] = field(default_factory=Counter)
     statuses: Counter[str] = field(default_factory=Counter)
-    simulators: Counter[str] = field(default_factory=Counter)
+    simulators: Counter[tuple[str, ...]] = field(
+        default_factory=Counter
+    )  # version, simulator, endpoint, model, prompts
     rejects: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
@@ -72,13 +79,15 @@ class Figures:
 
 
 def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> Figures:
-    """The figures of the listed files; of the oracles, those of one version."""
+    """The figures of the listed files; of the oracles, events of one version and who wrote each."""
     figures = Figures()
     for entry in entries:
         if entry.kind == DATA:
             _count_dialogues(figures, store.read_table(entry.path, _CARD_COLUMNS))
-        elif entry.kind == ORACLE and entry.oracle_version == oracle_version:
-            _count_events(figures, store.read_table(entry.path))
+        elif entry.kind == ORACLE:
+            _count_simulators(figures, store.read_table(entry.path, _SIMULATOR_COLUMNS))
+            if entry.oracle_version == oracle_version:
+                _count_events(figures, store.read_table(entry.path, ["events"]))
         elif entry.kind == REJECTS:
             table = store.read_table(entry.path, ["source", "reason"])
             figures.rejects.update(zip(table["source"].to_pylist(), table["reason"].to_pylist(), strict=True))
@@ -100,18 +109,26 @@ def tables(figures: Figures) -> list[FigureTable]:
         FigureTable("rejects-by-reason", "Rejects", ("source", "reason", "items"), [*reasons]),
         _counted("dialogues-by-split", "Splits", ("split", "dialogues"), figures.splits),
         FigureTable("dialogues-by-form", "Forms", ("form", "dialogues", "% of all"), _shares(figures.forms)),
-        *(_heard(figures, kind) for kind in _HEARD_BY),
+        *(_heard(figures, kind) for kind in _HEARD_BY if figures.n_utterances_heard),
         _counted("events-by-level", "Oracle events by hint level", ("level", "events"), figures.levels),
         _counted("events-by-status", "Oracle events by status", ("status", "events"), figures.statuses),
-        _counted("simulators", "Who wrote the oracles", ("model, prompts", "dialogues"), figures.simulators),
+        FigureTable("simulators", "Who wrote the oracles", _SIMULATOR_HEAD, _written_by(figures)),
         _counted("licences", "Licences of the questions", ("licence", "dialogues"), figures.licences),
         _counted("voices", "Voices", ("voice", "utterances"), figures.voices),
-        _counted("engines", "Script method and engines", ("engine", "dialogues"), figures.engines),
+        FigureTable("engines", "What made them", ("role", "engine", "dialogues"), _by_role(figures.engines)),
     ]
 
 
 def _counted(key: str, title: str, head: tuple[str, str], counts: Counter[Any]) -> FigureTable:
     return FigureTable(key, title, head, sorted(counts.items()))
+
+
+def _by_role(engines: Counter[tuple[str, str]]) -> list[tuple[object, ...]]:
+    return [(role, name, n) for wanted in _ROLES for (role, name), n in sorted(engines.items()) if role == wanted]
+
+
+def _written_by(figures: Figures) -> list[tuple[object, ...]]:
+    return [(*key, n) for key, n in sorted(figures.simulators.items())]
 
 
 def _shares(counts: Counter[str]) -> list[tuple[object, ...]]:
@@ -154,7 +171,18 @@ def _count_dialogues(figures: Figures, table: Any) -> None:
     figures.n_words += len(pc.list_flatten(pc.struct_field(utterances, "words")))
     figures.voices.update(pc.struct_field(utterances, "voice").to_pylist())
     for one in table["provenance"].to_pylist():
-        figures.engines.update((one["script_method"], one["tts"], one["aligner"]))
+        figures.engines.update(_engines(one))
+
+
+def _engines(provenance: dict[str, Any]) -> list[tuple[str, str]]:
+    """Role and name of all that made a dialogue; whose words its turns have stands behind the script's method.
+
+    (`rules-3; turns 0, 1 by NAME`, as `wording.stage` writes it.)
+    """
+    method, _, by_model = provenance["script_method"].partition("; ")
+    model = by_model.partition(" by ")[2]
+    engines = [("script", method), *([("wording", model)] if model else [])]
+    return [*engines, *((role, provenance[name] or NOBODY) for name, role in _ENGINES.items())]
 
 
 def _count_heard(figures: Figures, table: Any) -> None:
@@ -178,5 +206,8 @@ def _count_events(figures: Figures, table: Any) -> None:
     events = pc.list_flatten(table["events"])
     figures.levels.update(pc.struct_field(events, "level").to_pylist())
     figures.statuses.update(pc.struct_field(events, "status").to_pylist())
-    for model, prompt in zip(table["model"].to_pylist(), table["prompt_version"].to_pylist(), strict=True):
-        figures.simulators[f"{model}, prompts {prompt}"] += 1
+
+
+def _count_simulators(figures: Figures, table: Any) -> None:
+    columns = (table[name].to_pylist() for name in _SIMULATOR_COLUMNS)
+    figures.simulators.update(tuple(cell or "" for cell in row) for row in zip(*columns, strict=True))

@@ -13,6 +13,9 @@ from data_schemas.records import SCHEMA_VERSION, Reject
 from pipelines.card import CARD, render
 from pipelines.figures import Figures, count
 from pipelines.flags import flagged
+from pipelines.oracle.ladder_section import ladders
+from pipelines.oracle.prompt_files import remove_unused_prompts, write_prompts
+from pipelines.oracle.prompts import load_prompts
 from pipelines.runner import Part, Runner
 from pipelines.shards import DATA, ORACLE, compact, write_rejects
 from pipelines.store import Store
@@ -69,7 +72,7 @@ def compact_group(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEnt
 def publish(
     config: RefreshConfig, entries: Sequence[ShardEntry], rejects: Mapping[str, Sequence[Reject]]
 ) -> tuple[Manifest, Figures]:
-    """Writes rejects, card and manifest, then removes files that no longer belong.
+    """Writes rejects, the prompts' text, card and manifest, then removes files that no longer belong.
 
     Sources that this run does not name stay, and oracles of other versions whose data file is still the same.
     """
@@ -82,6 +85,8 @@ def publish(
     ]
     every = [*entries, *refused, *kept]
     shown = _shown_version(config, every, manifest_if_any(store))
+    if config.oracle.simulator == "llm" and any(entry.kind == ORACLE for entry in entries):
+        write_prompts(store, config.oracle.version, load_prompts(config.oracle.prompt))
     figures = count(store, every, shown)
     counts = Counts(
         dialogues=figures.n_dialogues,
@@ -90,10 +95,15 @@ def publish(
         rejects=sum(figures.rejects.values()),
     )
     manifest = make_manifest(every, counts, shown, config.split)
-    store.write_bytes(CARD, render(manifest, figures).encode())
+    write_card(store, manifest, figures)
     store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
     _remove_superseded(store, manifest)
     return manifest, figures
+
+
+def write_card(store: Store, manifest: Manifest, figures: Figures) -> None:
+    """Writes the card, with the measured ladders that were measured on just these files."""
+    store.write_bytes(CARD, render(manifest, figures, ladders(store, manifest.fingerprint)).encode())
 
 
 def _kept(store: Store, config: RefreshConfig, entries: Sequence[ShardEntry]) -> list[ShardEntry]:
@@ -121,7 +131,14 @@ def _shown_version(config: RefreshConfig, entries: Sequence[ShardEntry], before:
 
 def _with_flags(store: Store, rejects: Sequence[Reject], source: str) -> list[Reject]:
     flags = [
-        Reject(item_id=dialogue_id.rpartition("-v")[0], source=source, stage="flags", reason="flagged", detail=reason)
+        Reject(
+            item_id=dialogue_id.rpartition("-v")[0],
+            dialogue_id=dialogue_id,
+            source=source,
+            stage="flags",
+            reason="flagged",
+            detail=reason,
+        )
         for dialogue_id, reason in sorted(flagged(store).items())
         if dialogue_id.startswith(f"{source}-")
     ]
@@ -135,3 +152,4 @@ def _remove_superseded(store: Store, manifest: Manifest) -> None:
         for path in store.files(folder, ".parquet"):
             if path not in listed and _OURS.search(path):
                 store.remove(path)
+    remove_unused_prompts(store, manifest)

@@ -48,7 +48,14 @@ class Stage(StageDescription, Protocol[Out]):
 
 def refused(record: Item | Dialogue, stage: str, reason: str, detail: str) -> Reject:
     """The reject row of an item, or of the dialogue made from it; a long detail is cut."""
-    return Reject(item_id=record.item_id, source=record.source, stage=stage, reason=reason, detail=detail[:500])
+    return Reject(
+        item_id=record.item_id,
+        dialogue_id=record.dialogue_id if isinstance(record, Dialogue) else None,
+        source=record.source,
+        stage=stage,
+        reason=reason,
+        detail=detail[:500],
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,14 @@ def clips_of(dialogue: Dialogue, hearings: Sequence[Hearing | None] = (), speed:
                     hearing=next(heard, None),
                 )
             )
-    return Clips(dialogue_id=dialogue.dialogue_id, tts=tts.name, tts_digest=tts.digest, clips=tuple(clips))
+    return Clips(
+        dialogue_id=dialogue.dialogue_id,
+        tts=tts.name,
+        tts_digest=tts.digest,
+        asr="double" if hearings else None,
+        asr_digest="heard" if hearings else None,
+        clips=tuple(clips),
+    )
 
 
 def words_of(dialogue: Dialogue, clips: Clips) -> DialogueWords:

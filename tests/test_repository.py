@@ -225,3 +225,15 @@ def test_connections_within_this_machine_work() -> None:
         with socket.create_connection(("localhost", server.getsockname()[1])) as caller:
             caller.sendall(b"heard")
         assert server.accept()[0].recv(5) == b"heard"
+
+
+def test_every_file_that_the_docs_name_is_there() -> None:
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "README.md"]
+    top = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    named = {
+        (document.name, name)
+        for document in documents
+        for name in re.findall(r"`([\w./-]+)`", document.read_text(encoding="utf-8"))
+        if name.split("/")[0] in top and "/" in name
+    }
+    assert {(document, name) for document, name in named if not (ROOT / name).exists()} == set()

@@ -14,6 +14,7 @@ from backends.protocols import AlignmentRefused, Samples
 from backends.workers.environments import environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
+from data_schemas.fingerprint import versions
 from data_schemas.records import WordTiming
 from data_schemas.units import samples_to_seconds
 
@@ -49,7 +50,9 @@ class WhisperXAligner:
     def digest(self) -> str:
         """Model weights, package versions and this file's recipe."""
         weights = self._worker.call("describe", {})[0]["digest"]
-        return ids.digest("whisperx", _RECIPE, environment("whisperx").digest(), weights, self._options.language)
+        return ids.digest(
+            "whisperx", _RECIPE, versions("soxr"), environment("whisperx").digest(), weights, self._options.language
+        )
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
         """One timing a word, in order, not overlapping, inside the sound, in steps of about 20 ms.

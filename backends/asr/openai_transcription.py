@@ -32,7 +32,9 @@ class OpenAITranscription:
     @property
     def digest(self) -> str:
         """Model's name, language and this file's recipe: a server does not tell what its weights are."""
-        return ids.digest("openai transcription", _RECIPE, self._options.model, self._options.language)
+        return ids.digest(
+            "openai transcription", _RECIPE, self._options.model, self._options.revision, self._options.language
+        )
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
         """What the server hears in the recording; empty where it hears nothing.

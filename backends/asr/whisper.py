@@ -12,6 +12,7 @@ from backends.workers.environments import environment
 from backends.workers.process import Worker, worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
+from data_schemas.fingerprint import versions
 
 _RECIPE = 1
 """Version of what this file and its engine do to sound and text; raise it when what is heard could change."""
@@ -50,7 +51,9 @@ class Whisper:
             ConfigError: there is no model in the folder of the options.
         """
         how = self._options.model_dump(include={"language", "compute_type", "beam_size"})
-        return ids.digest("whisper", _RECIPE, environment("whisper").digest(), self._model_digest(), how)
+        return ids.digest(
+            "whisper", _RECIPE, versions("soxr"), environment("whisper").digest(), self._model_digest(), how
+        )
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
         """What is said in the recording, as people write it ("$2"); empty where nothing is heard.

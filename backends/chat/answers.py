@@ -4,15 +4,19 @@ import json
 from typing import Any
 
 from backends.chat.cache import StoredReply
-from backends.chat.faults import TryAgainError
+from backends.chat.faults import UnusableAnswerError
 
-CHARACTERS_PER_TOKEN = 3
-"""A cautious estimate before asking: English has four to five, other scripts fewer."""
+BYTES_PER_TOKEN = 3
+"""A cautious estimate by UTF-8: English has four to five bytes a token, Chinese and Hindi the three of a letter."""
 TOKENS_PER_MESSAGE = 8
 TOKENS_PER_PICTURE = 1_000
 """About what a picture of a megapixel costs with most models."""
 UNBOUNDED_ANSWER = 512
 """Tokens taken for an answer that a payload sets no bound to."""
+MOST_TOKENS = 10**9
+"""A count above is nonsense: no model reads so much."""
+ENDED_FOR_GOOD = frozenset({"length", "content_filter"})
+"""Reasons to end that come again when the same is asked again: the bound was too low, or the provider's filter."""
 
 
 def estimated_tokens(payload: dict[str, Any]) -> tuple[int, int]:
@@ -23,30 +27,60 @@ def estimated_tokens(payload: dict[str, Any]) -> tuple[int, int]:
 
 def _content_tokens(content: Any) -> int:
     if isinstance(content, str):
-        return len(content) // CHARACTERS_PER_TOKEN
+        return _text_tokens(content)
     parts = content if isinstance(content, list) else []
     return sum(
         _content_tokens(part.get("text", "")) if part.get("type") == "text" else TOKENS_PER_PICTURE for part in parts
     )
 
 
-def read_answer(text: str) -> StoredReply:
+def _text_tokens(text: str) -> int:
+    return len(text.encode(errors="replace")) // BYTES_PER_TOKEN
+
+
+def read_answer(text: str, estimate: tuple[int, int] = (0, UNBOUNDED_ANSWER)) -> StoredReply:
     """The answer in a chat-completions response. An empty one is an answer; what it is worth is the caller's to say.
 
+    Args:
+        text: the response's body.
+        estimate: `estimated_tokens` of the payload: what is counted where the response does not tell.
+
     Raises:
-        TryAgainError: it is not JSON, or has no choice with a text.
+        UnusableAnswerError: it is not JSON, or has no choice with a text; tells what it took.
     """
+    usage: Any = None
+    reason: str | None = None
     try:
         response = json.loads(text)
-        content = response["choices"][0]["message"]["content"]
-        usage = response.get("usage") or {}
-        details = usage.get("prompt_tokens_details") or {}
-        counts = [usage.get("prompt_tokens"), details.get("cached_tokens"), usage.get("completion_tokens")]
+        usage = response.get("usage")
+        choice = response["choices"][0]
+        reason = choice.get("finish_reason")
+        content = choice["message"].get("content")
         if not isinstance(content, str):
-            raise TypeError("its content is no text")
+            raise TypeError(f"its content is no text, and it ended by {reason!r}")
         content.encode()  # half a surrogate pair is no text either
-        return StoredReply(content, *(int(count or 0) for count in counts))
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise TryAgainError(
-            f"an answer without a usable choice ({type(error).__name__}: {error})", "malformed"
-        ) from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        is_final = isinstance(reason, str) and reason in ENDED_FOR_GOOD
+        n_in, n_out = estimate
+        paid = _counted("", usage, (n_in, n_out if is_final else min(n_out, _text_tokens(text))))
+        what = f"an answer without a usable choice ({type(error).__name__}: {error})"
+        raise UnusableAnswerError(what, paid, is_final=is_final) from error
+    guess = (estimate[0], min(estimate[1], _text_tokens(content)))
+    return _counted(content, usage, guess, reason if isinstance(reason, str) else None)
+
+
+def _counted(text: str, usage: Any, estimate: tuple[int, int], finish_reason: str | None = None) -> StoredReply:
+    """A reply with its tokens, read and written; those that are missing or nonsense by the estimate."""
+    usage = usage if isinstance(usage, dict) else {}
+    details = usage.get("prompt_tokens_details")
+    n_in, n_out = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    n_cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    is_estimated = not n_in or n_out is None  # no prompt takes nothing; some servers send noughts
+    if is_estimated:
+        n_in, n_out = n_in or estimate[0], n_out or estimate[1]
+    return StoredReply(text, n_in or 0, min(n_cached or 0, n_in or 0), n_out or 0, finish_reason, is_estimated)
+
+
+def _count(value: Any) -> int | None:
+    is_one = isinstance(value, int | float) and 0 <= value <= MOST_TOKENS
+    return int(value) if is_one else None

@@ -10,12 +10,12 @@ import json
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from backends.chat.answers import read_answer
+from backends.chat.answers import UNBOUNDED_ANSWER, estimated_tokens, read_answer
 from backends.chat.batch_store import BatchStore, OpenBatch
 from backends.chat.budget import Spending
 from backends.chat.cache import ReplyCache, StoredReply, request_id
 from backends.chat.connection import open_async
-from backends.chat.faults import FaultTranslator, TryAgainError
+from backends.chat.faults import FaultTranslator, TryAgainError, UnusableAnswerError
 from backends.chat.limits import Delays
 from backends.chat.log import log_try
 from backends.chat.providers import Provider, full_url
@@ -72,6 +72,7 @@ class BatchTransport:
         self._store = BatchStore(cache, endpoint.name)
         self._delays = delays
         self._waiting: dict[str, asyncio.Future[StoredReply]] = {}
+        self._estimates: dict[str, tuple[int, int]] = {}
         self._to_hand_in: dict[str, dict[str, Any]] = {}
         self._gathering: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,14 +89,14 @@ class BatchTransport:
             RequestError, BackendError: see `OpenAIChatClient.ask`.
             BudgetError: the run may not pay for it.
         """
-        with self._spending.reserved(payload):
-            for number in range(1, self._config.max_attempts + 1):
-                try:
+        for number in range(1, self._config.max_attempts + 1):
+            try:
+                async with self._spending.reserved(payload):
                     return await self._from_a_batch(key, payload)
-                except TryAgainError as error:
-                    self._spending.usage.n_retries += number < self._config.max_attempts
-                    last = error
-            raise self._faults.give_up(last, request_id(key), self._config.max_attempts, nobody_is_answered=True)
+            except TryAgainError as error:
+                self._spending.usage.n_retries += number < self._config.max_attempts
+                last = error
+        raise self._faults.give_up(last, request_id(key), self._config.max_attempts, nobody_is_answered=True)
 
     async def aclose(self) -> None:
         """Stops waiting and closes the connections; batches under way go on at the endpoint."""
@@ -110,6 +111,7 @@ class BatchTransport:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[StoredReply] = loop.create_future()
         self._waiting[key] = answer
+        self._estimates[key] = estimated_tokens(payload)
         if self._held is None:
             self._held = {each: batch for batch in self._store.open_batches() for each in batch.keys}
         if key in self._held:
@@ -187,18 +189,19 @@ class BatchTransport:
                     batch = self._store.made(batch, await self._make(batch))
                 state = await self._wait_for_end(str(batch.batch_id))
                 files = [each for each in (state.output_file_id, state.error_file_id) if each]
-                texts = [(await self._openai.files.content(file_id)).text for file_id in files]
+                bodies = [(await self._openai.files.content(file_id)).content for file_id in files]
         finally:
             self._followed.discard(batch.file_id)
-        unanswered = set(batch.keys)
-        for line in "".join(texts).splitlines():
-            unanswered.discard(self._take(json.loads(line)))
+        unanswered: set[str | None] = set(batch.keys)
+        for line in (each for body in bodies for each in body.split(b"\n")):  # not splitlines: answers hold U+2028
+            if line.strip():
+                unanswered.discard(self._take(line))  # an unreadable line leaves its request unanswered
         self._store.closed(batch)
         for key in batch.keys:
             (self._held or {}).pop(key, None)
         if state.status == "failed" and len(unanswered) == len(batch.keys):
             raise self._refused(state)
-        for key in unanswered:
+        for key in filter(None, unanswered):
             self._settle(key, TryAgainError(f"left unanswered by a batch that is {state.status}", state.status))
 
     async def _make(self, batch: OpenBatch) -> str:
@@ -234,29 +237,41 @@ class BatchTransport:
                 await asyncio.sleep(max(self._delays.first_look_s, fault.retry_after_s))
         raise AssertionError("max_attempts is at least one")
 
-    def _take(self, line: dict[str, Any]) -> str:
-        """Stores or settles one line of a batch's output, and returns its key."""
-        key = str(line["custom_id"])
-        response = line.get("response") or {}
+    def _take(self, text: bytes) -> str | None:
+        """Stores or settles one line of a batch's output, and returns its key; None where it cannot be read."""
         try:
-            if response.get("status_code") != 200:
-                raise self._line_fault(key, line)
-            reply = read_answer(json.dumps(response["body"]))
+            line = json.loads(text)
+            key = str(line["custom_id"])
+            body, fault = self._read_response(key, line)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            log_try("batch line", endpoint=self._endpoint.name, status="malformed", reason=type(error).__name__)
+            return None
+        try:
+            if fault is not None:
+                raise fault
+            reply = read_answer(json.dumps(body), self._estimates.get(key, (0, UNBOUNDED_ANSWER)))
+        except UnusableAnswerError as error:
+            self._spending.add(error.paid, is_usable=False)
+            self._settle(key, self._faults.without_text(error, request_id(key)) if error.is_final else error)
         except (TryAgainError, RequestError) as error:
             self._settle(key, error)
-            return key
-        self._spending.add(reply)
-        self._settle(key, self._cache.put(key, reply, self._endpoint))
+        else:
+            self._spending.add(reply)
+            self._settle(key, self._cache.put(key, reply, self._endpoint))
         return key
 
-    def _line_fault(self, key: str, line: dict[str, Any]) -> TryAgainError | RequestError:
+    def _read_response(self, key: str, line: dict[str, Any]) -> tuple[Any, TryAgainError | RequestError | None]:
+        """The body of a line's response, and what is wrong with it, if something is."""
         response = line.get("response") or {}
         status = int(response.get("status_code") or 500)
-        said = (response.get("body") or {}).get("error") or line.get("error") or {}
+        body = response.get("body") or {}
+        if status == 200:
+            return body, None
+        said = body.get("error") or line.get("error") or {}
         reason = self._faults.redact(f"HTTP {status}: {said.get('message') if isinstance(said, dict) else said}")
         if status >= 500 or status in (408, 409, 429):
-            return TryAgainError(reason, str(status))
-        return RequestError(f"Request {request_id(key)} was refused by {self._endpoint.name!r} ({reason}).")
+            return None, TryAgainError(reason, str(status))
+        return None, RequestError(f"Request {request_id(key)} was refused by {self._endpoint.name!r} ({reason}).")
 
     def _refused(self, state: "Batch") -> BackendError:
         errors = state.errors.data if state.errors and state.errors.data else []

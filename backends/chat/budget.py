@@ -4,9 +4,11 @@ Counts stand in the file of the answers, by run, so that all clients of a run sh
 too. A budget bounds what new answers take; stored ones cost nothing, so the same command goes on where it stopped.
 """
 
+import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,21 +21,30 @@ from data_schemas.errors import BudgetError, ConfigError
 RUN_ENV = "KAME_RUN_ID"
 """Environment variable with the run's id, so that worker processes inherit it."""
 
+_UNNAMED = f"unnamed-{uuid.uuid4().hex[:12]}"
+"""Run of whoever names none; a process id would be given again, and its old counts with it."""
+
 _ADD = """
-INSERT INTO spending VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    n_requests = n_requests + 1, n_tokens_in = n_tokens_in + excluded.n_tokens_in,
+INSERT INTO spending (run, endpoint, model, n_requests, n_tokens_in, n_tokens_cached, n_tokens_out, usd, n_estimated)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    n_requests = n_requests + excluded.n_requests, n_tokens_in = n_tokens_in + excluded.n_tokens_in,
     n_tokens_cached = n_tokens_cached + excluded.n_tokens_cached,
-    n_tokens_out = n_tokens_out + excluded.n_tokens_out, usd = usd + excluded.usd
+    n_tokens_out = n_tokens_out + excluded.n_tokens_out, usd = usd + excluded.usd,
+    n_estimated = n_estimated + excluded.n_estimated
 """
 _SPENT = """
-SELECT endpoint, model, n_requests, n_tokens_in, n_tokens_cached, n_tokens_out, usd FROM spending WHERE run = ?
-ORDER BY endpoint, model
+SELECT endpoint, model, n_requests, n_tokens_in, n_tokens_cached, n_tokens_out, usd, n_estimated
+FROM spending WHERE run = ? ORDER BY endpoint, model
 """
 
 
 @dataclass(slots=True)
 class ChatUsage:
-    """What a client has caused so far. Tokens are those of new answers only: cached ones cost nothing again."""
+    """What a client has caused so far. Tokens are those of new answers only: cached ones cost nothing again.
+
+    Answers without a text count with their tokens and not as requests; `n_estimated` are those of either kind whose
+    tokens the server did not tell, so that ours are counted.
+    """
 
     n_requests: int = 0
     n_from_cache: int = 0
@@ -42,11 +53,15 @@ class ChatUsage:
     n_tokens_in: int = 0
     n_tokens_cached: int = 0
     n_tokens_out: int = 0
+    n_estimated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpending:
-    """What one model's new answers took in a run; `usd` is None where a price is not known, never 0."""
+    """What one model's new answers took in a run; `usd` is None where a price is not known, never 0.
+
+    `n_estimated` are answers whose tokens are our estimate, because the server did not tell.
+    """
 
     endpoint: str
     model: str
@@ -55,6 +70,7 @@ class ModelSpending:
     n_tokens_cached: int
     n_tokens_out: int
     usd: float | None
+    n_estimated: int = 0
 
 
 @contextmanager
@@ -116,53 +132,98 @@ class Spending:
         self._endpoint = endpoint
         self._price = price
         self._budget = budget
-        self._run_id = os.environ.get(RUN_ENV) or f"process {os.getpid()}"
+        self._run_id = os.environ.get(RUN_ENV) or _UNNAMED
         self._n_reserved_tokens, self._reserved_usd = 0, 0.0
+        self._n_in_flight = 0
+        self._landed = asyncio.Event()
 
-    @contextmanager
-    def reserved(self, payload: dict[str, Any]) -> Iterator[None]:
+    @asynccontextmanager
+    async def reserved(self, payload: dict[str, Any]) -> AsyncIterator[None]:
         """Keeps back what a payload may take while it is in flight, so that those beside it do not spend it too.
 
+        Where too little is left it waits for those in flight, which mostly take less than was kept back for them.
+
         Raises:
-            BudgetError: there is not so much left.
+            BudgetError: there is too little left, and nothing in flight.
         """
         n_in, n_out = estimated_tokens(payload)
-        usd = usd_of(self._price, n_in, 0, n_out) if self._price else 0.0
-        self._check(n_in + n_out, usd)
-        self._n_reserved_tokens += n_in + n_out
-        self._reserved_usd += usd
+        n_tokens, usd = n_in + n_out, usd_of(self._price, n_in, 0, n_out) if self._price else 0.0
+        while (lacking := self._lacking(n_tokens, usd)) is not None:
+            if self.is_used_up or not self._n_in_flight:
+                raise self._stop(lacking)
+            self._landed.clear()
+            await self._landed.wait()
+        self._hold(n_tokens, usd, 1)
         try:
             yield
         finally:
-            self._n_reserved_tokens -= n_in + n_out
-            self._reserved_usd -= usd
+            self._hold(-n_tokens, -usd, -1)
+            self._landed.set()
 
-    def add(self, reply: StoredReply) -> None:
-        """Counts a new answer."""
+    def add(self, reply: StoredReply, *, is_usable: bool = True) -> None:
+        """Counts a new answer, or one without a text, which costs as much."""
         counts = (reply.n_tokens_in, reply.n_tokens_cached, reply.n_tokens_out)
-        self.usage.n_requests += 1
+        self.usage.n_requests += is_usable
         self.usage.n_tokens_in += reply.n_tokens_in
         self.usage.n_tokens_cached += reply.n_tokens_cached
         self.usage.n_tokens_out += reply.n_tokens_out
+        self.usage.n_estimated += reply.is_estimated
         usd = usd_of(self._price, *counts) if self._price else None
-        self._cache.run(_ADD, (self._run_id, self._endpoint.name, self._endpoint.model, *counts, usd))
+        whose = (self._run_id, self._endpoint.name, self._endpoint.model)
+        self._cache.run(_ADD, (*whose, int(is_usable), *counts, usd, int(reply.is_estimated)))
 
-    def _check(self, n_tokens: int, usd: float) -> None:
+    def _hold(self, n_tokens: int, usd: float, n_requests: int) -> None:
+        self._n_reserved_tokens += n_tokens
+        self._reserved_usd += usd
+        self._n_in_flight += n_requests
+
+    def _lacking(self, n_tokens: int, usd: float) -> "_Lacking | None":
+        """The bound that so much more would break, if one does."""
         if self._budget.usd is None and self._budget.tokens is None:
-            return
+            return None
         models = spent(self._cache, self._run_id)
         if self._budget.tokens is not None:
             used = sum(each.n_tokens_in + each.n_tokens_out for each in models)
-            if used + self._n_reserved_tokens + n_tokens > self._budget.tokens:
-                raise self._used_up(f"{self._budget.tokens} tokens", f"{used} are spent")
+            found = _Lacking("{:.0f} tokens", self._budget.tokens, used, self._n_reserved_tokens, n_tokens)
+            if found.is_broken():
+                return found
         if self._budget.usd is not None:
             used_usd = sum(each.usd or 0.0 for each in models)
-            if used_usd + self._reserved_usd + usd > self._budget.usd:
-                raise self._used_up(f"{self._budget.usd:g} US dollars", f"{used_usd:.4f} are spent")
+            found = _Lacking("{:.6g} US dollars", self._budget.usd, used_usd, self._reserved_usd, usd)
+            if found.is_broken():
+                return found
+        return None
 
-    def _used_up(self, bound: str, used: str) -> BudgetError:
+    def _stop(self, lacking: "_Lacking") -> BudgetError:
         self.is_used_up = True
+        return lacking.error()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lacking:
+    """One bound and what stands against it, all in its unit, which `form` writes."""
+
+    form: str
+    bound: float
+    used: float
+    reserved: float
+    needed: float
+
+    def is_broken(self) -> bool:
+        return self.used + self.reserved + self.needed > self.bound
+
+    def error(self) -> BudgetError:
+        parts = [f"{self.form.format(self.used)} are spent"]
+        if self.reserved > 0:
+            parts.append(f"{self.form.format(self.reserved)} are kept back for requests in flight")
+        if self.needed > 0:
+            parts.append(f"the next one may take {self.form.format(self.needed)}")
+        what = f"The run's budget of {self.form.format(self.bound)} does not allow another request: {', '.join(parts)}."
+        if self.needed > self.bound:
+            return BudgetError(
+                what, f"Raise it to at least {self.form.format(self.needed)}, for one request alone may take so much."
+            )
         return BudgetError(
-            f"The run's budget of {bound} does not allow another request: {used}.",
+            what,
             "Run the same command again to go on, with a budget of its own: answers are kept and cost nothing again.",
         )

@@ -11,7 +11,7 @@ The same file keeps what each run spent (`budget.py`) and which batches are unde
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,8 +20,8 @@ from backends.protocols import Endpoint
 from data_schemas import ids
 from data_schemas.errors import StoreError
 
-FORMAT = 1
-"""Version of the table, kept in the file's `user_version`."""
+FORMAT = 2
+"""Version of the tables, kept in the file's `user_version`. 1 was without the columns of `_ADDED`."""
 N_ID_DIGITS = 20
 """Hexadecimal digits of the key that make a request's id."""
 LOCK_WAIT_S = 30.0
@@ -47,18 +47,36 @@ CREATE TABLE IF NOT EXISTS batches (
 ) WITHOUT ROWID
 """,
 )
-_GET = "SELECT text, n_tokens_in, n_tokens_cached, n_tokens_out FROM replies WHERE key = ?"
-_PUT = "INSERT INTO replies VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING"
+_ADDED = (
+    ("replies", "finish_reason", "TEXT"),
+    ("replies", "is_estimated", "INTEGER NOT NULL DEFAULT 0"),
+    ("spending", "n_estimated", "INTEGER NOT NULL DEFAULT 0"),
+)
+"""Columns that came later, by table."""
+_GET = """
+SELECT text, n_tokens_in, n_tokens_cached, n_tokens_out, finish_reason, is_estimated FROM replies WHERE key = ?
+"""
+_PUT = """
+INSERT INTO replies
+    (key, text, n_tokens_in, n_tokens_cached, n_tokens_out, finish_reason, is_estimated, endpoint, model)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """A chat model's answer and the tokens it took: read, of those from the server's prefix cache, and written."""
+    """A chat model's answer and the tokens it took: read, of those from the server's prefix cache, and written.
+
+    `finish_reason` is the server's word for why it ends, `is_estimated` whether the tokens are our guess because the
+    server did not tell.
+    """
 
     text: str
     n_tokens_in: int
     n_tokens_cached: int
     n_tokens_out: int
+    finish_reason: str | None = None
+    is_estimated: bool = False
 
 
 def reply_key(endpoint: Endpoint, payload: dict[str, Any], attempt: int) -> str:
@@ -100,21 +118,33 @@ class ReplyCache:
             )
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
+        if found < FORMAT:
+            self._bring_up_to_date()
+
+    def _bring_up_to_date(self) -> None:
+        """Makes what is missing in a new or older file, and leaves its answers as they are."""
+        self._connection.execute("BEGIN IMMEDIATE")  # another process may be at it too
         for table in _CREATE:
             self._connection.execute(table)
+        for name, column, kind in _ADDED:
+            if column not in [row[1] for row in self._connection.execute(f"PRAGMA table_info({name})")]:
+                self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
         self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+        self._connection.execute("COMMIT")
 
     def get(self, key: str) -> StoredReply | None:
         """The answer stored under a key (`reply_key`), if there is one."""
         with self._translated():
             row = self._connection.execute(_GET, (key,)).fetchone()
-        return StoredReply(*row) if row else None
+        if row is None:
+            return None
+        text, n_in, n_cached, n_out, finish_reason, is_estimated = row
+        return StoredReply(text, n_in, n_cached, n_out, finish_reason, bool(is_estimated))
 
     def put(self, key: str, reply: StoredReply, endpoint: Endpoint) -> StoredReply:
         """Stores an answer and returns what stands in the file: the first one, if another process was faster."""
-        numbers = (reply.n_tokens_in, reply.n_tokens_cached, reply.n_tokens_out)
         with self._translated():
-            self._connection.execute(_PUT, (key, reply.text, *numbers, endpoint.name, endpoint.model))
+            self._connection.execute(_PUT, (key, *astuple(reply), endpoint.name, endpoint.model))
         return self.get(key) or reply
 
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

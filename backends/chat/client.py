@@ -22,10 +22,6 @@ from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, RequestError
 
-MIN_FAILURES = 8
-MAX_FAILED_SHARE = 0.9
-"""From so many failures on, and when so many of all requests failed, the endpoint is at fault and not they."""
-
 
 class Transport(Protocol):
     """How a request reaches an endpoint."""
@@ -64,17 +60,19 @@ class OpenAIChatClient:
     ) -> None:
         provider = provider_of(config)
         price = price_of(config, endpoint.model)
-        faults = FaultTranslator(endpoint, read_api_key(config), key_env_of(config), longest_wait_s=config.timeout_s)
+        faults = FaultTranslator(endpoint, read_api_key(config), key_env_of(config), longest_wait_s=config.max_wait_s)
         self._endpoint = endpoint
         self._cache = cache
         self._in_flight: dict[str, asyncio.Task[ChatReply]] = {}
         self._spending = Spending(cache, endpoint, price, budget or BudgetConfig())
         about = (endpoint, config, provider, faults, self._spending)
+        pace = pace or Pace(config)
+        self._health = pace.health
         self._transport: Transport
         if config.transport == "batch":
             self._transport = BatchTransport(*about, cache, delays)
         else:
-            self._transport = DirectTransport(*about, pace or Pace(config), delays)
+            self._transport = DirectTransport(*about, pace, delays)
 
     @property
     def usage(self) -> ChatUsage:
@@ -134,19 +132,16 @@ class OpenAIChatClient:
         try:
             answer = await self._transport.fetch(key, payload)
         except RequestError as error:
-            self._count_failure(error)
+            self.usage.n_failed += 1
+            self._health.failed()
+            if verdict := self._health.verdict():
+                raise BackendError(
+                    f"The chat endpoint {self._endpoint.name!r} is at fault: {verdict}. {error.what}",
+                    "Mend the endpoint or the payload's settings and run again: answers are kept.",
+                ) from error
             raise
+        self._health.answered()
         return _as_reply(self._cache.put(key, answer, self._endpoint), key, from_cache=False)
-
-    def _count_failure(self, error: RequestError) -> None:
-        self.usage.n_failed += 1
-        n_failed, n_answered = self.usage.n_failed, self.usage.n_requests + self.usage.n_from_cache
-        if n_failed < MIN_FAILURES or n_failed < MAX_FAILED_SHARE * (n_failed + n_answered):
-            return
-        raise BackendError(
-            f"{n_failed} requests to {self._endpoint.name!r} failed and {n_answered} were answered: {error.what}",
-            "Mend the endpoint or the payload's settings and run again: answers are kept.",
-        ) from error
 
 
 async def ask_all(
@@ -196,4 +191,4 @@ async def ask_all(
 
 def _as_reply(stored: StoredReply, key: str, *, from_cache: bool) -> ChatReply:
     counts = (stored.n_tokens_in, stored.n_tokens_cached, stored.n_tokens_out)
-    return ChatReply(stored.text, request_id(key), *counts, from_cache)
+    return ChatReply(stored.text, request_id(key), *counts, from_cache, stored.finish_reason)

@@ -13,7 +13,14 @@ from backends.chat.answers import estimated_tokens, read_answer
 from backends.chat.budget import Spending
 from backends.chat.cache import StoredReply, request_id
 from backends.chat.connection import open_async
-from backends.chat.faults import NO_CONNECTION, FaultTranslator, TryAgainError
+from backends.chat.faults import (
+    NO_CONNECTION,
+    TIMEOUT,
+    FaultTranslator,
+    TryAgainError,
+    UnusableAnswerError,
+    no_answer,
+)
 from backends.chat.limits import Delays, Pace
 from backends.chat.log import log_try
 from backends.chat.providers import Provider, full_url
@@ -23,9 +30,6 @@ from data_schemas.config import ChatConfig
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
-
-MAX_GIVEN_UP = 3
-"""Requests given up in a row, and no answer between them, that tell of an endpoint which answers nobody."""
 
 
 class DirectTransport:
@@ -56,7 +60,6 @@ class DirectTransport:
         self._spending = spending
         self._pace = pace
         self._delays = delays
-        self._n_given_up = 0
         self._tried: dict[str, asyncio.Event] = {}
         url = full_url(endpoint.base_url, provider, endpoint.model)
         self._openai = open_async(url, faults.api_key, config.timeout_s, provider)
@@ -75,10 +78,7 @@ class DirectTransport:
             await tried.wait()
         try:
             async with self._pace.places.place():
-                with self._spending.reserved(payload):
-                    reply = await self._with_retries(request_id(key), payload, tried)
-                    self._spending.add(reply)
-                    return reply
+                return await self._with_retries(request_id(key), payload, tried)
         finally:
             tried.set()
 
@@ -92,6 +92,7 @@ class DirectTransport:
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._config.max_attempts),
             wait=self._wait_s,
+            before_sleep=self._count_retry,
             retry=retry_if_exception_type(TryAgainError),
             reraise=True,
         )
@@ -104,45 +105,50 @@ class DirectTransport:
                     finally:
                         tried.set()
         except TryAgainError as last:
-            self._n_given_up += 1
+            self._pace.health.n_given_up += 1
             nobody = self._nobody_is_answered(last, n_answered)
             raise self._faults.give_up(last, request, self._config.max_attempts, nobody_is_answered=nobody) from last
-        self._n_given_up = 0
         return reply
 
     def _nobody_is_answered(self, last: TryAgainError, n_answered_before: int) -> bool:
         """Whether a request that was given up stands for all: none was answered since its first try, and either the
-        server is not there, or none ever was, or several were given up in a row (a refusal may be a matter of luck)."""
+        server is not there, or none ever was, or several were given up in a row (a refusal may be a matter of luck, a
+        timeout that of a long answer)."""
         n_answered = self._spending.usage.n_requests
         if n_answered > n_answered_before:
             return False
-        return last.status == NO_CONNECTION or n_answered == 0 or self._n_given_up >= MAX_GIVEN_UP
+        if last.status == NO_CONNECTION or self._pace.health.answers_nobody:
+            return True
+        return n_answered == 0 and last.status != TIMEOUT
+
+    def _count_retry(self, _: "RetryCallState") -> None:
+        self._spending.usage.n_retries += 1
 
     def _wait_s(self, state: "RetryCallState") -> float:
         from tenacity import wait_random_exponential
 
-        self._spending.usage.n_retries += 1
         delays = self._delays
         backoff_s = wait_random_exponential(multiplier=delays.first_backoff_s, max=delays.longest_backoff_s)(state)
         error = state.outcome.exception() if state.outcome else None
         return backoff_s + (error.retry_after_s if isinstance(error, TryAgainError) else 0.0)
 
     async def _try_once(self, request: str, payload: dict[str, Any], number: int) -> StoredReply:
-        n_estimated = sum(estimated_tokens(payload))
-        await self._pace.ready(n_estimated)
-        begun_s = asyncio.get_running_loop().time()
-        try:
-            reply = await self._send(request, payload)
-        except Exception as error:
-            self._note_fault(error, request, number, begun_s)
-            raise
+        estimate = estimated_tokens(payload)
+        async with self._spending.reserved(payload):
+            await self._pace.ready(sum(estimate))
+            begun_s = asyncio.get_running_loop().time()
+            try:
+                reply = await self._send(request, payload, estimate)
+            except Exception as error:
+                self._note_fault(error, request, number, begun_s)
+                raise
         ended_s = asyncio.get_running_loop().time()
         self._pace.places.answered(begun_s, ended_s)
-        self._pace.tokens.correct(reply.n_tokens_in + reply.n_tokens_out - n_estimated)
+        self._pace.tokens.correct(reply.n_tokens_in + reply.n_tokens_out - sum(estimate))
         self._log(request, number, ended_s - begun_s, "200", n_in=reply.n_tokens_in, n_out=reply.n_tokens_out)
         return reply
 
-    async def _send(self, request: str, payload: dict[str, Any]) -> StoredReply:
+    async def _send(self, request: str, payload: dict[str, Any], estimate: tuple[int, int]) -> StoredReply:
         import openai
 
         body = {"model": self._endpoint.model, **self._provider.body(payload)}
@@ -151,22 +157,29 @@ class DirectTransport:
                 # Not `chat.completions.create`: it walks through every message, a fifth of a request's processor time.
                 text = await self._openai.post("/chat/completions", cast_to=str, body=body)
         except TimeoutError as error:
-            raise TryAgainError(f"no answer in {self._config.timeout_s:g} s", "timeout", overloaded=True) from error
+            raise no_answer(f"no answer in {self._config.timeout_s:g} s") from error
         except openai.APIError as error:
             raise self._faults.translate(error, request) from None  # its text may quote the key
-        return read_answer(text)
+        try:
+            reply = read_answer(text, estimate)
+        except UnusableAnswerError as error:
+            self._spending.add(error.paid, is_usable=False)
+            if error.is_final:
+                raise self._faults.without_text(error, request) from error
+            raise
+        self._spending.add(reply)
+        return reply
 
     def _note_fault(self, error: Exception, request: str, number: int, begun_s: float) -> None:
-        status = type(error).__name__
+        status = str(getattr(error.__context__, "status_code", type(error).__name__))  # of openai's error behind it
         if isinstance(error, TryAgainError):
             status = error.status
             if error.overloaded:
                 self._pace.places.overloaded(begun_s)
             if error.retry_after_s:
                 self._pace.pause(error.retry_after_s)
-        self._log(
-            request, number, asyncio.get_running_loop().time() - begun_s, status, reason=self._faults.redact(str(error))
-        )
+        # Not what the error says: it quotes the server, and servers quote what they were asked.
+        self._log(request, number, asyncio.get_running_loop().time() - begun_s, status)
 
     def _log(self, request: str, number: int, latency_s: float, status: str, **fields: Any) -> None:
         log_try(

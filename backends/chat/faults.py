@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from backends.chat.cache import StoredReply
 from backends.protocols import Endpoint
 from data_schemas.errors import BackendError, RequestError
 
@@ -25,6 +26,7 @@ ENDPOINT_GONE = frozenset({429, 502, 503, 504})
 CUT_OFF = frozenset({"RemoteProtocolError", "ReadError"})
 """Names of the errors of httpx (of httpx2 too, which newer openai uses) when somebody was there and hung up."""
 NO_CONNECTION = "no connection"
+TIMEOUT = "timeout"
 OVERLOADED = frozenset({429, 503, 529})
 """Statuses of a server that has too much to do (529: Anthropic's)."""
 
@@ -57,9 +59,32 @@ class TryAgainError(Exception):
         self.retry_after_s = retry_after_s
 
 
+class UnusableAnswerError(TryAgainError):
+    """An answer came, and is paid for, but there is no text in it.
+
+    Args:
+        reason: what is wrong with it.
+        paid: the tokens it took.
+        is_final: whether another try would end in the same way.
+    """
+
+    def __init__(self, reason: str, paid: StoredReply, *, is_final: bool) -> None:
+        super().__init__(reason, "malformed")
+        self.paid = paid
+        self.is_final = is_final
+
+
+def no_answer(reason: str) -> TryAgainError:
+    """A try that nothing came of in time: the server has too much to do, or hangs."""
+    return TryAgainError(reason, TIMEOUT, overloaded=True, endpoint_gone=True)
+
+
 @dataclass(frozen=True, slots=True)
 class FaultTranslator:
-    """Turns openai's errors into ours. Knows the key only to blot it out of messages."""
+    """Turns openai's errors into ours. Knows the key only to blot it out of messages.
+
+    `longest_wait_s`: a server that asks to wait longer stops the run, seconds.
+    """
 
     endpoint: Endpoint
     api_key: str
@@ -81,7 +106,7 @@ class FaultTranslator:
         import openai
 
         if isinstance(error, openai.APITimeoutError):
-            return TryAgainError("no answer in time", "timeout", overloaded=True)
+            return no_answer("no answer in time")
         if isinstance(error, openai.APIConnectionError):
             return self._translate_connection(error)
         if isinstance(error, openai.APIStatusError):
@@ -113,7 +138,7 @@ class FaultTranslator:
         if wait_s > self.longest_wait_s:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} asks to wait {wait_s:.0f} s ({said}).",
-                "Run again after that time: answers are kept.",
+                "Run again after that time, or raise chat.max_wait_s: answers are kept.",
             )
         return TryAgainError(
             said,
@@ -133,6 +158,13 @@ class FaultTranslator:
                 "See that its server runs and that the quota is not used up, then run again: answers are kept.",
             )
         return RequestError(f"Request {request} to {self.endpoint.name!r} failed {n_tries} times: {last.reason}.")
+
+    def without_text(self, error: UnusableAnswerError, request: str) -> RequestError:
+        """The error of a request that will never be answered with a text."""
+        return RequestError(
+            f"Request {request} to {self.endpoint.name!r} got {error.reason}.",
+            "Where it ended by 'length', raise max_tokens: the model thinks before it speaks.",
+        )
 
     def redact(self, message: str) -> str:
         """A server's message, short and without the key."""

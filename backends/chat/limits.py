@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from backends.chat.health import Health
 from data_schemas.config import ChatConfig
 
 FIRST_LIMIT = 32
@@ -172,9 +173,10 @@ class RateLimit:
 
 
 class Pace:
-    """Everything that decides when a request may begin at one endpoint. Share it among an endpoint's clients."""
+    """What is known of one endpoint: when a request may begin, and its health. Share it among an endpoint's clients."""
 
     def __init__(self, config: ChatConfig) -> None:
+        self.health = Health()
         self.places = AdaptiveLimit(config.n_in_flight)
         self.tokens = RateLimit(config.max_tokens_per_minute)
         self._requests = RateLimit(config.max_requests_per_minute)

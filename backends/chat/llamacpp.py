@@ -100,8 +100,9 @@ def file_digest(path: Path) -> str:
     return _digest_of_state(path, status.st_size, status.st_mtime_ns)
 
 
-@functools.lru_cache(maxsize=8)
+@functools.cache
 def _digest_of_state(path: Path, n_bytes: int, modified_ns: int) -> str:
+    """A cache without a bound: a model's folder has many files, and a bounded one walked in order never hits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 

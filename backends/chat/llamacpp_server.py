@@ -2,17 +2,17 @@
 
 It writes one line to its standard output when it answers requests (`{"base_url": "http://127.0.0.1:…/v1"}`), its log to
 standard error, and ends at once when its standard input is closed or its parent is gone. So no server outlives a run,
-however the run ends: the kernel closes the pipe of a killed parent. The parent is also watched by a process descriptor
-(Linux), because a pool of forked workers may hold copies of the pipe.
+however the run ends: the kernel closes the pipe of a killed parent, and `guardian.py` watches both.
 """
 
 import argparse
 import fcntl
 import json
 import os
-import select
 import sys
 import threading
+
+from backends.chat.guardian import wait_for_the_end_of
 
 PROMPT_CACHE_MIB = 256
 """Memory for prompts that left their slot; llama.cpp's own default is 8 GiB, more than a laptop can spare."""
@@ -31,16 +31,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def exit_with_parent(parent_pid: int) -> None:
-    """Blocks until standard input is closed or the parent has ended, then ends this process without further ado."""
-    waiting_for = select.poll()
-    waiting_for.register(sys.stdin.fileno(), select.POLLIN | select.POLLHUP)
-    if hasattr(os, "pidfd_open"):
-        try:
-            waiting_for.register(os.pidfd_open(parent_pid), select.POLLIN)
-        except ProcessLookupError:
-            os._exit(0)
-    if os.getppid() == parent_pid:
-        waiting_for.poll()
+    """Waits until standard input is closed or the parent has ended, then ends this process without further ado."""
+    wait_for_the_end_of(parent_pid)
     os._exit(0)  # llama.cpp's own shutdown waits for answers nobody will read
 
 

@@ -12,7 +12,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 
 def log_try(event: str, **fields: Any) -> None:
-    """Notes an event with its fields, all of them numbers, names or redacted messages."""
+    """Notes an event with its fields, all of them numbers or names."""
     LOGGER.info(event, extra=fields)
 
 

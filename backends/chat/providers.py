@@ -6,22 +6,25 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import yaml
 from pydantic import Field, ValidationError
 
 from data_schemas.config import ChatConfig, Config, PriceConfig
+from data_schemas.config.chat import BaseUrl
 from data_schemas.errors import ConfigError
 
 DEFAULT_KEY_ENV = "KAME_LLM_API_KEY"
-_SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
+SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
+"""The day at the end of a model's name."""
 
 
 class Provider(Config):
     """How one provider's endpoint is reached and in what it differs from OpenAI's protocol; the default: in nothing."""
 
-    base_url: str | None = Field(default=None, description="Where it is, unless chat.base_url says otherwise.")
+    name: str = Field(default="", description="What cache and provenance call it; empty: its file's name.")
+    base_url: BaseUrl | None = Field(default=None, description="Where it is, unless chat.base_url says otherwise.")
     path: str = Field(default="", description="What follows the base URL; {model} stands for the model's name.")
     query: dict[str, str] = Field(default_factory=dict, description="Query that each request carries.")
     api_key_env: str = Field(default=DEFAULT_KEY_ENV, description="Environment variable that holds the key.")
@@ -54,7 +57,7 @@ class Provider(Config):
 
     def price_of(self, model: str) -> PriceConfig | None:
         """A model's price, by its name with or without the day of a snapshot; None where it is not known."""
-        price = self.prices.get(model) or self.prices.get(_SNAPSHOT.sub("", model))
+        price = self.prices.get(model) or self.prices.get(SNAPSHOT.sub("", model))
         return price and price.model_copy(update={"source": price.source or self.prices_source})
 
 
@@ -77,18 +80,30 @@ def provider_of(config: ChatConfig) -> Provider:
     if not path.is_file():
         names = ", ".join(known)
         raise ConfigError(f"There is no provider {config.provider!r}.", f"Choose one of {names}, or give a YAML file.")
+    return _read(path)
+
+
+def _read(path: Path) -> Provider:
+    """The provider in a file, named after it unless it names itself."""
     try:
-        return Provider.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
+        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+        provider = Provider.model_validate(fields)
+    except ValidationError as error:  # its values are not quoted: a key may stand where it does not belong
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'all'}: {each['msg']}" for each in error.errors())
         raise ConfigError(
-            f"The provider in {path} cannot be used: {error}", "See backends/chat/providers.yaml."
-        ) from error
+            f"The provider in {path} cannot be used: {wrong}.", "See backends/chat/providers.yaml."
+        ) from None
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"The provider in {path} cannot be read ({type(error).__name__}).", "See backends/chat/providers.yaml."
+        ) from None
+    return provider.model_copy(update={"name": provider.name or path.stem})
 
 
 @lru_cache(maxsize=1)
 def _ours() -> dict[str, Provider]:
     text = (files("backends.chat") / "providers.yaml").read_text(encoding="utf-8")
-    return {name: Provider.model_validate(fields) for name, fields in yaml.safe_load(text).items()}
+    return {name: Provider.model_validate({"name": name, **fields}) for name, fields in yaml.safe_load(text).items()}
 
 
 def price_of(config: ChatConfig, model: str) -> PriceConfig | None:
@@ -119,6 +134,15 @@ def base_url_of(config: ChatConfig) -> str:
         whose = f"The provider {config.provider!r}" if config.provider else "The chat engine 'openai'"
         raise ConfigError(f"{whose} has no base URL.", "Set chat.base_url (it ends in /v1), or chat.provider.")
     return found.rstrip("/")
+
+
+def endpoint_name_of(config: ChatConfig) -> str:
+    """What cache and provenance call a configuration's endpoint: as it says, or by provider, or by host.
+
+    Raises:
+        ConfigError: see `base_url_of`.
+    """
+    return config.endpoint or provider_of(config).name or str(urlsplit(base_url_of(config)).hostname)
 
 
 def full_url(base_url: str, provider: Provider, model: str) -> str:

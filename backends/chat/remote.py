@@ -5,8 +5,16 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from backends.chat.connection import open_sync
-from backends.chat.faults import FaultTranslator, TryAgainError
-from backends.chat.providers import base_url_of, full_url, key_env_of, provider_of, read_api_key
+from backends.chat.faults import NO_CONNECTION, FaultTranslator, TryAgainError
+from backends.chat.providers import (
+    SNAPSHOT,
+    base_url_of,
+    endpoint_name_of,
+    full_url,
+    key_env_of,
+    provider_of,
+    read_api_key,
+)
 from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
@@ -44,53 +52,97 @@ class RemoteEngine:
         return self._endpoint(self._model)
 
     def serve(self) -> AbstractContextManager[Endpoint]:
-        """The endpoint, once it has answered. A server without a list of models (HTTP 404) counts as answering.
+        """The endpoint, once it has answered and knows the model.
+
+        A server that lists no models is asked one request of one token, which no budget counts.
 
         Raises:
-            BackendError: it does not answer or refuses our key.
-            ConfigError: as `describe`.
+            BackendError: it does not answer, refuses our key or does not know the model.
+            ConfigError: the model is not on the server's list; or as `describe`.
         """
         return self._serve()
 
     @contextmanager
     def _serve(self) -> Iterator[Endpoint]:
-        if self._model is not None:
-            self._list_models()
-        yield self.describe()
+        endpoint = self.describe()
+        listed = self._list_models()
+        if listed and not any(is_named(model, endpoint.model) for model in listed):
+            raise ConfigError(
+                f"The chat endpoint {endpoint.name!r} has no model {endpoint.model!r}.",
+                f"Set chat.model to one that it has: {_quoted(listed)}.",
+            )
+        if not listed:
+            self._try_model(endpoint)
+        yield endpoint
 
     def _endpoint(self, model: str) -> Endpoint:
-        return Endpoint(
-            self._config.endpoint or self._config.provider or "openai", self._base_url, model, model_digest=""
-        )
+        return Endpoint(endpoint_name_of(self._config), self._base_url, model, model_digest="")
 
     def _list_models(self) -> list[str]:
+        """The names on the server's list; none where it has no list."""
         import openai
 
         key = read_api_key(self._config)
         if not self._provider.lists_models:
             return []
-        faults = FaultTranslator(self._endpoint(self._model or ""), key, key_env_of(self._config), CHECK_LIMIT_S)
-        url = full_url(self._base_url, self._provider, "")
         try:
-            with open_sync(url, key, CHECK_LIMIT_S, self._provider) as server:
+            with open_sync(full_url(self._base_url, self._provider, ""), key, CHECK_LIMIT_S, self._provider) as server:
                 listed = json.loads(server.models.with_raw_response.list().text)
             return sorted(str(model["id"]) for model in listed["data"])
         except openai.NotFoundError:
             return []
         except openai.APIError as error:
-            fault = faults.translate(error, "for the list of models")
+            fault = self._faults(key).translate(error, "for the list of models")
         except (ValueError, LookupError, TypeError) as error:
             fault = TryAgainError(f"its list of models cannot be read ({type(error).__name__})")
+        raise self._as_backend_error(fault)
+
+    def _try_model(self, endpoint: Endpoint) -> None:
+        """Asks for one token. What may pass, or is about this request, is the run's own affair."""
+        import openai
+
+        key = read_api_key(self._config)
+        ask = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
+        body = {"model": endpoint.model, **self._provider.body(ask)}
+        url = full_url(self._base_url, self._provider, endpoint.model)
+        try:
+            with open_sync(url, key, self._config.timeout_s, self._provider) as server:
+                server.post("/chat/completions", cast_to=str, body=body)
+        except openai.APIError as error:
+            fault = self._faults(key).translate(error, "for one token")
+        else:
+            return
+        if isinstance(fault, BackendError) or (isinstance(fault, TryAgainError) and fault.status == NO_CONNECTION):
+            raise self._as_backend_error(fault) from None
+
+    def _faults(self, key: str) -> FaultTranslator:
+        wait_s = self._config.max_wait_s
+        return FaultTranslator(self._endpoint(self._model or ""), key, key_env_of(self._config), wait_s)
+
+    def _as_backend_error(self, fault: Exception) -> BackendError:
         if isinstance(fault, BackendError):
-            raise fault
-        raise BackendError(
-            f"The chat endpoint {faults.endpoint.name!r} at {self._base_url} is not answering as it should: {fault}.",
+            return fault
+        name = endpoint_name_of(self._config)
+        return BackendError(
+            f"The chat endpoint {name!r} at {self._base_url} is not answering as it should: {fault}.",
             "Check chat.base_url (it ends in /v1) and that the server runs, then run again.",
         )
+
+
+def is_named(listed: str, model: str) -> bool:
+    """Whether a name on a server's list is that of a model, which is asked for by a shorter one too: without Google's
+    `models/`, Ollama's `:latest` or the day of a snapshot."""
+    name = listed.removeprefix("models/")
+    return model.removeprefix("models/") in (name, name.removesuffix(":latest"), SNAPSHOT.sub("", name))
+
+
+def _quoted(models: list[str]) -> str:
+    more = len(models) - N_MODELS_QUOTED
+    return ", ".join(models[:N_MODELS_QUOTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _only_one(models: list[str], base_url: str) -> str:
     if len(models) == 1:
         return models[0]
-    known = ", ".join(models[:N_MODELS_QUOTED]) or "it lists none"
+    known = _quoted(models) or "it lists none"
     raise ConfigError(f"No chat model is named, and {base_url} does not have exactly one.", f"Set chat.model: {known}.")

@@ -17,6 +17,7 @@ from backends.workers.environments import environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
+from data_schemas.fingerprint import versions
 
 _RECIPE = 1
 """Version of what this file and its engine do to text and sound; raise it when the samples change."""
@@ -59,7 +60,12 @@ class Coqui:
     def digest(self) -> str:
         """Model files, language, package versions and this file's recipe."""
         return ids.digest(
-            "coqui", _RECIPE, environment("coqui").digest(), self._described["files"], self._options.language
+            "coqui",
+            _RECIPE,
+            versions("soxr"),
+            environment("coqui").digest(),
+            self._described["files"],
+            self._options.language,
         )
 
     def voices(self) -> Sequence[Voice]:

@@ -10,7 +10,6 @@ import _ctypes
 import ctypes
 import re
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any, Final, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from backends.protocols import Samples, Speech, SpeechRefused, Voice
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
+from data_schemas.fingerprint import versions
 from data_schemas.records import WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ
 
@@ -63,7 +63,7 @@ class Espeak:
     @property
     def digest(self) -> str:
         """The library's version and this file's recipe."""
-        return ids.digest("espeak", _RECIPE, version("espeakng-loader"))
+        return ids.digest("espeak", _RECIPE, versions("espeakng-loader", "soxr"))
 
     def voices(self) -> Sequence[Voice]:
         """Four accents of one synthetic voice."""

@@ -16,6 +16,7 @@ from backends.protocols import Samples, Speech, SpeechRefused, Voice
 from backends.tts.sound import at_our_rate
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
+from data_schemas.fingerprint import versions
 
 _RECIPE = 1
 """Version of what this file does to text and sound; raise it when the samples change."""
@@ -46,13 +47,17 @@ class OpenAISpeech:
         if not names:
             raise ConfigError("The speech back-end 'openai' has no voices.", "Set speech.tts_options.voices.")
         self._voices = tuple(
-            Voice(name, options.language, options.licence, ids.digest(options.model, name)) for name in names
+            Voice(name, options.language, options.licence, ids.digest(options.model, options.revision, name))
+            for name in names
         )
 
     @property
     def digest(self) -> str:
-        """Model's name and this file's recipe: a server does not tell what its weights are."""
-        return ids.digest("openai speech", _RECIPE, self._options.model)
+        """Model's name and revision, the form of its sound, and this file's recipe: a server tells no weights."""
+        options = self._options
+        rate_hz = options.pcm_rate_hz if options.response_format == "pcm" else None
+        form = [options.response_format, rate_hz, options.language]
+        return ids.digest("openai speech", _RECIPE, versions("soxr"), options.model, options.revision, form)
 
     def voices(self) -> Sequence[Voice]:
         """The voices of the options, in their order."""

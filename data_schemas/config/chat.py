@@ -1,9 +1,10 @@
 """The oracle ladder, the chat model behind it, and what it may cost."""
 
 from itertools import pairwise
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from data_schemas.config.base import Config
 
@@ -30,6 +31,9 @@ class OracleConfig(Config):
     )
     max_requests_per_turn: int = Field(default=8, ge=5, le=1000, description="Most requests for one turn.")
     max_words: int = Field(default=30, ge=5, le=200, description="Longest oracle of levels 0 to 4, in words.")
+    min_words: int = Field(
+        default=3, ge=1, le=200, description="Shortest oracle, in words; at level 4 no more than its hint has."
+    )
     max_tokens: int = Field(default=48, ge=8, le=4096, description="Most tokens the model may write for one oracle.")
     temperature: float = Field(default=0.0, ge=0, le=2, description="Sampling temperature of the simulator.")
     max_asks: int = Field(
@@ -39,11 +43,22 @@ class OracleConfig(Config):
         default=0.5, ge=0, le=1, description="Share of a dialogue's events that may fail; above it is a reject."
     )
 
+    share_from: float = Field(
+        default=0.0, ge=0, lt=1, description="Of the dialogues, drawn by id and seed, this version is made for those…"
+    )
+    share_to: float = Field(
+        default=1.0, gt=0, le=1, description="…from `share_from` on and below this: 0 to 0.3 and 0.3 to 1 are disjoint."
+    )
+
     @model_validator(mode="after")
     def _rising(self) -> Self:
         bounds = self.level_bounds
         if not all(0 < low < high < 1 for low, high in pairwise(bounds)):
             raise ValueError("level_bounds must rise and lie between 0 and 1")
+        if self.share_from >= self.share_to:
+            raise ValueError("share_from must be less than share_to")
+        if self.min_words > self.max_words:
+            raise ValueError("min_words must not be more than max_words")
         return self
 
     @model_validator(mode="after")
@@ -52,7 +67,27 @@ class OracleConfig(Config):
             raise ValueError(
                 "oracles by simulator random go to a version that says so, such as --oracle-version random"
             )
+        if self.simulator != "random" and "random" in self.version:
+            raise ValueError(
+                f"version {self.version!r} is for simulator random; a chat model's oracles go to one without that word"
+            )
         return self
+
+
+def _without_secrets(url: str) -> str:
+    place = urlsplit(url)
+    if place.scheme not in ("http", "https") or not place.hostname:
+        raise ValueError("a base URL begins with http:// or https:// and names a host")
+    if "@" in place.netloc or place.query or place.fragment:
+        raise ValueError(
+            "a base URL is written into logs and records, so it holds no user, password or query: put a key into the "
+            "environment variable that chat.api_key_env names, and other query fields into a provider's file (query)"
+        )
+    return url
+
+
+BaseUrl = Annotated[str, AfterValidator(_without_secrets)]
+"""Where an endpoint is, without anything that could be a secret: runs record it, and messages quote it."""
 
 
 class PriceConfig(Config):
@@ -85,14 +120,19 @@ class ChatConfig(Config):
         description="Whose endpoint it is (engine openai): openai, azure, anthropic, google, vllm, llamacpp, ollama, "
         "or a YAML file; gives base URL, key, habits and prices.",
     )
-    base_url: str | None = Field(default=None, description="OpenAI-compatible base URL, with /v1 (engine openai).")
+    base_url: BaseUrl | None = Field(default=None, description="OpenAI-compatible base URL, with /v1 (engine openai).")
     model: str | None = Field(
         default=None, description="Model name to ask for; a GGUF file (llamacpp); a Hub name or folder (vllm)."
     )
     revision: str | None = Field(default=None, description="Revision of the model on the Hub (engine vllm).")
-    endpoint: str | None = Field(default=None, description="Name of the endpoint in cache and provenance.")
+    endpoint: str | None = Field(
+        default=None,
+        description="Name of the endpoint in cache and provenance; empty: the provider's, or the host of `base_url`.",
+    )
     api_key_env: str | None = Field(
-        default=None, description="Environment variable that holds the key; empty: the provider's, or KAME_LLM_API_KEY."
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Environment variable that holds the key; empty: the provider's, or KAME_LLM_API_KEY.",
     )
     port: int = Field(default=0, ge=0, le=65535, description="Port of a server we start; 0: any free one.")
     n_slots: int = Field(default=1, ge=1, le=64, description="Requests the embedded server answers at once.")
@@ -112,6 +152,9 @@ class ChatConfig(Config):
     )
     max_attempts: int = Field(default=5, ge=1, le=20, description="Tries of one request before it counts as failed.")
     timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one answer, seconds.")
+    max_wait_s: float = Field(
+        default=900.0, ge=0, description="Longest wait that a server may ask for (Retry-After), seconds."
+    )
     price: PriceConfig | None = Field(default=None, description="Price of the model; empty: the provider's, if known.")
 
     @property

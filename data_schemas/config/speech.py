@@ -16,7 +16,9 @@ class SpeechConfig(Config):
     )
     voice_a: str | None = Field(default=None, description="The assistant's voice; empty: the back-end's first.")
     voices_b: list[str] | None = Field(
-        default=None, description="The user's voices, drawn by seed; empty: all the back-end has but A's."
+        default=None,
+        description="The user's voices, drawn by seed; empty: all the back-end has but A's. Where it has one alone, "
+        "name it here to have both speak with it.",
     )
     disjoint_voices: bool = Field(
         default=False, description="Whether users of validation and test speak with voices that train never hears."
@@ -47,15 +49,13 @@ class GateConfig(Config):
         default_factory=dict, description="The recogniser's own options (docs/backends.md lists them)."
     )
     max_wer: float = Field(
-        default=0.2, ge=0, le=1, description="Greatest share of an utterance's words that may be heard otherwise."
-    )
-    min_word_errors: int = Field(
-        default=1,
+        default=0.2,
         ge=0,
-        le=10,
-        description="Word errors always allowed: in short utterances one is already a large share.",
+        le=1,
+        description="Greatest share of an utterance's words that may be heard otherwise: at 0.2 one of five, none of "
+        "four. Negations and the words that bear the answer must be heard in any case.",
     )
-    every_number: bool = Field(default=True, description="Whether each number must be heard with its value.")
+    every_number: bool = Field(default=True, description="Whether each number must be heard with its value and sign.")
     min_name_recall: float = Field(
         default=0.0, ge=0, le=1, description="Least share of an utterance's names heard; 0: recorded only."
     )

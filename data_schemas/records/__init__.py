@@ -59,9 +59,13 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reject:
-    """What a stage refused, and why. `item_id` falls back to `<source>-row-<n>` where a row has none."""
+    """What a stage refused, and why. `item_id` falls back to `<source>-row-<n>` where a row has none.
+
+    `dialogue_id` is null where the item was refused, and all its dialogues with it.
+    """
 
     item_id: str
+    dialogue_id: str | None = None
     source: str
     stage: str
     reason: str

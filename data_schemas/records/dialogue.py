@@ -12,7 +12,8 @@ class Item:
 
     `answer` is what is to be said in the end: the right option's text, or the final answer. `explanation` is how one
     gets there, where the source tells. `options` is empty for an open question. `picture` is the path of a picture that
-    comes with it, and `picture_text` what the question needs from that picture, in words, once a model has looked.
+    comes with it, `picture_digest` stands for what is in it (null: not there), and `picture_text` is what the question
+    needs from it, in words, once a model has looked.
     """
 
     item_id: str
@@ -28,6 +29,7 @@ class Item:
     answer_index: int | None
     category: str | None
     picture: str | None
+    picture_digest: str | None
     picture_text: str | None
     licence: str | None
     revision: str | None
@@ -132,13 +134,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where each piece of a dialogue came from; the card adds it up."""
+    """Where each piece of a dialogue came from; the card adds it up. `asr` listened to its speech; null: nobody did."""
 
     script_method: str
     tts: str | None
     tts_digest: str | None
     voice_a: str | None
     voice_b: str | None
+    asr: str | None
+    asr_digest: str | None
     aligner: str | None
     aligner_digest: str | None
     seed: int | None

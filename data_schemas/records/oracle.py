@@ -9,7 +9,8 @@ class OracleEvent:
 
     `speaker` is who will say the predicted words: the other one than the turn's. `status`: `answered` by its own
     request; `shared` with the request of an earlier event of its level, `request_id`; `truth`, level 5; `failed`, then
-    `text` is null and `error` says why.
+    `text` is null and `error` says why. `attempt` counts the asks before the one whose answer is stored (0: the first
+    answer could stand), null where nobody answered. `taken_from` is the dialogue whose true answer a random text is.
     """
 
     event_id: str
@@ -24,15 +25,19 @@ class OracleEvent:
     text: str | None
     raw_text: str | None
     request_id: str | None
+    attempt: int | None
+    taken_from: str | None
     error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OracleRow:
-    """An oracle shard's row: a dialogue's events, what wrote them, and all it takes to make each request again.
+    """An oracle shard's row: a dialogue's events and what wrote them.
 
-    `simulator` is `llm`, or `random` for true answers of other items; then `model` and `endpoint` say so too, and an
-    event's `request_id` is the dialogue that its text was taken from.
+    With its dialogue, an event's `attempt` and the prompts' text (`prompts-<prompt_digest>.yaml` beside the shard) each
+    request can be made again, to the byte (`pipelines/quality/knowledge_rules.py`). `simulator` is `llm`, or `random`
+    for true answers of other items; then `model` and `endpoint` say so too. This version has rows for the dialogues
+    that draw a place in [`share_from`, `share_to`) (`pipelines/oracle/share.py`), and for no others.
     """
 
     dialogue_id: str
@@ -52,5 +57,9 @@ class OracleRow:
     max_tokens: int
     temperature: float
     max_asks: int
+    max_words: int
+    min_words: int
+    share_from: float
+    share_to: float
     seed: int
     events: tuple[OracleEvent, ...]

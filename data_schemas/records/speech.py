@@ -24,11 +24,13 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clips:
-    """All the clean speech of a dialogue, with what made it."""
+    """All the clean speech of a dialogue, with what made it and what listened to it (null: nothing did)."""
 
     dialogue_id: str
     tts: str
     tts_digest: str
+    asr: str | None
+    asr_digest: str | None
     clips: tuple[Clip, ...]
 
 

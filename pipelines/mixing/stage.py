@@ -9,7 +9,7 @@ import numpy as np
 
 from data_schemas import ids
 from data_schemas.config import MixingConfig, SurroundingsConfig
-from data_schemas.fingerprint import what_matters
+from data_schemas.fingerprint import versions, what_matters
 from data_schemas.records import (
     Audio,
     AudioDialogue,
@@ -35,7 +35,7 @@ class MixingStage:
     """Lays utterances where the script wants them, puts the user in surroundings; makes the row of a data shard."""
 
     name: ClassVar[str] = "mixing"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("wording", "speech", "alignment")
     input_types: ClassVar[tuple[type, ...]] = (Dialogue, Clips, DialogueWords)
     output_type: ClassVar[type] = AudioDialogue
@@ -46,11 +46,12 @@ class MixingStage:
         self.seed = seed
 
     def matters(self) -> dict[str, Any]:
-        """Configuration and seed."""
+        """Configuration, seed, and versions of what filters, simulates rooms and writes the sound."""
         return {
             "config": what_matters(self.config),
             "surroundings": what_matters(self.surroundings),
             "seed": self.seed,
+            "made_with": versions("pyroomacoustics", "scipy", "soundfile"),
         }
 
     def run(self, batch: Sequence[tuple[Dialogue, Clips, DialogueWords]]) -> StageResult[AudioDialogue]:
@@ -101,6 +102,8 @@ class MixingStage:
             tts_digest=clips.tts_digest,
             voice_a=voice("A"),
             voice_b=voice("B"),
+            asr=clips.asr,
+            asr_digest=clips.asr_digest,
             aligner=words.aligner,
             aligner_digest=words.aligner_digest,
             seed=self.seed,

@@ -24,6 +24,8 @@ class Said:
     text: str | None = None
     raw_text: str | None = None
     request_id: str | None = None
+    attempt: int | None = None
+    taken_from: str | None = None
     error: str | None = None
     may_pass: bool = False
 
@@ -60,6 +62,10 @@ def oracle_row(
         max_tokens=config.max_tokens,
         temperature=config.temperature,
         max_asks=config.max_asks,
+        max_words=config.max_words,
+        min_words=config.min_words,
+        share_from=config.share_from,
+        share_to=config.share_to,
         seed=seed,
         events=tuple(events),
     )
@@ -96,5 +102,7 @@ def _event(event_id: str, planned: PlannedEvent, answers: Sequence[Said], first_
         text=said.text,
         raw_text=said.raw_text,
         request_id=said.request_id,
+        attempt=said.attempt,
+        taken_from=said.taken_from,
         error=said.error,
     )

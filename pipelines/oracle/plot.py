@@ -5,6 +5,7 @@ import json
 from typing import TYPE_CHECKING
 
 from data_schemas.errors import ConfigError
+from pipelines.oracle.ladder_section import report_paths
 from pipelines.oracle.nearness import Estimate
 from pipelines.oracle.report import LEVELS, LadderReport
 from pipelines.store import Store
@@ -14,11 +15,6 @@ if TYPE_CHECKING:
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 """Okabe and Ito's, which colour-blind readers tell apart."""
-
-
-def report_paths(version: str) -> tuple[str, str]:
-    """Where the picture and the JSON of a version's ladder stand in a dataset's folder."""
-    return f"report/oracle-{version}.png", f"report/oracle-{version}.json"
 
 
 def write_report(store: Store, report: LadderReport) -> list[str]:
@@ -57,7 +53,7 @@ def ladder_png(report: LadderReport) -> bytes:
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
     nearness.legend(frameon=False)
-    simulators = "; ".join(report.simulators)
+    simulators = "; ".join(sorted({f"{each.model}, prompts {each.prompts}" for each in report.simulators}))
     figure.suptitle(f"Oracle ladder, version {report.version}: {simulators}", fontsize=11)
     sink = io.BytesIO()
     figure.savefig(sink, format="png", dpi=110, metadata={"Software": None})

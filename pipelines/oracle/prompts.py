@@ -5,6 +5,7 @@ turn as far as it was heard), and what differs between levels last: so a server'
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +22,8 @@ from pipelines.oracle.plan import PlannedRequest
 
 Message = dict[str, str]
 Payload = dict[str, Any]
+
+_OURS = files("pipelines.oracle") / "prompt_sets"
 
 ASK_AGAIN_TEMPERATURE = 0.7
 """Least sampling temperature of a second ask: at 0 the same model would say the same again."""
@@ -129,20 +132,39 @@ def payload_of(
     return payload | ({"stop": prompts.stop} if prompts.stop else {})
 
 
+def our_sets() -> list[str]:
+    """Names of the prompt sets that come with the program."""
+    return sorted(each.name.removesuffix(".yaml") for each in _OURS.iterdir() if each.name.endswith(".yaml"))
+
+
+@lru_cache(maxsize=8)
+def our_set_of(digest: str) -> PromptSet | None:
+    """The one of our prompt sets with this digest; None where there is none."""
+    return next((each for name in our_sets() if (each := load_prompts(name)).digest == digest), None)
+
+
+def read_prompts(text: str) -> PromptSet:
+    """A prompt set from its YAML.
+
+    Raises:
+        YAMLError, ValidationError: it is none.
+    """
+    raw: Any = yaml.safe_load(text)
+    return PromptSet.model_validate(raw)
+
+
 def load_prompts(name: str) -> PromptSet:
     """A prompt set by the name of one of ours, or by the path of a YAML file.
 
     Raises:
         ConfigError: no such set, or it is not one.
     """
-    ours = files("pipelines.oracle") / "prompt_sets"
-    there = sorted(each.name.removesuffix(".yaml") for each in ours.iterdir() if each.name.endswith(".yaml"))
+    there = our_sets()
     if name not in there and not Path(name).is_file():
         raise ConfigError(f"There is no prompt set {name!r}.", f"Ours: {', '.join(there)}; or give a YAML file.")
-    source = ours / f"{name}.yaml" if name in there else Path(name)
+    source = _OURS / f"{name}.yaml" if name in there else Path(name)
     try:
-        raw: Any = yaml.safe_load(source.read_text(encoding="utf-8"))
-        return PromptSet.model_validate(raw)
+        return read_prompts(source.read_text(encoding="utf-8"))
     except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"The prompt set {name!r} cannot be used: {error}", "See pipelines/oracle/prompt_sets/."

@@ -16,6 +16,7 @@ from data_schemas.fingerprint import what_matters
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.oracle.events import Said, oracle_row, row_or_reject
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
+from pipelines.oracle.share import in_share
 from pipelines.stage import StageResult
 
 NOBODY = Endpoint(name="random", base_url="", model="random", model_digest="")
@@ -25,7 +26,7 @@ class RandomOracleStage:
     """Oracle rows without a chat model. A part with one item alone has no other answers: its dialogues are refused."""
 
     name: ClassVar[str] = "oracle"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("mixing",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = OracleRow
@@ -39,12 +40,13 @@ class RandomOracleStage:
         return {"config": what_matters(self.config), "seed": self.seed, "simulator": "random"}
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[OracleRow]:
-        """A row a dialogue, each event with the answer of another item of the batch; `request_id` says whose."""
-        dialogues = [dialogue for (dialogue,) in batch]
+        """A row for each dialogue in this version's share, each event with the answer of another item of the batch;
+        `taken_from` says whose."""
+        everyone = sorted((dialogue for (dialogue,) in batch), key=lambda dialogue: dialogue.dialogue_id)
         result: StageResult[OracleRow] = StageResult([], [])
-        for dialogue in dialogues:
+        for dialogue in in_share([dialogue for (dialogue,) in batch], self.config, self.seed):
             plan = plan_dialogue(dialogue.turns, self.config)
-            others = [other for other in dialogues if other.group_id != dialogue.group_id]
+            others = [other for other in everyone if other.group_id != dialogue.group_id]
             answers = [
                 self._other_answer(dialogue, number, request, others) for number, request in enumerate(plan.requests)
             ]
@@ -57,7 +59,7 @@ class RandomOracleStage:
     ) -> Said:
         bodies = [
             (other.dialogue_id, turn.body)
-            for other in sorted(others, key=lambda other: other.dialogue_id)
+            for other in others
             for turn in other.turns
             if turn.speaker == request.speaker and turn.body and turn.body != request.hint
         ]
@@ -65,4 +67,4 @@ class RandomOracleStage:
             return Said("failed", error="random: its part has no other item with such a turn")
         draw = random.Random(ids.seed_for(self.seed, dialogue.dialogue_id, "random", number))
         other_id, text = draw.choice(bodies)
-        return Said("answered", text, None, other_id)
+        return Said("answered", text, taken_from=other_id)

@@ -1,6 +1,7 @@
 """Word times to oracle events: what a chat model would have answered at each tick of a turn."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from backends.protocols import ChatClient, Endpoint
@@ -12,7 +13,8 @@ from pipelines.asking import together
 from pipelines.oracle.events import Said, oracle_row, row_or_reject
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
 from pipelines.oracle.prompts import load_prompts, payload_of
-from pipelines.oracle.validate import Unusable, usable_text
+from pipelines.oracle.share import in_share
+from pipelines.oracle.validate import Asked, Unusable, usable_text
 from pipelines.stage import StageResult
 
 
@@ -25,7 +27,7 @@ class OracleStage:
     """
 
     name: ClassVar[str] = "oracle"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     inputs: ClassVar[tuple[str, ...]] = ("mixing",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = OracleRow
@@ -48,13 +50,14 @@ class OracleStage:
         }
 
     async def run_with(self, batch: Sequence[tuple[Dialogue]], client: ChatClient) -> StageResult[OracleRow]:
-        """A row a dialogue, or a reject where too many of its events failed."""
-        plans = [plan_dialogue(dialogue.turns, self.config) for (dialogue,) in batch]
+        """A row for each dialogue in this version's share, or a reject where too many of its events failed."""
+        dialogues = in_share([dialogue for (dialogue,) in batch], self.config, self.seed)
+        plans = [plan_dialogue(dialogue.turns, self.config) for dialogue in dialogues]
         requests = [request for plan in plans for request in plan.requests]
         answers = await together([self._ask(request, client) for request in requests])
         result: StageResult[OracleRow] = StageResult([], [], n_to_retry=sum(said.may_pass for said in answers))
         at = 0
-        for (dialogue,), plan in zip(batch, plans, strict=True):
+        for dialogue, plan in zip(dialogues, plans, strict=True):
             own = answers[at : at + len(plan.requests)]
             at += len(plan.requests)
             row = oracle_row(dialogue, plan.events, own, self.config, self.endpoint, self.prompts, self.seed)
@@ -64,18 +67,18 @@ class OracleStage:
     async def _ask(self, request: PlannedRequest, client: ChatClient) -> Said:
         """What a request leaves in its events, asked for until an answer can stand."""
         instruction = self.prompts.texts_for(request.speaker).own_words(request.level)
-        conversation = " ".join([*request.history, request.heard])
+        asked = Asked(request.level, request.hint, instruction, " ".join([*request.history, request.heard]))
         said = Said("failed")
         for attempt in range(self.config.max_asks):
             try:
                 reply = await client.ask(payload_of(self.prompts, request, self.config, self.seed, attempt), attempt)
             except RequestError as error:
                 return Said("failed", error=f"request: {error.what}", may_pass=True)
-            told = (request.level, request.hint, instruction, conversation)
+            written = Said("failed", None, reply.text, reply.request_id, attempt)
             try:
-                text = usable_text(reply.text, self.config.max_words, *told)
+                text = usable_text(reply.text, reply.finish_reason == "length", asked, self.config)
             except Unusable as fault:
-                said = Said("failed", None, reply.text, reply.request_id, f"asked {attempt + 1} times; {fault}"[:200])
+                said = replace(written, error=f"asked {attempt + 1} times; {fault}"[:200])
             else:
-                return Said("answered", text, reply.text, reply.request_id)
+                return replace(written, status="answered", text=text)
         return said

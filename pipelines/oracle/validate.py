@@ -2,13 +2,18 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from data_schemas.config import OracleConfig
+from pipelines.oracle.english import is_english
 from pipelines.script.speakable import Unspeakable, speak, spoken_words
-from pipelines.script.spoken import word_set
 
 COPIED_WORDS = 4
-"""A hint of at least so many words is copied where it stands in the answer whole; a shorter one cannot but be said."""
+"""A sentence of the hint of at least so many words is copied where it stands in the answer whole; a shorter one cannot
+but be said."""
+COPIED_SHARE = 0.6
+"""More than so much of the hint in a row is a copy too, however its sentences are parted."""
 QUOTED_WORDS = 5
 """So many of the instruction's words in a row are a quotation, unless the speakers said them too."""
 QUOTED_SENTENCE_WORDS = 3
@@ -17,20 +22,44 @@ MAX_HINT_LEVEL_COPIED = 3
 """Level 4 may say the hint as it stands; at level 0 there is none."""
 
 _REFUSES = re.compile(
-    r"^(?:i'm|i am) sorry\b|\bas an? (?:ai|assistant|language model)\b|\b(?:ai|large) language model\b"
-    r"|\bi (?:can't|cannot|am unable to|am not able to|won't) (?:help|assist|answer|provide|predict|guess|fulfil+)\b"
+    r"^(?:i'm |i am |we're |we are )?(?:very |so )?sorry\b|^(?:apologies|i apologi[sz]e)\b"
+    r"|\bas an? (?:ai|assistant|language model)\b|\b(?:i'm|i am) (?:just |only )?an? (?:ai|assistant|language model)\b"
+    r"|\b(?:ai|large) language model\b"
+    r"|\bi (?:can't|cannot|could not|couldn't|am unable to|am not able to|won't|will not) "
+    r"(?:help|assist|answer|provide|predict|guess|fulfil+|determine|know|say|tell|respond)\b"
+    r"|\b(?:i'm|i am) (?:unable|not able) to\b"
+    r"|^(?:well |so |oh )?i (?:don't|do not|would not|wouldn't) know(?: (?:the answer|that|it))?$"
+    r"|\bi (?:don't|do not) have (?:enough|sufficient|any|the|that) (?:more )?(?:information|context|details|data)\b"
+    r"|\b(?:not|isn't) enough (?:information|context)\b|\b(?:insufficient|more) (?:information|context) (?:is|to)\b"
+    r"|\bplease (?:provide|give|share|tell me|complete|finish|repeat|rephrase|clarify)\b"
+    r"|\b(?:can|could) you (?:please )?(?:provide|share|complete|finish|repeat|rephrase|clarify)\b"
 )
+_ROLE = re.compile(r"(?i)(?:^|[\s.?!\"'])(?:user|assistant)(?: \(\w+\))?:")
+_ENDS = re.compile(r"[.?!…][\"')\]]*$")
+_SENTENCE = re.compile(r"[^.?!]+[.?!]*")
 _QUOTES = re.compile(
     r"\b(?:hidden|secret) (?:answers?|hints?|notes?|words?)\b|\bthe (?:secret|hint|notes) (?:is|are|says?)\b"
     r"|\bgive you a hint\b|\btrue answer\b|\bspoken sentences\b|\b(?:user|assistant) unfinished\b"
 )
-_ENGLISH = word_set(
-    "the is are was were be been being it its it's that that's this these those there they them their he she his her "
-    "you your i i'm my we our of to and with for from what which who how would could should can will have has had do "
-    "does did if because so but not by about than then"
-)
-"""Words of which an English sentence of some length has at least one."""
-_MIN_WORDS_OF_ENGLISH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an answer is held against.
+
+    `instruction` is what the model was told besides the conversation, with what it was shown of the hint;
+    `conversation` what was said so far, of which the words may be said again.
+    """
+
+    level: int
+    hint: str
+    instruction: str
+    conversation: str
+
+    @property
+    def known(self) -> str:
+        """What may be said again: the conversation, and the hint where it was shown. Level 0 was shown none."""
+        return f"{self.conversation} {self.hint if self.level else ''}"
 
 
 class Unusable(Exception):
@@ -41,46 +70,62 @@ class Unusable(Exception):
         self.reason = reason
 
 
-def usable_text(raw_text: str, max_words: int, level: int, hint: str, instruction: str, conversation: str) -> str:
+def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig) -> str:
     """A model's answer as it would be said: its first paragraph, whole sentences as far as they fit `max_words`.
 
     Args:
-        instruction: what the model was told besides the conversation, with what it was shown of the hint.
-        conversation: what was said so far; its words may be said again.
+        is_cut: whether the answer ended because the model might write no more; its last, half sentence is left out.
 
     Raises:
-        Unusable: it is empty, too long, a refusal, in another language, repeats itself, quotes the instruction, copies
-            the hint (levels 1 to 3), or cannot be spoken.
+        Unusable: it is empty, cut off in its first sentence, too long or short, a refusal, in another language, speaks
+            for others, repeats itself, quotes the instruction, copies the hint (levels 1 to 3), or cannot be spoken.
     """
-    first = raw_text.strip().strip('"').split("\n", 1)[0].strip()
+    raw_text = raw_text.strip()
+    first = raw_text.strip('"').split("\n", 1)[0].strip()
     if not first:
         raise Unusable("empty", "nothing was written")
+    if label := _ROLE.search(first):
+        raise Unusable("role_label", label[0].strip())
     try:
         said = speak(first)
     except Unspeakable as refusal:
         raise Unusable(f"not_speakable_{refusal.reason}", refusal.detail[:100]) from refusal
-    text = _whole_sentences(said, max_words)
-    words = [word.lower() for word in spoken_words(text)]
-    lowered = " ".join(words)
-    if found := _REFUSES.search(lowered):
-        raise Unusable("refusal", found[0])
-    if len(words) >= _MIN_WORDS_OF_ENGLISH and not _ENGLISH.intersection(words):
-        raise Unusable("other_language", lowered[:100])
-    if repeated := _repeated(words):
-        raise Unusable("repeats_itself", repeated)
-    if quoted := _quoted(words, instruction, f"{conversation} {hint if level else ''}"):
-        raise Unusable("quotes_instructions", quoted)
-    if 1 <= level <= MAX_HINT_LEVEL_COPIED and _copies(words, [word.lower() for word in spoken_words(hint)]):
-        raise Unusable("copies_hint", lowered[:100])
+    sentences = [sentence.strip() for sentence in _SENTENCE.findall(said)]
+    if is_cut and "\n" not in raw_text and not _ENDS.search(first):
+        sentences = sentences[:-1]
+        if not sentences:
+            raise Unusable("cut_off", "its first sentence has no end")
+    text = _fitting(sentences, config.max_words)
+    _check_said([word.lower() for word in spoken_words(text)], asked, config)
+    written = [word.lower() for word in spoken_words(said)]
+    if 1 <= asked.level <= MAX_HINT_LEVEL_COPIED and (copied := _copied(written, asked.hint)):
+        raise Unusable("copies_hint", copied[:100])
     return text
 
 
-def _whole_sentences(said: str, max_words: int) -> str:
+def _check_said(words: Sequence[str], asked: Asked, config: OracleConfig) -> None:
+    lowered, known = " ".join(words), [word.lower() for word in spoken_words(asked.known)]
+    if (found := _REFUSES.search(lowered)) and found[0] not in " ".join(known):
+        raise Unusable("refusal", found[0])
+    fewest = config.min_words
+    if asked.level > MAX_HINT_LEVEL_COPIED:
+        fewest = min(fewest, len(spoken_words(asked.hint)))
+    if len(words) < fewest:
+        raise Unusable("too_short", f"{lowered!r} has fewer than {fewest} words")
+    if not is_english(words, frozenset(known)):
+        raise Unusable("other_language", lowered[:100])
+    if repeated := _repeated(words):
+        raise Unusable("repeats_itself", repeated)
+    if quoted := _quoted(words, asked.instruction, asked.known):
+        raise Unusable("quotes_instructions", quoted)
+
+
+def _fitting(sentences: Sequence[str], max_words: int) -> str:
     kept: list[str] = []
-    for sentence in re.findall(r"[^.?!]+[.?!]*", said):
+    for sentence in sentences:
         if len(spoken_words(" ".join([*kept, sentence]))) > max_words:
             break
-        kept.append(sentence.strip())
+        kept.append(sentence)
     if not kept:
         raise Unusable("too_long", f"its first sentence has more than {max_words} words")
     return " ".join(kept).rstrip(",;:")
@@ -114,8 +159,20 @@ def _quoted(words: Sequence[str], instruction: str, others: str) -> str:
     return ""
 
 
-def _copies(words: Sequence[str], hint: Sequence[str]) -> bool:
-    if list(words) == list(hint):
-        return True
-    starts = range(len(words) - len(hint) + 1)
-    return len(hint) >= COPIED_WORDS and any(list(words[at : at + len(hint)]) == list(hint) for at in starts)
+def _copied(words: Sequence[str], hint: str) -> str:
+    """What an answer, as it was written, takes from the hint word for word; empty where that is no copy."""
+    own = [word.lower() for word in spoken_words(hint)]
+    if list(words) == own:
+        return " ".join(own)
+    text = f" {' '.join(words)} "
+    sentences = ([word.lower() for word in spoken_words(each)] for each in _SENTENCE.findall(hint))
+    for part in (*sentences, *_runs(own)):
+        if len(part) >= COPIED_WORDS and f" {' '.join(part)} " in text:
+            return " ".join(part)
+    return ""
+
+
+def _runs(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The shortest runs that are more than `COPIED_SHARE` of the words."""
+    n_run = int(COPIED_SHARE * len(words)) + 1
+    return (words[start : start + n_run] for start in range(len(words) - n_run + 1))

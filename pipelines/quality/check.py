@@ -1,7 +1,9 @@
 """Every invariant of a dataset, looked at on the files themselves. What is wrong becomes a fault; nothing is mended."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import groupby
 
 import pyarrow as pa
@@ -10,6 +12,9 @@ from data_schemas.arrow import from_table, schema_of
 from data_schemas.errors import StoreError
 from data_schemas.manifest import MANIFEST, Manifest, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, OracleRow, Reject, Turn
+from pipelines.oracle.prompt_files import find_prompts, is_as_named, is_prompt_file
+from pipelines.oracle.prompts import PromptSet
+from pipelines.oracle.share import is_in_share
 from pipelines.publish import read_manifest
 from pipelines.quality.dialogue_rules import Wrong, wrong_in_dialogue
 from pipelines.quality.knowledge_rules import N_REMADE, wrong_in_knowledge
@@ -35,15 +40,17 @@ class _Source:
 
     turns: dict[str, list[AskedTurn]] = field(default_factory=dict)  # by dialogue
     remade: dict[str, tuple[Turn, ...]] = field(default_factory=dict)  # whole, of the first dialogues
-    refused: set[str] = field(default_factory=set)  # items that the oracle stage refused
+    refused: set[str] = field(default_factory=set)  # dialogues that the oracle stage refused
     told: set[tuple[str, str | None]] = field(default_factory=set)  # dialogue and version of the oracles found
     unread: set[str] = field(default_factory=set)  # kinds of which a file could not be read
+    shares: set[tuple[int, float, float]] = field(default_factory=set)  # seeds and bounds that the oracles' rows tell
 
 
 @dataclass(slots=True)
 class _Seen:
     """What later files are held against: splits by dialogue and by question group; and what adds up."""
 
+    prompts: Callable[[str, str], PromptSet | None]  # of an oracle version, by digest
     source: _Source = field(default_factory=_Source)
     splits: dict[str, str] = field(default_factory=dict)
     group_splits: dict[str, str] = field(default_factory=dict)
@@ -52,17 +59,31 @@ class _Seen:
     audio_s: float = 0.0
     n_events: Counter[str | None] = field(default_factory=Counter)  # by oracle version
     n_rejects: int = 0
+    n_not_remade: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """All faults of a dataset, and how many oracle rows could not be asked again: their prompts are not there."""
+
+    faults: list[Fault]
+    n_not_remade: int
 
 
 def check(root: str) -> list[Fault]:
-    """All faults of a dataset; empty when it is sound. What follows from a file that cannot be read is not told.
+    """The faults that `examine` finds."""
+    return examine(root).faults
+
+
+def examine(root: str) -> Checked:
+    """All faults of a dataset; none when it is sound. What follows from a file that cannot be read is not told.
 
     Raises:
         DatasetError: there is no manifest to check against.
     """
     store = Store(root)
     manifest = read_manifest(store)
-    seen = _Seen()
+    seen = _Seen(lru_cache(maxsize=8)(partial(find_prompts, store)))
     faults: list[Fault] = []
     for _, entries in groupby(sorted(manifest.shards, key=_source_then_kind), key=lambda entry: entry.source):
         seen.source = _Source()  # a source's turns are wanted for its own oracles alone
@@ -71,7 +92,7 @@ def check(root: str) -> list[Fault]:
         faults += _without_oracles(seen.source)
     faults += _unlisted(store, manifest)
     faults += _check_counts(manifest, seen)
-    return faults
+    return Checked(faults, seen.n_not_remade)
 
 
 def _source_then_kind(entry: ShardEntry) -> tuple[str, int]:
@@ -120,8 +141,8 @@ def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]
         return [Fault(record.dialogue_id, *wrong) for wrong in _oracle(record, entry, seen)]
     assert isinstance(record, Reject)
     seen.n_rejects += 1
-    if record.stage == ORACLE:
-        seen.source.refused.add(record.item_id)
+    if record.stage == ORACLE and record.dialogue_id is not None:
+        seen.source.refused.add(record.dialogue_id)
     return [] if record.reason and record.stage else [Fault(record.item_id, "reject says why", "no reason or stage")]
 
 
@@ -144,6 +165,7 @@ def _oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
     if (row.dialogue_id, entry.oracle_version) in seen.source.told:
         yield "a dialogue has its oracles once", f"twice in version {entry.oracle_version}"
     seen.source.told.add((row.dialogue_id, entry.oracle_version))
+    seen.source.shares.add((row.seed, row.share_from, row.share_to))
     if (row.source, row.oracle_version) != (entry.source, entry.oracle_version):
         yield "rows lie in the file of their source and version", f"{row.source}, {row.oracle_version}"
     turns = seen.source.turns.get(row.dialogue_id)
@@ -155,22 +177,33 @@ def _oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
         yield "splits are disjoint", f"oracle in {row.split}, dialogue in {seen.splits[row.dialogue_id]}"
     wrong = list(wrong_in_oracles(row, turns))
     yield from wrong
-    if not wrong and row.dialogue_id in seen.source.remade:
-        yield from wrong_in_knowledge(row, seen.source.remade[row.dialogue_id])
+    if wrong or row.simulator != "llm" or row.dialogue_id not in seen.source.remade:
+        return
+    prompts = seen.prompts(row.oracle_version, row.prompt_digest)
+    if prompts is None:
+        seen.n_not_remade += 1
+    else:
+        yield from wrong_in_knowledge(row, seen.source.remade[row.dialogue_id], prompts)
 
 
 def _without_oracles(source: _Source) -> list[Fault]:
     if ORACLE in source.unread:
         return []
     alone = source.turns.keys() - {dialogue_id for dialogue_id, _ in source.told}
-    alone = {each for each in alone if each.rpartition("-v")[0] not in source.refused}
-    return [Fault(each, "every dialogue has oracles", "none") for each in sorted(alone)]
+    if source.shares:  # without a row there is no telling which were to have one: then all were
+        alone = {each for each in alone if any(is_in_share(each, *share) for share in source.shares)}
+    return [Fault(each, "every dialogue has oracles", "none") for each in sorted(alone - source.refused)]
 
 
 def _unlisted(store: Store, manifest: Manifest) -> list[Fault]:
     listed = {entry.path for entry in manifest.shards}
     there = [path for folder in ("data", "oracles", "rejects") for path in store.files(folder)]
-    return [Fault(path, "the manifest lists every file", "not listed") for path in there if path not in listed]
+    strange = [path for path in there if path not in listed and not is_prompt_file(path)]
+    changed = [path for path in there if is_prompt_file(path) and not is_as_named(store, path)]
+    return [
+        *(Fault(path, "the manifest lists every file", "not listed") for path in strange),
+        *(Fault(path, "prompts are those of their file's name", "changed") for path in changed),
+    ]
 
 
 def _check_counts(manifest: Manifest, seen: _Seen) -> list[Fault]:

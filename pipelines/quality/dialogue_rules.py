@@ -13,6 +13,8 @@ from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 from pipelines.audio import Sound, from_flac, peak_dbfs, rms_dbfs
 from pipelines.mixing.layout import LEAD_OUTLASTS_S, MOST_CUT_S
 from pipelines.mixing.timing import CHANNEL
+from pipelines.quality import measured_rules as measured
+from pipelines.script.forms.table import FORMS
 from pipelines.script.spoken import spoken_words
 
 Wrong = Iterator[tuple[str, str]]
@@ -37,9 +39,14 @@ def wrong_in_dialogue(row: AudioDialogue) -> Wrong:
     missing = [name for name in _MADE_WITH if getattr(row.provenance, name) is None]
     if missing or not row.provenance.script_method or row.licence is None:
         yield "provenance is complete", f"missing: {', '.join(missing) or 'licence or script method'}"
+    if row.form not in FORMS:
+        yield "a dialogue has a form we know", row.form
     yield from _audio(row)
+    yield from measured.wrong_in_hearings(row)
+    yield from measured.wrong_in_speakers(row)
     for turn in row.turns:
         yield from _turn(turn)
+        yield from measured.wrong_in_delay(turn)
         yield from _words(turn, row.duration_s)
     yield from _one_thing_at_a_time(row.turns)
     yield from _interruptions(row.turns)
@@ -59,6 +66,9 @@ def _audio(row: AudioDialogue) -> Wrong:
     if (info.samplerate, info.channels) == (SAMPLE_RATE_HZ, 2):
         yield from _channels(row, sound)
         yield from _cuts(row.turns, sound)
+        yield from measured.wrong_in_quality(row, sound)
+        yield from measured.wrong_in_coverage(row, sound)
+        yield from measured.wrong_in_silence(row, sound)
 
 
 def _channels(row: AudioDialogue, sound: Sound) -> Wrong:

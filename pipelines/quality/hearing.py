@@ -4,33 +4,52 @@ The one implementation, for the gate that listens and for `benchmarks/wer.py`. W
 same sounds is no error: capitals, marks and hyphens; digits (read out as the script stage does) and other readings of
 one number; words written apart or together ("U S", "per cent"); words that eSpeak NG says alike ("colour", "color";
 "four", "for"). Everything else counts, so a rate is the voice's errors and the recogniser's together.
+
+Beside these counts stands what the gate asks: which words were heard, if a recogniser's spelling of names and rare
+words is forgiven, and whether each "not" was.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
 import jiwer
-from rapidfuzz.distance import Levenshtein
 
-from backends.aligner.arpabet import pronounce
-from backends.protocols import AlignmentRefused
 from data_schemas.records import Hearing
 from pipelines.quality.number_words import number_at, value_of
+from pipelines.quality.sounds import is_near, is_spelling_of, sound
 from pipelines.script.speakable import Unspeakable, speak, spoken_words
+from pipelines.script.spoken import word_set
 
-NAME_SHARE: Final = 1 / 3
-"""A name counts as heard where what stands in its place differs in at most this share of its phones, one at least:
-recognisers spell names as they like, and nobody can hear a spelling."""
+NEGATIONS: Final = word_set(
+    "no not never none nobody nothing nowhere neither nor without minus negative cannot cant couldnt dont doesnt didnt "
+    "isnt arent wasnt werent wont wouldnt shouldnt hasnt havent hadnt mustnt neednt mightnt aint"
+)
+"""Words that turn a sentence round, apostrophes left out."""
+
+_LONG_FORMS: Final = {word: f"{word[:-2]} not" for word in NEGATIONS if word.endswith("nt")} | {
+    "cant": "can not",
+    "cannot": "can not",
+    "wont": "will not",
+    "its": "it is",
+    "thats": "that is",
+    "theres": "there is",
+    "whats": "what is",
+    "lets": "let us",
+    "im": "i am",
+    "ive": "i have",
+    "id": "i would",
+    "ill": "i will",
+    "youre": "you are",
+    "theyre": "they are",
+    "were": "we are",
+}
+"""What short forms stand for, apostrophes left out: recognisers write either."""
 
 _MOST_JOINED = 5
 _SPELLINGS: Final = {"ok": "okay", "mr": "mister", "mrs": "missus", "dr": "doctor", "vs": "versus"}
-_SAID_ALIKE: Final = {"to": "two", "an": "a"}
-"""Words that differ from another only by stress or for ease ("to" and "two" are one in fluent speech)."""
-
 _MARKED_WORD: Final = re.compile(r"([A-Za-z]+(?:'[A-Za-z]+)*)([,.?!;:]?)")
 
 
@@ -42,11 +61,25 @@ class _Token:
     key: str
     is_number: bool = False
     is_name: bool = False
+    n_words: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """Neighbouring tokens that were not heard as they are, from index `at` on, and what was heard in their place."""
+
+    at: int
+    said: Sequence[_Token]
+    heard: Sequence[_Token]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both texts as they were compared, and the counts (those of `Hearing`)."""
+    """Both texts as they were compared, the counts (those of `Hearing`), and what the gate asks.
+
+    `is_heard` tells of each spoken word whether it was heard, be it in another spelling; `n_misheard` are the word
+    errors less those spellings; `has_negations`: whether all words of `NEGATIONS` were heard, and no others of them.
+    """
 
     said: str
     heard: str
@@ -56,11 +89,13 @@ class Comparison:
     n_numbers_heard: int
     n_names: int
     n_names_heard: int
+    n_misheard: int
+    is_heard: tuple[bool, ...]
+    has_negations: bool
 
 
-def hearing_of(spoken_text: str, heard_text: str, n_takes: int) -> Hearing:
+def hearing_of(found: Comparison, heard_text: str, n_takes: int) -> Hearing:
     """The counts of one utterance, as its row stores them; `heard_text` is kept as the recogniser wrote it."""
-    found = compare(spoken_text, heard_text)
     return Hearing(
         text=heard_text,
         n_words=found.n_words,
@@ -85,18 +120,23 @@ def compare(spoken_text: str, heard_text: str) -> Comparison:
     said, heard = _met(said, heard), _met(heard, said)
     if [each.text for each in said] != [each.text for each in heard]:
         said, heard = _by_sound(said), _by_sound(heard)
-    found, places = _aligned(said, heard)
+    gaps = list(_gaps(said, heard))
+    gap_of = {gap.at + at: gap for gap in gaps for at in range(len(gap.said))}
+    spelt = {gap.at + at for gap in gaps for at in _spelt_otherwise(gap)}
     numbers = [at for at, token in enumerate(said) if token.is_number]
     named = [at for at, token in enumerate(said) if token.is_name]
     return Comparison(
         said=" ".join(each.text for each in said),
         heard=" ".join(each.text for each in heard),
         n_words=len(said),
-        n_word_errors=found,
+        n_word_errors=sum(max(len(gap.said), len(gap.heard)) for gap in gaps),
         n_numbers=len(numbers),
-        n_numbers_heard=sum(places[at] is None for at in numbers),
+        n_numbers_heard=sum(at not in gap_of for at in numbers),
         n_names=len(named),
-        n_names_heard=sum(_name_heard(said[at], places[at], heard) for at in named),
+        n_names_heard=sum(at not in gap_of or _is_near(said[at], gap_of[at]) for at in named),
+        n_misheard=sum(_n_misheard(gap) for gap in gaps),
+        is_heard=tuple(at not in gap_of or at in spelt for at, token in enumerate(said) for _ in range(token.n_words)),
+        has_negations=all(_n_negations(gap.said) == _n_negations(gap.heard) for gap in gaps),
     )
 
 
@@ -139,7 +179,7 @@ def _tokens(words: Sequence[str], names: frozenset[str]) -> list[_Token]:
         if n_words := number_at(words, at):
             value = value_of(words[at : at + n_words])
             text = words[at] if n_words == 1 else value
-            tokens.append(_Token(text, value, is_number=True))
+            tokens.append(_Token(text, value, is_number=True, n_words=n_words))
             at += n_words
         else:
             tokens.append(_Token(words[at], words[at], is_name=words[at] in names))
@@ -158,7 +198,8 @@ def _met(tokens: Sequence[_Token], others: Sequence[_Token]) -> list[_Token]:
             joined = "".join(each.text for each in group)
             if n == 1 or (joined in wanted and not any(each.is_number for each in group)):
                 is_name = any(each.is_name for each in group)
-                met.append(group[0] if n == 1 else _Token(joined, joined, is_name=is_name))
+                n_words = sum(each.n_words for each in group)
+                met.append(group[0] if n == 1 else _Token(joined, joined, is_name=is_name, n_words=n_words))
                 at += n
                 break
     return met
@@ -168,7 +209,7 @@ def _by_sound(tokens: Sequence[_Token]) -> list[_Token]:
     """The tokens with their phones as key; a number keeps its value, but one of a single word that sounds like another
     word has that one's ("four", "for")."""
     return [
-        replace(each, key=_sound(each.text)) if each.text.isalpha() and not _is_ordinal(each) else each
+        replace(each, key=sound(each.text)) if each.text.isalpha() and not _is_ordinal(each) else each
         for each in tokens
     ]
 
@@ -177,39 +218,70 @@ def _is_ordinal(token: _Token) -> bool:
     return token.is_number and token.key.endswith("#")
 
 
-@lru_cache(maxsize=20_000)
-def _sound(word: str) -> str:
-    try:
-        return pronounce(_SAID_ALIKE.get(word, word)).replace(" ", "_")
-    except AlignmentRefused:
-        return word
-
-
-def _aligned(said: Sequence[_Token], heard: Sequence[_Token]) -> tuple[int, list[tuple[int, int] | None]]:
-    """Word errors, and for each said token None where it was heard, else the span of heard tokens in its place."""
+def _gaps(said: Sequence[_Token], heard: Sequence[_Token]) -> Iterator[_Gap]:
+    """Where the texts differ, with the fewest word errors: substitutions, deletions and insertions side by side."""
     if not heard:
-        return len(said), [(0, 0)] * len(said)
+        if said:
+            yield _Gap(0, said, ())
+        return
     result = jiwer.process_words(" ".join(each.key for each in said), " ".join(each.key for each in heard))
     chunks = result.alignments[0]
-    places: list[tuple[int, int] | None] = [None] * len(said)
     start = 0
     while start < len(chunks):
         end = start
         while end < len(chunks) and chunks[end].type != "equal":
             end += 1
-        if end > start:  # substitutions, deletions and insertions side by side are one place
-            span = (chunks[start].hyp_start_idx, chunks[end - 1].hyp_end_idx)
-            for at in range(chunks[start].ref_start_idx, chunks[end - 1].ref_end_idx):
-                places[at] = span
+        if end > start:
+            first, last = chunks[start], chunks[end - 1]
+            yield _Gap(
+                first.ref_start_idx,
+                said[first.ref_start_idx : last.ref_end_idx],
+                heard[first.hyp_start_idx : last.hyp_end_idx],
+            )
         start = end + 1
-    return result.substitutions + result.deletions + result.insertions, places
 
 
-def _name_heard(name: _Token, place: tuple[int, int] | None, heard: Sequence[_Token]) -> bool:
-    if place is None:
-        return True
-    wanted = _sound(name.text).split("_")
-    most = max(1, int(len(wanted) * NAME_SHARE))
-    texts = [each.text for each in heard[slice(*place)]]
-    near = [*texts, *(one + other for one, other in pairwise(texts))]
-    return any(Levenshtein.distance(wanted, _sound(text).split("_"), score_cutoff=most) <= most for text in near)
+def _spelt_otherwise(gap: _Gap) -> list[int]:
+    """Which of a gap's words were heard, but written in another way; numbers and negations never are."""
+    whole = "".join(each.text for each in gap.said)
+    together = "".join(each.text for each in gap.heard)
+    is_name = any(each.is_name for each in gap.said)
+    if _long(gap.said) == _long(gap.heard):
+        return list(range(len(gap.said)))
+    if not any(each.is_number or each.text in NEGATIONS for each in (*gap.said, *gap.heard)) and is_spelling_of(
+        whole, together, is_name
+    ):
+        return list(range(len(gap.said)))
+    return [
+        at
+        for at, token in enumerate(gap.said)
+        if not token.is_number
+        and token.text not in NEGATIONS
+        and any(is_spelling_of(token.text, text, token.is_name) for text in _texts(gap))
+    ]
+
+
+def _long(tokens: Sequence[_Token]) -> str:
+    return " ".join(_LONG_FORMS.get(each.text, each.text) for each in tokens)
+
+
+def _n_misheard(gap: _Gap) -> int:
+    """A gap's word errors less the words that were only spelt otherwise, be it in two pieces."""
+    n_spelt = len(_spelt_otherwise(gap))
+    if n_spelt == len(gap.said):
+        return max(0, len(gap.heard) - 2 * n_spelt)
+    return max(len(gap.said), len(gap.heard)) - n_spelt
+
+
+def _n_negations(tokens: Sequence[_Token]) -> int:
+    return sum(each.text in NEGATIONS for each in tokens)
+
+
+def _is_near(name: _Token, gap: _Gap) -> bool:
+    return any(is_near(name.text, text) for text in _texts(gap))
+
+
+def _texts(gap: _Gap) -> list[str]:
+    """What was heard in a gap, word by word and two words together."""
+    texts = [each.text for each in gap.heard]
+    return [*texts, *(one + other for one, other in pairwise(texts))]

@@ -7,15 +7,13 @@ that it must not know was in it.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
-from importlib.resources import files
 
 from backends.chat.cache import reply_key, request_id
 from backends.protocols import Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.records import OracleRow, Turn, Utterance, WordTiming
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
-from pipelines.oracle.prompts import PromptSet, load_prompts, payload_of
+from pipelines.oracle.prompts import PromptSet, payload_of
 from pipelines.quality.dialogue_rules import Wrong
 from pipelines.quality.oracle_rules import settings_of
 
@@ -25,22 +23,20 @@ SENTINEL = "unknown"
 """Stands for every word that level 0 must not know."""
 
 
-def wrong_in_knowledge(row: OracleRow, turns: Sequence[Turn]) -> Wrong:
+def wrong_in_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -> Wrong:
     """Which level-0 events were asked for with more than had been said; the row must be sound otherwise.
 
-    Nothing is told of rows by a prompt file that is not ours, or without a chat model.
+    Args:
+        prompts: those that the row was asked with (`prompt_files.find_prompts`).
     """
-    prompts = _our_prompts(row.prompt_digest)
-    if prompts is None or row.simulator != "llm":
-        return
     config = settings_of(row)
     endpoint = Endpoint(row.endpoint or "", "", row.model or "", row.model_digest or "")
     for place, event in enumerate(row.events):
         if event.level > 0 or event.status == "shared" or event.request_id is None:
             continue
         request = _request_of(place, blotted_out(turns, event.t_s), config)
-        asked = {_id_of(prompts, request, config, row.seed, attempt, endpoint) for attempt in range(row.max_asks)}
-        if event.request_id not in asked:
+        payload = payload_of(prompts, request, config, row.seed, event.attempt or 0)
+        if event.request_id != request_id(reply_key(endpoint, payload, event.attempt or 0)):
             yield "level 0 knows nothing but what was said", f"{event.event_id}: its request was another"
 
 
@@ -79,16 +75,3 @@ def _request_of(place: int, turns: Sequence[Turn], config: OracleConfig) -> Plan
     request = plan.events[place].request
     assert request is not None, "an event of level 0 is asked for"
     return plan.requests[request]
-
-
-def _id_of(
-    prompts: PromptSet, request: PlannedRequest, config: OracleConfig, seed: int, attempt: int, endpoint: Endpoint
-) -> str:
-    return request_id(reply_key(endpoint, payload_of(prompts, request, config, seed, attempt), attempt))
-
-
-@lru_cache(maxsize=8)
-def _our_prompts(digest: str) -> PromptSet | None:
-    ours = files("pipelines.oracle") / "prompt_sets"
-    sets = (load_prompts(each.name.removesuffix(".yaml")) for each in ours.iterdir() if each.name.endswith(".yaml"))
-    return next((each for each in sets if each.digest == digest), None)

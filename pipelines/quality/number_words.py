@@ -1,5 +1,6 @@
 """Number words to values, so that two readings of one number are equal: "nineteen fourteen" and 1,914 are both 1914.
 
+A sign is part of its number ("minus five", "negative five": -5); between two numbers, "minus" is a word of its own.
 Values that follow one another are written as one string of digits: no ear can tell "twenty, five" from "twenty five".
 """
 
@@ -33,6 +34,7 @@ _ORDINALS: Final = {
     "twelfth": "twelve",
 }
 _PLAIN: Final = {*_UNITS, *_TEENS, *_TENS, "hundred", *_SCALES}
+_SIGNS: Final = {"minus", "negative"}
 _JOINERS: Final = {"and", "point", "oh", "o"}
 """Parts of a number only where number words stand on both sides ("point" also in front of one)."""
 
@@ -52,8 +54,12 @@ def cardinal_of(word: str) -> str | None:
 def number_at(words: Sequence[str], at: int) -> int:
     """How many words from `at` on make one run of numbers; 0 where none starts there.
 
-    "a hundred" starts one, "point five" too; "and", "point" and "oh" go with it only inside.
+    "a hundred" starts one, "point five" and "minus five" too; "and", "point" and "oh" go with it only inside.
     """
+    if words[at] in _SIGNS:
+        follows_number = at > 0 and cardinal_of(words[at - 1]) is not None
+        n_words = 0 if follows_number or at + 1 == len(words) else number_at(words, at + 1)
+        return n_words and n_words + 1
     starts_with_a = words[at] == "a" and at + 1 < len(words) and words[at + 1] in {"hundred", *_SCALES}
     starts_with_point = words[at] == "point" and at + 1 < len(words) and words[at + 1] in _UNITS
     if cardinal_of(words[at]) is None and not starts_with_a and not starts_with_point:
@@ -79,8 +85,11 @@ def _joins(words: Sequence[str], at: int) -> bool:
 def value_of(words: Sequence[str]) -> str:
     """The digits of a run of number words, as `number_at` found it; `#` stands after an ordinal.
 
-    "two thousand eight" is 2008, and so is "twenty oh eight"; "three point one four" is 3.14; "twenty first" is 21#.
+    "two thousand eight" is 2008, and so is "twenty oh eight"; "three point one four" is 3.14; "twenty first" is 21#;
+    "minus two" is -2.
     """
+    if words[0] in _SIGNS:
+        return "-" + value_of(words[1:])
     digits: list[str] = []
     at = 0
     while at < len(words):

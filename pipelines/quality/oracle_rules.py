@@ -10,6 +10,7 @@ from data_schemas.config import OracleConfig
 from data_schemas.records import OracleEvent, OracleRow, Turn, WordTiming
 from pipelines.oracle.plan import answered_turns
 from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, ticks, words_of
+from pipelines.oracle.share import is_in_share
 from pipelines.quality.dialogue_rules import TIME_TOLERANCE_S, Wrong
 
 
@@ -43,6 +44,11 @@ def wrong_in_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> Wrong:
         yield "provenance is complete", "no model, endpoint or prompt digest"
     if (row.simulator == "random") != (row.model == row.endpoint == "random"):
         yield "random answers are labelled so, and no others", f"{row.simulator}, {row.model}, {row.endpoint}"
+    foreign = "request_id" if row.simulator == "random" else "taken_from"
+    if strange := [event.event_id for event in row.events if getattr(event, foreign) is not None]:
+        yield "random answers are labelled so, and no others", f"{strange[0]} has a {foreign}"
+    if not is_in_share(row.dialogue_id, row.seed, row.share_from, row.share_to):
+        yield "oracles are of their version's share", f"not drawn for {row.share_from} to {row.share_to}"
     if [event.event_id for event in row.events] != [f"{row.dialogue_id}-e{n}" for n in range(len(row.events))]:
         yield "events are numbered in order", "ids differ"
     if strays := {event.turn_index for event in row.events} - {turn.turn_index for turn in asked}:
@@ -77,6 +83,8 @@ def settings_of(row: OracleRow) -> OracleConfig:
         max_tokens=row.max_tokens,
         temperature=row.temperature,
         max_asks=row.max_asks,
+        share_from=row.share_from,
+        share_to=row.share_to,
     )
 
 
@@ -112,15 +120,19 @@ def _moment(at: OracleEvent | Tick) -> str:
 
 
 def _badly_shared(event: OracleEvent, tick: Tick, asker: OracleEvent | None) -> str:
-    """Why an event's status or text is not what its tick's request gave; `asker` is another event that asked for it."""
+    """Why an event's status or text is not what its tick's request gave; `asker` is another event that asked for it.
+
+    A random text has the dialogue that it was taken from in the place of a request.
+    """
     if tick.asks is None:
-        is_truth = (event.status, event.raw_text, event.request_id) == ("truth", None, None)
+        is_truth = (event.status, event.raw_text, event.request_id, event.attempt) == ("truth", None, None, None)
         return "" if is_truth else f"{event.status}, request {event.request_id}, where nobody is asked"
     if asker is None:
-        is_asked = event.status == "failed" or (event.status == "answered" and event.request_id is not None)
+        has_origin = (event.request_id is None) == (event.attempt is None) and (event.request_id or event.taken_from)
+        is_asked = event.status == "failed" or (event.status == "answered" and has_origin)
         return "" if is_asked else f"{event.status}, request {event.request_id}, where one is asked"
     if event.status != ("failed" if asker.status == "failed" else "shared"):
         return f"{event.status}, where {asker.event_id} was {asker.status} for it"
-    same = ("request_id", "text", "raw_text", "error")
+    same = ("request_id", "attempt", "taken_from", "text", "raw_text", "error")
     differ = [name for name in same if getattr(event, name) != getattr(asker, name)]
     return f"{', '.join(differ)} not those of {asker.event_id}" if differ else ""

@@ -35,7 +35,10 @@ EMPHASISED: Final = word_set(
 """Words in capitals for emphasis, said as words and so written in small letters."""
 
 ABBREVIATION: Final = re.compile(rf"(?<![A-Za-z.])({'|'.join(map(re.escape, sorted(FULL, key=len, reverse=True)))})\.")
-TITLED: Final = "World War|Type|Part|Chapter|Title|Article|Phase|Stage|Class|Act|Section|Volume|Book|Schedule|Factor"
+TITLED: Final = (
+    "World War|Type|Part|Chapter|Title|Article|Phase|Stage|Class|Act|Section|Volume|Book|Schedule|Factor|Algorithm"
+    "|Method|Program|Sample|Experiment|Design"
+)
 ROMAN: Final = {"I": "one", "II": "two", "III": "three", "IV": "four", "V": "five", "VI": "six", "VII": "seven",
                 "VIII": "eight", "IX": "nine", "X": "ten", "XI": "eleven", "XII": "twelve"}  # fmt: skip
 MONARCHS: Final = (

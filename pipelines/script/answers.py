@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from data_schemas.records import Item
-from pipelines.script.choices import lower_start
+from pipelines.script.choices import lower_start, signed
 from pipelines.script.numerals import year
 from pipelines.script.refusals import refers_to_options
 from pipelines.script.speakable import Unspeakable, read_aloud, spoken_words
@@ -16,6 +16,9 @@ _CONCLUSIONS: Final = ("The answer is {answer}.", "So the answer is {answer}.", 
                        "That makes {answer}.", "So it's {answer}.")  # fmt: skip
 _SHORT: Final = ("That would be {answer}.", "The answer is {answer}.", "It's {answer}.", "That's {answer}.")
 _LONG: Final = ("The answer is: {answer}.", "The right one is: {answer}.")
+_NUMBERING: Final = (["the", "first", "is"], ["part", "one"])
+"""Words before the first of several answers that tell nothing of it."""
+
 _NOUN_STARTS: Final = word_set("the a an its their his her your my our one two three")
 _BARE_STARTS: Final = word_set(
     "yes no none all both only statement statements because by to in on at from with for through when if during after "
@@ -35,9 +38,20 @@ _MONEY: Final = "$£€"
 _NUMBER: Final = r"(?<![\w.,])-?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
 _MEASURES: Final = word_set(
     "seconds minutes hours days weeks months years inches feet yards miles meters kilometers centimeters ounces pounds "
-    "grams kilograms tons liters gallons cups cents degrees"
+    "grams kilograms tons liters milliliters gallons cups dollars cents degrees"
 )
-_NOT_COUNTED: Final = word_set("more of does did is will are was were would do has had can in")
+_AREAS: Final = "feet|foot|ft|inches|inch|in|c?m|mm|km|(?:centi|milli|kilo)?meters?|yards?|miles?"
+_IN_SHORT: Final = rf"(?:square|cubic|sq\.?|cu\.?) ?(?:{_AREAS})|min|mins|hrs?|ml|lbs?|oz|kg|cm|mm|km|mph|ft"
+_UNIT: Final = re.compile(
+    rf"(?P<whole> ?(?P<short>{_IN_SHORT})\b(?![/-])| (?P<counted>[a-z]+)\b(?!-)(?: ?(?:per|/) ?(?:an? )?[a-z]+)?)"
+    r"(?P<more> (?:and|or|&) [a-z]+)?"
+)
+"""What follows a number: a unit in short or with "square", or a word, which may be a rate: "miles per hour"."""
+
+_PLURAL: Final = re.compile(
+    r"(?!(?:does|is|was|has|less)\b)[a-z]*s|people|(?:grand)?children|(?:wo)?men|[a-z]*fish|sheep|deer|geese|mice|teeth"
+)
+"""What a number counts, as far as it shows; "seven green" of "seven green frogs" would be no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +72,7 @@ class Explained:
 
 
 def conclude(answer: str, last_line: str, question: str) -> str | None:
-    """The final number with its money sign, percent sign or counted thing, as the reasoning's last line has it.
+    """The final number with its money sign, percent sign, unit or counted thing, as the reasoning's last line has it.
 
     None where that line does not have the number, or has it in another currency than the question.
     """
@@ -66,18 +80,35 @@ def conclude(answer: str, last_line: str, question: str) -> str | None:
     same = [found for found in re.finditer(_NUMBER, last_line) if _same(found[0], number)]
     if not same or ("$" in last_line and "$" not in question and re.search("[£€]", question)):
         return None
-    before, after = last_line[: same[-1].start()].rstrip(), last_line[same[-1].end() :]
+    because = last_line.rfind(" because ")
+    stated = [found for found in same if found.end() <= because]
+    places = [same[-1], *stated[-1:]]
+    return next((full for each in places if (full := _of_what(number, last_line, each, question)) != number), number)
+
+
+def _of_what(number: str, line: str, found: re.Match[str], question: str) -> str:
+    """The number with what it counts or measures at one place of the line; alone where that cannot be told."""
+    before, after = line[: found.start()].rstrip(), re.sub(r"^\.?0*", "", line[found.end() :])
     if before and before[-1] in _MONEY:
         return f"{before[-1]}{number}"
     if re.match(r" ?%", after) or re.search(r"(?i)\bwhat percent(?:age)?\b", question):
         return f"{number}%"
-    counted = re.match(r"\.?0* ([a-z]+s|people|children|feet)\b(?!-)", after)
-    asked = re.findall(r"how (?:many|much)(?: more| fewer| less| total)? ([a-z]+)", question.lower())
-    if counted and asked and counted[1] == asked[-1] and counted[1] not in _NOT_COUNTED:
-        return f"{number} {counted[1]}"
-    if counted and counted[1] in _MEASURES:
-        return f"{number} {counted[1]}"
-    return number
+    if re.match(r" ?\$(?! ?\d)", after):
+        return f"${number}"
+    unit = _UNIT.match(after)
+    if unit is None or (unit["counted"] == "years" and re.search(r"(?i)\bhow old\b", question)):
+        return number
+    counted = unit["counted"] or ""
+    if unit["short"] or counted in _MEASURES or (_is_asked_for(counted, question) and not unit["more"]):
+        return f"{number} {unit['whole'].strip()}"
+    return f"{number} {counted}" if _same(number, "1") and f"{counted}s" in _MEASURES else number
+
+
+def _is_asked_for(counted: str, question: str) -> bool:
+    """Whether a question "how many apples" asks for these, or a "how much" leaves open what is counted."""
+    asked = re.findall(r"how (?:many|much)(?: more| fewer| less| total)? ([a-z]+)\b(?! (?:and|or)\b)", question.lower())
+    is_open = re.search(r"(?i)\bhow much\b[^?]*\?\s*$", question) is not None
+    return _PLURAL.fullmatch(counted) is not None and (is_open or counted in asked[-1:])
 
 
 def _same(left: str, right: str) -> bool:
@@ -115,13 +146,33 @@ def explained(item: Item, max_words: int, rng: random.Random) -> Explained:
     concluded = conclude(item.answer, written_step, item.question)
     shown = as_said(concluded or item.answer, item.question)
     conclusion, short = _framed(rng.choice(_CONCLUSIONS), shown), _framed(rng.choice(_SHORT), shown)
-    step = _sayable_step(written_step) if concluded is not None else None
+    step = None
+    if concluded is not None and not _ends_otherwise(written_step, item.answer):
+        step = _sayable_step(written_step)
     if step is None or step.n_words + conclusion.said.n_words > max_words:
-        return Explained(conclusion, short, None)
-    at = _last_place(spoken_words(read_aloud(shown).text), spoken_words(step.text))
+        return Explained(short, short, None)
+    at = _place_in(step, [shown, item.answer])
     if at is None:
         at = step.n_words + conclusion.word_index
     return Explained(Answer(joined([step, conclusion.said]), at), short, step)
+
+
+def _ends_otherwise(step: str, answer: str) -> bool:
+    """Whether the step comes out at another number than the answer, as a few rows do."""
+    result = re.findall(_NUMBER, step[step.rfind("=") + 1 :]) if "=" in step else []
+    return bool(result) and not any(_same(each, answer.strip().lstrip("$")) for each in result)
+
+
+def _place_in(step: Spoken, answers: list[str]) -> int | None:
+    """Where the step says one of the answer's wordings: before its "because", else for the last time."""
+    said = spoken_words(step.text)
+    stated = said[: said.index("because")] if "because" in said else []
+    for answer in answers:
+        wanted = spoken_words(read_aloud(answer).text)
+        for words in (stated, said):
+            if (at := _last_place(wanted, words)) is not None:
+                return at
+    return None
 
 
 def _sayable_step(written: str) -> Spoken | None:
@@ -134,8 +185,11 @@ def _sayable_step(written: str) -> Spoken | None:
 
 
 def _framed(frame: str, answer: str) -> Answer:
-    """The answer starts where the frame's own words, all plain ones, leave off."""
-    return Answer(read_aloud(frame.format(answer=answer)), len(spoken_words(frame.partition("{")[0])))
+    """The answer starts where the words of the frame, all plain ones, leave off, and those that only number it."""
+    said, at = read_aloud(frame.format(answer=answer)), len(spoken_words(frame.partition("{")[0]))
+    words = [word.lower() for word in spoken_words(said.text)]
+    numbered = (each for each in _NUMBERING if words[at : at + len(each)] == each and len(words) > at + len(each))
+    return Answer(said, at + len(next(numbered, [])))
 
 
 def of_option(option: str, stem: str, rng: random.Random) -> Answer:
@@ -183,7 +237,7 @@ def alone(option: str, completes: bool, rng: random.Random) -> Answer:
 
 
 def _bare(option: str) -> str:
-    return re.sub(r"[\s.;,:]+$", "", option.strip())
+    return signed(re.sub(r"[\s.;,:]+$", "", option.strip()))
 
 
 def as_noun_phrase(option: str) -> str | None:

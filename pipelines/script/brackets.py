@@ -4,6 +4,7 @@ Grouping brackets are named, as teachers do and as the ClearSpeak rules for read
 "2 × (3 + 4)" and "2 × 3 + 4" would sound alike.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +17,10 @@ _NAMES: Final = {"(": "parenthesis", "[": "bracket", "{": "brace"}
 _CALLED: Final = word_set("f g h u v y z F G H P E V T U C Q N φ ψ Φ Ψ phi psi sigma pi")
 """Letters that a bracket right after them makes a function of what is in it; after others it is a factor."""
 
+_SIGNALS: Final = word_set("x y h u g f v w d X Y H")
+_LISTS: Final = word_set("vector matrix list array row column sequence point pair tuple")
 _MAX_ARGUMENTS: Final = 4
+_MAX_NESTED: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ def _pairs(line: Line) -> tuple[list[_Pair], list[int]]:
     for at, token in enumerate(line.tokens):
         if token.kind == "open":
             opened.append(at)
+            if len(opened) > _MAX_NESTED:
+                raise line.refuse(at)
         elif token.kind == "close":
             if opened:
                 pairs.append(_Pair(opened.pop(), at, line))
@@ -102,6 +108,17 @@ def _is_plain(pair: _Pair) -> bool:
     return len([token for token in pair.inside if token.kind != "suffix"]) == 1 and pair.inside[0].kind != "operator"
 
 
+def _follows_closely(pair: _Pair) -> bool:
+    return pair.before is not None and pair.before.kind == "close" and pair.is_glued
+
+
+def _raises_product(pair: _Pair) -> bool:
+    """ "(ab)^2": without its brackets the power would be heard of the last letter alone."""
+    after = pair.after
+    is_product = pair.inside[0].kind == "variable" and " " in pair.inside[0].text
+    return is_product and after is not None and after.kind == "suffix"
+
+
 def _say_call(pair: _Pair) -> tuple[str, str]:
     """ "f(x)", "f(x, y)", "P(A | B)": an argument that is a sum keeps its brackets."""
     opening = "" if pair.before is not None and pair.before.kind == "function" else "of"
@@ -123,6 +140,13 @@ def _is_called(pair: _Pair) -> bool:
     return tokens[at].text in _CALLED and tokens[at].kind in {"variable", "word"}
 
 
+def _is_sequence(pair: _Pair) -> bool:
+    """ "y[n]", "x [n - 1]": the samples of a signal."""
+    before, inside = pair.before, pair.inside
+    is_signal = before is not None and before.kind == "variable" and before.text in _SIGNALS
+    return is_signal and pair.is_maths and any(token.written == "n" for token in inside) and not _n_commas(pair)
+
+
 def _say_factor(pair: _Pair) -> tuple[str, str]:
     """ "2(3)", "66(2/3)", "x(1/2)": one thing in brackets after an operand."""
     before, inner = pair.before, pair.inside[0]
@@ -132,10 +156,18 @@ def _say_factor(pair: _Pair) -> tuple[str, str]:
     return ("times" if inner.kind in NUMBERS else ""), ""
 
 
+def _rises(pair: _Pair) -> bool:
+    """Whether the numbers in brackets, if they are two, could be the ends of an interval."""
+    found = re.fullmatch(r"(-?\d+(?:\.\d+)?),(-?\d+(?:\.\d+)?)", "".join(token.written for token in pair.inside))
+    return found is None or float(found[1]) < float(found[2])
+
+
 def _say_square(pair: _Pair) -> tuple[str, str] | None:
     """ "[0, 1]" by itself is an interval."""
     is_square = pair.line.tokens[pair.start].text == "[" and pair.line.tokens[pair.end].text == "]"
-    if is_square and pair.is_maths and _n_commas(pair) == 1 and len(pair.inside) <= 5 and not pair.is_glued:
+    is_listed = pair.before is not None and pair.before.text.lower() in _LISTS
+    is_pair = pair.is_maths and _n_commas(pair) == 1 and len(pair.inside) <= 5 and _rises(pair)
+    if is_square and is_pair and not is_listed and not pair.is_glued:
         return ("" if pair.before is not None and pair.before.text == "interval" else "the interval"), ","
     return None
 
@@ -145,6 +177,10 @@ def _say(pair: _Pair) -> tuple[str, str]:
     if before is not None and before.kind == "function":
         return _say_call(pair)
     name = _NAMES[pair.line.tokens[pair.start].text]
+    if name == "brace" and before is not None and before.kind == "suffix" and pair.is_maths:
+        return "of", ","
+    if name == "bracket" and _is_sequence(pair):
+        return "of", ("" if len(pair.inside) == 1 else ",")
     if name == "brace" and not _joins_tightly(pair):
         is_listed = before is not None and before.text == "set"
         return ("" if is_listed else "the set"), ","
@@ -157,7 +193,7 @@ def _say(pair: _Pair) -> tuple[str, str]:
             return _say_call(pair)
         if _is_plain(pair):
             return _say_factor(pair)
-    elif _is_plain(pair) and not (before is not None and before.kind == "close" and pair.is_glued):
+    elif _is_plain(pair) and not _raises_product(pair) and not _follows_closely(pair):
         return "", ""
     return f"open {name}", f"close {name}"
 
@@ -175,6 +211,14 @@ def _say_prose(pair: _Pair) -> tuple[str, str]:
     return ",", ";" if pair.is_maths and _n_commas(pair) else ","
 
 
+def _multiplies(pair: _Pair, said: dict[int, str]) -> bool:
+    """Whether a fraction in brackets that are not said stands before a factor: "(27/20) 3^n", "(3/5)(1/2)^n"."""
+    after = pair.after
+    is_fraction = pair.end - pair.start == 2 and "/" in pair.line.tokens[pair.start + 1].written
+    is_factor = after is not None and (after.kind == "number" or (after.kind == "open" and after.text == "("))
+    return is_fraction and is_factor and said[pair.end] == "" and pair.line.in_equation[pair.start]
+
+
 def say_brackets(line: Line) -> dict[int, str]:
     """What each bracket of a text is called, by its place among the tokens.
 
@@ -185,6 +229,8 @@ def say_brackets(line: Line) -> dict[int, str]:
     pairs, alone = _pairs(line)
     for pair in pairs:
         said[pair.start], said[pair.end] = _say(pair)
+        if _multiplies(pair, said):
+            said[pair.end] = "times"
     for at in alone:
         beside = line.tokens[at - 1 : at] if line.tokens[at].kind == "open" else line.tokens[at + 1 : at + 2]
         if beside and beside[0].kind == "operator" and beside[0].text in _JOINING:

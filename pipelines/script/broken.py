@@ -5,6 +5,7 @@ from typing import Final
 
 from pipelines.script.spoken import word_set
 from pipelines.script.traced import Traced
+from pipelines.script.vocabulary import is_content, is_word, part_words, parted
 
 _MAX_LETTERS: Final = 20
 """Of 126,000 words of the CMU dictionary two are longer; of those in MMLU-Pro that are, nine of ten lost a space."""
@@ -42,6 +43,17 @@ _PARTED_THE: Final = re.compile(
     re.IGNORECASE,
 )
 _KEPT_WHOLE: Final = word_set("tothe withthe")
+_PARTED_FIRST: Final = re.compile(
+    r"(?<![A-Za-z'])(The|Find|If|Given|Assume|Calculate|For|Using)(?=(?:[A-Z][a-z]{4,}|[A-Z]|HCl|NaCl)(?![A-Za-z']))"
+)
+_FORMULAS: Final = "NaCl|HCl|KCl|NaOH|DNA|RNA|ATP"
+_PARTED_FORMULA: Final = re.compile(
+    rf"(?<![A-Za-z'])({_SMALL_WORDS}|much|many)(?=(?:[A-Z][a-z]?){{2,5}}(?![a-z])|{_FORMULAS})"
+    rf"|(?<![A-Za-z])({_FORMULAS})(?=(?:of|is|with|to|and|in|from|by)(?![A-Za-z]))"
+)
+_NAME_PARTS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_NAMES: Final = re.compile(r"(?<![\w'-])(?:[A-Z][a-z]+)+[A-Z][a-z]{2,}(?![\w-])|(?<![\w'-])[A-Z]{5,}[a-z]{2,}(?![\w-])")
+_PARTICIPLE: Final = 6
 _DIGITS_AFTER: Final = re.compile(rf"(?<![A-Za-z\d])((?:{_SMALL_WORDS}|[a-z]{{4,}}|[A-Z][a-z]{{3,}}))(?=\d)")
 _DIGITS_BEFORE: Final = re.compile(r"(?<![A-Za-z_^])(\d+(?:\.\d+)?)(?=(?!th\b)[a-z]{4,}(?![\d_^(]))")
 _GLUED: Final = re.compile(
@@ -54,8 +66,15 @@ _GLUED: Final = re.compile(
 
 def mend_words(text: Traced) -> Traced:
     """Spaces put back where only one reading is left: "in3 years", "fromthe", "isLiberman", "last10years"."""
+    text = part_words(text)
     text = text.sub(_PARTED_THE, lambda m: " ".join(part for part in m.groups() if part))
     text = text.sub(_PARTED_CAPITAL, r"\1 ").sub(_PARTED_AFTER_WORD, r"\1 ").sub(_PARTED_ARTICLE, r"\1 ")
+    text = (
+        text.sub(_PARTED_FIRST, r"\1 ")
+        .sub(_PARTED_FORMULA, r"\g<0> ")
+        .sub(_PARTED_FORMULA, r"\g<0> ")
+        .sub(_NAMES, _part_names)
+    )
     text = text.sub(_DIGITS_AFTER, r"\1 ").sub(_DIGITS_BEFORE, r"\1 ")
     return text.sub(r"(?<=[A-Za-z,;])(_{2,})|(_{2,})(?=[A-Za-z])", lambda m: f" {m[0]} ")
 
@@ -71,3 +90,32 @@ def is_run_together(word: str) -> bool:
     if re.search("[a-z][A-Z]", word) and (not _CAPITAL_INSIDE.fullmatch(word) or _NOT_A_NAME.fullmatch(word)):
         return True
     return _GLUED.fullmatch(word) is not None
+
+
+def _part_names(match: re.Match[str]) -> str:
+    """ "TheAlforsCompany", "JimDagneyis", "STAFFStaff": two or more names, the last perhaps with a small word after it.
+
+    As it is where a part is neither a word nor a name, as far as one can tell.
+    """
+    if not is_run_together(match[0]):
+        return match[0]
+    if shouted := re.fullmatch(r"([A-Z]{4,})([A-Z][a-z]+)", match[0]):
+        both = is_word(shouted[1].lower()) and is_word(shouted[2].lower())
+        return f"{shouted[1]} {shouted[2]}" if both else match[0]
+    *first, last = _NAME_PARTS.split(match[0])
+    pieces = parted(last.lower())
+    if len(pieces) == 1 and not is_word(last.lower()):
+        pieces = _after_name(last.lower())
+    if not pieces or not any(is_word(part.lower()) for part in first):
+        return match[0]
+    return " ".join([*first, pieces[0].capitalize(), *pieces[1:]])
+
+
+def _after_name(word: str) -> tuple[str, ...]:
+    """An unknown name and the word run into it: a verb's past or a small word of the sure ones."""
+    for at in range(4, len(word) - 1):
+        if word[at:] in {"is", "has", "was", "and", "had", "of"} or (
+            is_content(word[at:], _PARTICIPLE) and word.endswith("ed")
+        ):
+            return word[:at], word[at:]
+    return ()

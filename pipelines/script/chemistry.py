@@ -47,7 +47,9 @@ def spell_compound(text: str) -> str:
         if piece.startswith("("):
             inner, _, count = piece[1:].partition(")")
             n_times = re.sub(r"\D", "", count)
-            spoken += [",", spell_compound(inner), *_times(n_times), ","]
+            said = spell_compound(inner)
+            times = [cardinal(int(n_times))] if n_times not in {"", "1"} and inner.isalpha() else _times(n_times)
+            spoken += [",", said, *times, ","]
         elif piece.isdigit():
             if piece.startswith("0"):
                 raise Unspeakable("code", text)
@@ -122,9 +124,9 @@ _FOLLOWS: Final = r"(?<![A-Za-z_.])(?<!\.\d)(?<!\.\d\d)"
 _UNITS: Final = r"\d{1,2}(?:NC|PC|CC|HP|Hz|Pa|PM|V|W|K|N|C|F|BC|BP|CPU|In|IN|NOS)\b"
 
 CHEMISTRY_RULES: Final[list[Rule]] = [
-    rule("word", rf"(?<![A-Za-z\d)])_\{{?\d{{1,2}}\}}?\^?\{{?(?P<mass>\d{{1,3}})\}}?(?P<symbol>{_ELEMENT})"
-         rf"(?![A-Za-z\d])", _isotope),
     rule("word", rf"(?<![A-Za-z\d)])_\{{?\d{{1,2}}\}}?(?P<symbol>{_ELEMENT})\^?\{{?(?P<mass>\d{{1,3}})\}}?"
+         rf"(?![A-Za-z\d])", _isotope),
+    rule("word", rf"(?<![A-Za-z\d)])_\{{?\d{{1,2}}\}}?\^?\{{?(?P<mass>\d{{1,3}})\}}?(?P<symbol>{_ELEMENT})"
          rf"(?![A-Za-z\d])", _isotope),
     rule("word", rf"(?<![A-Za-z\d)])\(?\^ ?\{{? ?(?P<mass>\d{{1,3}}) ?\}}?(?: ?_ ?\{{?\d{{1,2}}\}}?)?\)?"
          rf"(?P<symbol>{_ELEMENT})"
@@ -140,6 +142,8 @@ CHEMISTRY_RULES: Final[list[Rule]] = [
     rule("word", rf"{_STANDS}({_DIVALENT})([+-])(?![\w(+]| ?\d)", _plain_ion),
     rule("word", rf"{_STANDS}({_CATIONS}) ?(\+)(?=$|[,.;:)\]/?]| (?![A-Z\d(+=]|[a-z] ))", _plain_ion),
     rule("word", rf"{_STANDS}({_IONS})(-)(?=$|[\s,.;:)\]?](?! ?[\d(]))", _plain_ion),
+    rule("word", rf"{_STANDS}(HPO|SO|CO|PO|C2O|Cr2O|CrO|S2O|SiO)(\d)([23])([-+])(?![\w(])",
+         lambda m: f"{spell_compound(m[1] + m[2])} {charge(m[3], m[4])}"),
     rule("word", rf"{_FOLLOWS}{_NOT_A_WORD}(?P<formula>(?=[^\s]*[\d)])(?:{_ATOMS}|{_GROUP}){{1,14}})"
          rf"(?:{_CHARGE})?{_STATE}?"
          r"(?![A-Za-z_]|\()", lambda m: _checked(m)),

@@ -65,7 +65,12 @@ def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> t
 
 
 def _trimmed(option: str) -> str:
-    return re.sub(r"[\s.;,:]+$", "", option.strip())
+    return signed(re.sub(r"[\s.;,:]+$", "", option.strip()))
+
+
+def signed(option: str) -> str:
+    """A number below zero whose sign stands apart: "- 4 J" is no dash and four joules."""
+    return re.sub(r"^([-−–]) +(?=[\d.$√(]|[a-zπ](?![a-z]))", r"\1", option)
 
 
 def _length(option: str, limit: int) -> int | None:

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from pipelines.script.ranges import is_difference, is_telephone, range_word, tells_range
 from pipelines.script.spoken import Unspeakable, word_set
 from pipelines.script.tokens import NUMBERS, OPERANDS, Line, Place, Token, ends_term, is_operand, is_term, starts_term
 
@@ -125,15 +126,28 @@ def _is_range(left: Token, right: Token) -> bool:
     return low is None or high is None or low < high
 
 
+def _is_normal_range(place: Place) -> bool:
+    """ "N=22-198" beside a finding in medicine: the range that is normal."""
+    before = place.line.tokens[max(0, place.at - 3) : place.at - 1]
+    return [token.written for token in before] == ["N", "="]
+
+
 def _say_between_numbers(place: Place, left: Token, right: Token) -> str:
     """A hyphen without spaces between two numbers: a difference in an equation, else a range from low to high."""
-    if place.in_equation:
+    if place.in_equation and not _is_normal_range(place):
         return "minus"
     before = place.line.tokens[place.at - 2] if place.at >= 2 else None
     if before is not None and before.kind == "operator" and before.text in "×*/+÷":
         raise place.refuse()
+    if is_telephone(place, left, right):
+        raise place.line.refuse(place.at, "number")
+    if is_difference(place):
+        return "minus"
     if _is_range(left, right):
-        return "to"
+        return range_word(place)
+    beyond = place.line.tokens[place.at + 2] if place.at + 2 < len(place.line.tokens) else None
+    if beyond is not None and beyond.kind == "operator" and beyond.text in "/×*":
+        return "minus"
     if left.written == right.written:
         return ""  # a "50-50 chance"
     if "." in left.written or "." in right.written:
@@ -184,7 +198,11 @@ def _say_sign(place: Place) -> str:
 def _say_spaced(place: Place, left: Token, right: Token) -> str:
     if place.in_equation or not _is_range(left, right):
         return "" if left.written == right.written and not place.in_equation else "minus"
-    return "to"
+    if is_difference(place):
+        return "minus"
+    if tells_range(place, left, right):
+        return range_word(place)
+    raise place.refuse()
 
 
 def _say_prefix(place: Place) -> str:

@@ -16,6 +16,7 @@ _SIGNS: Final[tuple[tuple[str, Kind], ...]] = (
     (r"\bfill in the blank\b|\bfinish this\b|\bdoes this sentence end\b", "finish"),
     (r"\bis it [^?]*, or [^?]*\?$|\bchoices are: |\bof these: |: [^.?]*, or [^.?]*\?$", "choice"),
     (rf"\bhow {_MEASURES}\b|\bwhat(?:'s| is| was| are| were) (?:the|his|her|their) {_SUMS}\b", "number"),
+    (r"\bwhat (?:percent(?:age)?|fraction|amount|speed|distance|height|length|weight)\b", "number"),
 )
 """The frames in which `questions.py` puts questions, then what asks for a number wherever it stands."""
 

@@ -48,7 +48,6 @@ _AFTER: Final = {"hat": " hat", "widehat": " hat", "bar": " bar", "overline": " 
                  "ddot": " double dot"}  # fmt: skip
 _FRACTIONS: Final = frozenset({"frac", "dfrac", "tfrac", "cfrac"})
 _ROOTS: Final = {"": "√", "2": "√", "3": "∛", "4": "∜"}
-_MATRICES: Final = frozenset({"matrix", "pmatrix", "bmatrix", "smallmatrix"})
 _ESCAPED: Final = "%$&#_{}"
 _HIDDEN: Final = {"%": "\ue000", "$": "\ue001", "#": "\ue002", "~": "\ue003"}
 """Signs that are not what LaTeX takes them for, since the texts are prose with pieces of LaTeX in it."""
@@ -115,7 +114,7 @@ class _Reader:
             sign = _SIGNS.get(name, name)
             return _as(whole, sign if sign in {"°", "'", "¢"} else f" {sign} ")
         if name in _DROPPED or name in _SPACES:
-            return _as(whole, " " if name in _SPACES else "")
+            return _as(whole, ", " if name in {"quad", "qquad"} else " " if name in _SPACES else "")
         if name in _ESCAPED:
             return _as(whole, name)
         if name in _UNWRAPPED and arguments:
@@ -147,11 +146,6 @@ class _Reader:
         name = node.environmentname.rstrip("*")
         if name in {"align", "aligned", "equation", "gathered"}:
             return inner.translated({"&": " "})
-        if name in _MATRICES:
-            body = self._source.text[node.nodelist[0].pos : node.nodelist[-1].pos + node.nodelist[-1].len]
-            rows = [[cell.strip() for cell in row.split("&")] for row in re.split(r"\\\\", body) if row.strip()]
-            if len(rows) <= 3 and all(len(row) <= 3 and "\\" not in "".join(row) for row in rows):
-                return _as(whole, " [" + ", ".join(f"[{', '.join(row)}]" for row in rows) + "] ")
         raise Unspeakable("formula", whole.text[:40])
 
 
@@ -176,7 +170,7 @@ def open_latex(text: Traced) -> Traced:
     """A text whose LaTeX is written in plain signs; one without backslashes comes back as it is.
 
     Raises:
-        Unspeakable: `formula`: commands without a reading, large matrices, LaTeX that does not parse.
+        Unspeakable: `formula`: commands without a reading, matrices, LaTeX that does not parse.
     """
     from pylatexenc.latexwalker import LatexWalker, LatexWalkerError
 
@@ -185,6 +179,7 @@ def open_latex(text: Traced) -> Traced:
         return text
     text = text.sub(r"\\[()\[\]]", " ").sub(r"\\([$%#])", lambda m: _HIDDEN[m[1]]).translated(_HIDDEN)
     text = text.sub(r"\^ ?\{? ?((?:\\prime *)+)\}?", lambda m: "'" * m[1].count("prime"))
+    text = text.sub(r"\\rule ?\{1em\}\{1pt\}", "-")  # a line as long as a letter is a minus sign
     text = text.sub(r"\\ding\{2\d\d\}", " → ")
     text = text.sub(r"\^ ?\{? ?\\circ ?\}?", "°")
     try:

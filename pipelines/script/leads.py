@@ -129,6 +129,13 @@ def answer_words(exchange: Exchange) -> list[str]:
     return [word.lower() for word in spoken_words(exchange.short_answer.text)[exchange.short_answer_word_index :]]
 
 
+def without_answer(parts: Iterable[str], exchange: Exchange) -> list[str]:
+    """The texts that have no word of the answer, but for words that tell nothing or that the question has too."""
+    secret = set(answer_words(exchange)) - FUNCTION_WORDS
+    secret -= {word.lower() for word in spoken_words(exchange.question.text)}
+    return [part for part in parts if not secret & {word.lower() for word in spoken_words(part)}]
+
+
 def _plain_cores(exchange: Exchange) -> list[str]:
     return [*_ANY, *_CORES[kind_of(exchange.question.text)]]
 
@@ -142,17 +149,18 @@ def _echoes(exchange: Exchange) -> list[str]:
 
 
 def _combined(exchange: Exchange, cores: Iterable[str]) -> list[Lead]:
-    """Openers, cores and closers, each with each, without those that have a word of the answer."""
-    secret = set(answer_words(exchange)) - FUNCTION_WORDS
-    secret -= {word.lower() for word in spoken_words(exchange.question.text)}
-    openers, cores, closers = (
-        [part for part in parts if not secret & {word.lower() for word in spoken_words(part)}]
-        for parts in (_OPENERS, cores, _CLOSERS)
-    )
+    """Openers, cores and closers, each with each, without those that have a word of the answer.
+
+    A bare echo ("How many apples.") follows no comma, and help is offered once.
+    """
+    openers, cores, closers = (without_answer(parts, exchange) for parts in (_OPENERS, cores, _CLOSERS))
+    bare_echo = f"{echo(exchange.question.text)}."
     return [
         (opener, core, closer)
         for opener, core, closer in product(openers, cores, closers)
-        if core or closer or opener.endswith(".")
+        if (core or closer or opener.endswith("."))
+        and not (opener.endswith(",") and core == bare_echo)
+        and not ("help" in opener and "help" in core)
     ]
 
 

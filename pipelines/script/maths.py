@@ -1,5 +1,6 @@
 """Powers, indexes, functions, roots, sums and integrals: what has a part that is read by itself."""
 
+import math
 import re
 from typing import Final
 
@@ -67,9 +68,18 @@ def charge(size: str, sign: str) -> str:
 
 def _power(match: Match) -> Saying:
     exponent = _first(match, 1) or ""
+    if match[1] and (parts := re.fullmatch(r"(\d+)/(\d+)", match[1])) and parts[1] != "1":
+        return _power_over(match, parts[1], parts[2])
     if re.search(r"(?<![A-Za-z])[A-Z]$", match.string[: match.start()][-3:]) and re.fullmatch("[A-MO-Z]", exponent):
         return exponent  # alleles and transposes: "I^A", "U^T"
     return say_power(exponent)
+
+
+def _power_over(match: Match, top: str, bottom: str) -> Saying:
+    """ "t^3/3" is "t cubed over three", as nobody writes such a fraction in an exponent; "x^3/2" may be either."""
+    if math.gcd(int(top), int(bottom)) == 1:
+        raise Unspeakable("formula", f"{match.string[: match.start()][-10:]}{match[0]}")
+    return [*_flat(say_power(top)), "over", cardinal(int(bottom))]
 
 
 def _index(match: Match) -> Saying:

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from pipelines.script.numerals import NUM, cardinal, decade, is_one, ordinal, written_number, year
-from pipelines.script.rule import Match, Rule, after, before, rule
+from pipelines.script.rule import Match, Rule, after, before, rule, starts_sentence
 from pipelines.script.spoken import Unspeakable, word_set
 
 START: Final = r"(?:(?<![A-Za-z\d._^])|(?<=\dx))"
@@ -81,8 +81,9 @@ def _clock(match: Match) -> str:
     hour, minute, half = int(match["hour"]), match["minute"], (match["half"] or "").lower()[:1]
     if hour > 24 or (minute and int(minute) > 59) or (half and not 1 <= hour <= 12):
         raise Unspeakable("number", match[0])
+    stop = "." if (match["half"] or "").endswith(".") and starts_sentence(after(match)) else ""
     if half and hour == 12 and not int(minute or "0"):
-        return "midnight" if half == "a" else "noon"
+        return ("midnight" if half == "a" else "noon") + stop
     if not minute or not int(minute):
         spoken = cardinal(hour) + ("" if half or hour > 12 else " o'clock")
         if hour > 12:
@@ -92,10 +93,9 @@ def _clock(match: Match) -> str:
     if not half:
         return spoken
     if half == "a":
-        return f"{spoken} in the morning"
-    return spoken + (
-        " in the afternoon" if hour in {12, 1, 2, 3, 4} else " in the evening" if hour < 9 else " at night"
-    )
+        return f"{spoken} in the morning{stop}"
+    part = " in the afternoon" if hour in {12, 1, 2, 3, 4} else " in the evening" if hour < 9 else " at night"
+    return spoken + part + stop
 
 
 def _colon(match: Match) -> str:

@@ -65,7 +65,8 @@ def _answers(
         said = answers.explained(item, config.max_answer_words, rng)
         return said.full, said.short, said.step
     shown = answers.as_said(quiz.answer, item.question)
-    return answers.of_option(shown, asked.stem, rng), answers.alone(shown, bool(asked.stem), rng), None
+    stem = "" if quiz.closing else asked.stem  # "none of these" ends no sentence
+    return answers.of_option(shown, stem, rng), answers.alone(shown, bool(asked.stem), rng), None
 
 
 def _distractor(quiz: Quiz, rng: random.Random) -> Spoken | None:

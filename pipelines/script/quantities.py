@@ -6,7 +6,7 @@ from typing import Final
 
 from pipelines.script.money import END, START, follows_as_noun, is_year
 from pipelines.script.numerals import NUM, cardinal, digits, fraction, is_one, ordinal, power, written_number, year
-from pipelines.script.rule import Match, Rule, Saying, after, before, refusal, rule
+from pipelines.script.rule import Match, Rule, Saying, after, before, refusal, rule, starts_sentence
 from pipelines.script.spoken import Unspeakable
 from pipelines.script.unit_names import WORDS_AS_UNITS
 from pipelines.script.units import UNIT, UNIT_BEYOND, say_unit
@@ -21,6 +21,8 @@ def _fraction(match: Match) -> str:
     top, bottom = int(numerator), int(denominator)
     if (top, bottom) in {(24, 7), (9, 11)} and "=" not in after(match)[:3]:
         return f"{cardinal(top)} {cardinal(bottom)}"
+    if 0 < top < bottom and not whole and match[0].endswith(("th", "ths", "st", "nd", "rd", "rds")):
+        return fraction(top, bottom)
     proper = 0 < top < bottom and (bottom <= 20 or (top == 1 and bottom <= 100))
     improper = 1 < bottom <= 10 and bottom < top <= 20 and top % bottom
     if proper or (improper and not whole):
@@ -44,6 +46,16 @@ def _mixed(match: Match) -> str:
     top, bottom = int(match["top"]), int(match["bottom"])
     said = fraction(top, bottom) if bottom <= 100 else f"{cardinal(top)} over {cardinal(bottom)}"
     return f"{written_number(match['whole'])} and {said}{' percent' if match['percent'] else ''}"
+
+
+def _locants(match: Match) -> str:
+    """Places in a chemical name: "1,4-dichlorobenzene" is "one four dichlorobenzene"."""
+    return " ".join(cardinal(int(place)) for place in re.findall(r"\d+", match[0]))
+
+
+def _latitude(match: Match) -> str:
+    name = {"N": "north", "S": "south", "E": "east", "W": "west"}[match["point"]]
+    return f"{written_number(match['amount'])} {'degree' if match['amount'] == '1' else 'degrees'} {name}"
 
 
 def _terms(match: Match) -> str:
@@ -84,6 +96,8 @@ def _unit(match: Match, plural: bool) -> str:
     first = re.match(r"[CF](?![A-Za-z°])", unit)
     if first is None:
         return say_unit(unit, plural)
+    if unit[0] == "C" and match.groupdict().get("exponent") is not None:
+        hot, electric = False, True  # nobody writes a temperature as a power of ten
     if hot == electric:
         raise Unspeakable("number", match[0])
     name = _LETTER_UNITS[unit[0]][electric]
@@ -101,13 +115,34 @@ def _plural_number(amount: str) -> str:
     return words + ("es" if words.endswith("six") else "s")
 
 
+_SEVERAL: Final = re.compile(
+    r"(?i)\b(?:by|of|all|many|the|two|three|four|five|six|several|any|more|less|and|gets|as|in) $|\d $|, $|^$"
+)
+_LASTS: Final = re.compile(
+    r"(?i)\b(?:for|takes?|took|lasts?|lasted|waits?|waited|every|after|within|at|under|last) $|\bt ?[=<≤>≥] ?$"
+    r"|\b(?:ran|runs?|swam|swims?|raced?|laps?)\b"
+)
+
+
+def _bare_s(match: Match) -> str:
+    """ "3s" where nothing else tells of time: after "waits" seconds, after "four" or "by" several threes."""
+    if _LASTS.search(before(match)):
+        return f"{written_number(match['amount'])} {_unit(match, plural=not is_one(match['amount']))}"
+    if re.search(r"\d[pdf]\b", match.string[:2000]):
+        return f"{written_number(match['amount'])} s"  # an orbital
+    if _SEVERAL.search(before(match)):
+        return _plural_number(match["amount"])
+    raise Unspeakable("number", before(match)[-10:] + match[0])
+
+
 def _quantity(match: Match) -> str:
     if match["unit"] == "s" and not match["gap"] and not re.search(_OF_TIME, match.string[:4000]):
-        return f"{_plural_number(match['amount'])}"
+        return _bare_s(match)
     if match["unit"] == "s" and not match["gap"] and re.search(r"\(s\)|s\^2", match.string[:2000]):
         return f"{written_number(match['amount'])} s"  # the Laplace transform's variable
     singular = is_one(match["amount"]) or match["gap"] == "-" or follows_as_noun(match)
-    return f"{written_number(match['amount'])} {_unit(match, plural=not singular)}"
+    stop = "." if match["unit"].endswith(".") and starts_sentence(after(match)) else ""
+    return f"{written_number(match['amount'])} {_unit(match, plural=not singular)}{stop}"
 
 
 def _fraction_of_unit(match: Match) -> str:
@@ -158,7 +193,8 @@ def _temperature(match: Match) -> Saying:
 
 _WORDS: Final = "|".join(WORDS_AS_UNITS)
 _NO_UNIT: Final = (
-    rf"(?!A [a-z]+s\b|A['-]|A (?:student|grade|paper)|in\b(?!\.? ?(?:x|by|wide|long|tall|Hg|high|thick|diameter)\b"
+    rf"(?!A [a-z]+s\b|A['-]|[A-Z]&|A (?:student|grade|paper)"
+    rf"|in\b(?!\.? ?(?:x|by|wide|long|tall|Hg|high|thick|diameter)\b"
     rf"|[.)] ?(?:$|[a-z),])|\^|\. [a-z]|-lb)|[AHKMNTVWJLGC] (?:atom|ion|bond|cell|nucle|molecule|people|subject)"
     rf"|M(?: (?!sol|[A-Z]|in\b|of\b|and|at\b|or\b)|[.,]? ?$)(?<=\d )|deg\b(?!\.)|(?:{_WORDS})\b(?! ?[/^])|h\(|s's)"
 )
@@ -171,10 +207,14 @@ _LOST: Final = r"10(?P<exponent>-[1-9]\d?|[2-9]|[1-3]\d)"
 QUANTITY_RULES: Final[list[Rule]] = [
     rule(
         "number",
-        r"(?:(?<=[Ff]igure )|(?<=[Tt]able )|(?<=[Ee]xhibit )|(?<=[Ss]ection ))(\d{1,2})[-.](\d{1,2})(?:[-.]"
+        r"(?:(?<=[Ff]igure )|(?<=[Ff]ig\. )|(?<=[Ss]ec\. )|(?<=[Cc]h\. )|(?<=[Ee]q\. )|(?<=[Tt]able )"
+        r"|(?<=[Ee]xhibit )|(?<=[Ss]ection ))(\d{1,2})[-.](\d{1,2})(?:[-.]"
              r"(\d{1,2}))?(?![\d%])",
         lambda m: " point ".join(cardinal(int(part)) for part in m.groups() if part),
     ),
+    refusal("number", r"(?<![\w.])\d{1,2}V[24](?= ?(?:%|percent|per cent|inch|feet|years?|months?|days?|hours?)\b)"),
+    rule("word", r"(?<![\w.,(])\d{1,2}(?:, ?\d{1,2})+-(?=[a-zA-Z]{3})", _locants),
+    rule("quantity", rf"{START}(?P<amount>{NUM}) ?° ?(?P<point>[NSEW])(?![A-Za-z])", _latitude),
     rule("number", rf"{START}(\d+)/(\d+)\)?, ?\(?n/(\d+)", _terms),
     rule("quantity", rf"{START}(?P<degrees>{NUM}) ?° ?(?P<minutes>\d{{1,2}}) ?'(?!')(?: ?(?P<seconds>\d{{1,2}}"
          rf"(?:\.\d+)?) ?"
@@ -206,7 +246,7 @@ QUANTITY_RULES: Final[list[Rule]] = [
     rule("number", rf"{START}(?P<whole>\d[\d,]*) ?\( ?(?P<top>\d+) ?/ ?(?P<bottom>\d+) ?\)(?! ?[-+*/^=])"
          r"(?P<percent> ?%)?", _mixed),
     rule("number", rf"{START}(?:(?P<whole>\d+)(?: |-| and ))?(?P<numerator>\d+)/(?P<denominator>\d+)"
-         r"(?:st|nd|rd|th|ths|rds)?(?![\d/A-Za-z_]|[.,]\d)(?P<percent> ?%)?", _percent_fraction),
+         r"(?:st|nd|rd|th|ths|rds|s)?(?![\d/A-Za-z_]|[.,]\d)(?P<percent> ?%)?", _percent_fraction),
     refusal("number", r"(?<=[Cc]all )\d{3}-\d{4}(?![\d-])|\(?(?<!\d)\d{3}\)?[ -]\d{2,3}-\d{4}(?!\d)"),
     rule("quantity", rf"{START}(?P<amount>{NUM})(?P<gap>[ -]?){_NO_UNIT}(?P<unit>{_ANY_UNIT})", _quantity),
     refusal("number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d"),

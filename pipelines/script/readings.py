@@ -8,12 +8,33 @@ from pipelines.script.formulas import OPERATORS
 from pipelines.script.maths import MATHS_RULES
 from pipelines.script.money import MONEY_RULES
 from pipelines.script.quantities import QUANTITY_RULES
-from pipelines.script.rule import Match, Rule, refusal, rule
+from pipelines.script.rule import Match, Rule, after, before, refusal, rule
+from pipelines.script.shorthand import SHORTHAND_RULES
+from pipelines.script.spoken import Unspeakable
 from pipelines.script.words import WORD_RULES
 
 
 def _strongest(match: Match) -> str:
     return next(mark for mark in "?!.;:," if mark in match[0])
+
+
+_BEFORE_OPERAND: Final = r"[ (/=×*+-]"
+_AFTER_OPERAND: Final = (
+    "(?:" + "|".join(rf"(?<={start}{operand})" for start in ("^", _BEFORE_OPERAND)
+                     for operand in (r"\d", r"\d\d", r"\d{3}", "[b-hj-z]")) + ")"
+)  # fmt: skip
+"""Right after a number of at most three digits, of which no sum or time of day can be the end, or a small letter."""
+
+_OF_FACTORIALS: Final = re.compile(r"(?i)\b(?:factorials?|value|comput\w+|calculat\w+|evaluat\w+|factors?|digits?"
+                                   r"|permutations?|divid\w+)\b|[a-z\d]! ?[-+*/=×]")  # fmt: skip
+
+
+def _mark_or_factorial(match: Match) -> str:
+    """A number or letter with "!" at the end of a sentence: a factorial in maths, else it may be either."""
+    is_denominator = re.search(r"[/=×*+][a-z]$", before(match)) is not None
+    if is_denominator or _OF_FACTORIALS.search(before(match)) or _OF_FACTORIALS.search(after(match)):
+        return "factorial."
+    raise Unspeakable("formula", before(match)[-10:] + match[0])
 
 
 _FIRST: Final[list[Rule]] = [
@@ -22,7 +43,11 @@ _FIRST: Final[list[Rule]] = [
     rule("word", r"(?<=[=/] )\?(?= )|\?(?= ?[/=])", "what"),
 ]
 _LAST: Final[list[Rule]] = [
-    rule("suffix", r"(?<=[\dA-Za-z)])(?<![A-Za-z]{2})!(?= ?[-+*/=×)^,<>]|\()", "factorial"),
+    refusal("formula", r"(?<=\d)!!|(?<=[a-z)])(?<![A-Za-z]{2})!!(?= ?[-+*/=×)^,<>a-z])"),
+    rule("suffix", r"(?<=[\dA-Za-z)])(?<![A-Za-z]{2})!(?= ?[-+*/=×÷)^,<>]|\()", "factorial"),
+    rule("suffix", r"(?:(?<=\d\))|(?<=[ (+-][a-z]\)))!(?=\?|[.;:]| [a-z])", "factorial"),
+    rule("suffix", rf"{_AFTER_OPERAND}!(?=\?| ?[.;:](?!\.)| [a-z\d])", "factorial"),
+    rule("mark", rf"(?:{_AFTER_OPERAND}|(?<=\d\))|(?<=[ (+-][a-z]\)))!(?!!)", _mark_or_factorial),
     rule("variable", r"(?<=\d)x(?=\d)", "x"),
     rule(
         "operator",
@@ -37,8 +62,7 @@ _LAST: Final[list[Rule]] = [
 ]
 
 RULES: Final[list[Rule]] = [
-    *_FIRST, *MONEY_RULES, *MATHS_RULES[:-3], *CHEMISTRY_RULES[:5], *QUANTITY_RULES, *CHEMISTRY_RULES[5:],
-    *MATHS_RULES[-3:],
-    *WORD_RULES, *_LAST,
+    *_FIRST, *SHORTHAND_RULES, *MONEY_RULES, *MATHS_RULES[:-3], *CHEMISTRY_RULES[:5], *QUANTITY_RULES,
+    *CHEMISTRY_RULES[5:], *MATHS_RULES[-3:], *WORD_RULES, *_LAST,
 ]  # fmt: skip
 """Money before formulas, formulas before plain numbers, and words after all that is made of letters and digits."""

@@ -52,7 +52,7 @@ _REFERS_TO_OPTIONS: Final = any_of(
     r"(?i:\b(?:first|second|latter|former) (?:two|three) (?:choices|options))",
     r"^\(?(?:[A-J]|[IVX]{1,4}|[ivx]{1,4})\)?$",
     rf"^{_LETTER}(?:(?:,|,? and| or|&|,? but not) ?{_LETTER})+(?: only| are.*)?\.?$",
-    r"^(?i:both|neither|either) \(?[A-J]\)? (?:and|n?or) \(?[A-J]\b",
+    r"^(?i:(?:both|neither|either) \(?[A-J]\)? (?:and|n?or) \(?[A-J]\b)",
     r"^[IVX\d]+(?:(?:,| and|, and) [IVX\d]+)* only",
     r"^\(?[IVX]{1,4}\)?(?:,|$)",
     r"\bI (?:and|or) II\b",

@@ -38,6 +38,19 @@ def refusal(reason: str, pattern: str) -> Rule:
     return "refused", re.compile(pattern), refuse
 
 
+_STARTERS: Final = re.compile(
+    r" (?:The|An?|In|If|What|Which|Who|Whose|How|When|Where|Why|It|Its|This|That|These|Those|He|She|They|We|You|Your"
+    r"|His|Her|Their|There|Is|Are|Was|Were|Do|Does|Did|Can|Should|Will|Assume|Assuming|Suppose|Find|Calculate|Determine"
+    r"|Compute|Under|For|At|On|After|Before|During|By|From|Since|Although|However|Today|Then|Each|All|Two|One|As|To"
+    r"|Estimate|Given|Let|Consider|Use|Using|But|And|So)(?= )"
+)
+
+
+def starts_sentence(text: str) -> bool:
+    """Whether a text after an abbreviation begins with a word that begins sentences."""
+    return _STARTERS.match(text) is not None
+
+
 def before(match: Match) -> str:
     """The text just before a match."""
     return match.string[max(0, match.start() - _SEEN) : match.start()]

@@ -16,7 +16,7 @@ from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Reader, Unspeakable, reading_with
 from pipelines.stage import StageResult, refused
 
-METHOD = "rules-3"
+METHOD = "rules-4"
 """Name of this way of wording, as provenance has it."""
 
 _MAX_DRAWS = 40
@@ -34,7 +34,7 @@ class ScriptStage:
     """
 
     name: ClassVar[str] = "script"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     inputs: ClassVar[tuple[str, ...]] = ("pictures",)
     input_types: ClassVar[tuple[type, ...]] = (Item,)
     output_type: ClassVar[type] = Dialogue
@@ -135,6 +135,8 @@ def _record(item: Item, variant: int, form: str, turns: tuple[Turn, ...], seed: 
             tts_digest=None,
             voice_a=None,
             voice_b=None,
+            asr=None,
+            asr_digest=None,
             aligner=None,
             aligner_digest=None,
             seed=seed,

@@ -16,7 +16,7 @@ _FULL_NAMES: Final = word_set(
 
 _ABBREVIATIONS: Final = sorted({*REGULAR, *UNCHANGING, *IRREGULAR}, key=len, reverse=True)
 _ONE: Final = "(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + ")"
-_POWER: Final = r"(?:\^ ?\{? ?[2-6] ?\}?|[23](?![\d.]))"
+_POWER: Final = r"(?:\^ ?\{? ?[2-6] ?\}?|[23](?!\d|\.\d))"
 _INVERSE: Final = r"\^ ?\{? ?- ?[1-4] ?\}?"
 _ENDS: Final = r"(?![A-Za-z])"
 _TIMES: Final = r"(?: ?[×*•] ?|-|\.(?! ))"
@@ -114,8 +114,8 @@ def _factors(text: str) -> list[re.Match[str]]:
     return found
 
 
-PLAIN_UNITS: Final = word_set("lbs hrs kgs mins mL mph kWh kJ kPa kW yds Hz kHz MHz GHz kcal mmHg psi atm")
+PLAIN_UNITS: Final = word_set("lbs hrs kgs mins mL mph kWh kJ kPa kW yds Hz kHz MHz GHz kcal mmHg atm")
 """Units said in full even without a number before them, for they can be nothing else."""
 
-NUMBERED_UNITS: Final = word_set("km cm mm kg mg lb hr hp nm ml ft oz kw lbf lbm cc rpm mL dB cfm mol")
+NUMBERED_UNITS: Final = word_set("km cm mm kg mg lb hr hp nm ml ft oz kw lbf lbm cc rpm mL dB cfm mol psi")
 """Units said in full only where something counts them, as in "how many km": alone they may be two variables."""

@@ -63,6 +63,10 @@ _ASKING: Final = re.compile(
     r"|(?:when|where) (?:did|does|do|is|are|was|were|will|would|should|can)\b)",
     re.IGNORECASE,
 )
+_ASKING_AT_START: Final = re.compile(
+    r"(?:(?:At|In|To|For|On|By|From|With) )?(?:What|Which|How|At what|what|which|how)\b.*\b"
+    r"(?:is|are|was|were|will|would|does|do|did|can|should|must|has|have)\b.*\.$"
+)
 _ASKING_LATE: Final = re.compile(
     r"[,;:] (?:then )?(?:(?:at|in|to|for|on|by) )?(?:what|how (?:many|much|long|far|fast|large|big|high))\b[^,;:]*$"
     r"|\b(?:is|are|was|were|by|as) (?:what|which of (?:these|those))$"
@@ -111,7 +115,7 @@ def shape_of(text: str) -> Shape:
     bare = last.rstrip(" .:;,")
     if "?" in text or is_order(last) or _ASKING.match(bare) or _ASKING_LATE.search(bare):
         return Shape("asks", before, last)
-    if before and is_order_somewhere(before):
+    if before and (is_order_somewhere(before) or _asks_somewhere(before)):
         return Shape("asks", before, last)
     return Shape("states" if last.endswith((".", "!", '"')) else "stem", before, last)
 
@@ -124,6 +128,11 @@ def is_order(sentence: str) -> bool:
 def is_order_somewhere(text: str) -> bool:
     """Whether any sentence of a text does."""
     return any(is_order(sentence) for sentence in re.split(r"(?<=[.:?])\s+", text))
+
+
+def _asks_somewhere(text: str) -> bool:
+    """Whether a sentence before the last asks, though no mark says so: "At what temperature will it boil. The …"."""
+    return any(_ASKING_AT_START.match(sentence) for sentence in re.split(r"(?<=[.:])\s+", text))
 
 
 def asks_by_word(sentence: str) -> bool:

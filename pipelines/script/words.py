@@ -10,7 +10,8 @@ from pipelines.script.chemistry import COMPOUND, NAMES, spell_compound
 from pipelines.script.maths import CALLED_FUNCTIONS
 from pipelines.script.money import MONTHS
 from pipelines.script.numerals import cardinal
-from pipelines.script.rule import Match, Rule, after, before, rule
+from pipelines.script.rule import Match, Rule, after, before, rule, starts_sentence
+from pipelines.script.shorthand import PLACES
 from pipelines.script.spoken import Unspeakable, word_set
 from pipelines.script.units import NUMBERED_UNITS, PLAIN_UNITS, say_unit
 
@@ -35,7 +36,7 @@ _RESERVED: Final = frozenset(
     word.lower()
     for words in (
         short.FULL_WITHOUT_DOT, short.FULL, PLAIN_UNITS, NUMBERED_UNITS, short.ROMAN_VALUES, short.TITLED.split("|"),
-        short.MONARCHS.split("|"), MONTHS.split("|"), CALLED_FUNCTIONS, NAMES,
+        short.MONARCHS.split("|"), MONTHS.split("|"), CALLED_FUNCTIONS, NAMES, PLACES, ("Mt", "Mts"),
     )
     for word in words
 )  # fmt: skip
@@ -51,6 +52,7 @@ def is_plain(word: str) -> bool:
     lower = word.lower()
     return (
         lower not in _RESERVED
+        and lower != "ax"  # a factor more often than a tool
         and re.search("[aeiouy]", lower) is not None
         and re.search(r"(.)\1\1", lower) is None
         and not is_run_together(word)
@@ -114,7 +116,7 @@ def _unit_alone(match: Match) -> str:
         return say_unit(unit, plural=not one)
     if goes_on:
         raise Unspeakable("code", f"{left[-15:]}{unit}{right[:15]}")
-    return _spelled(unit)
+    return unit if unit == "psi" else _spelled(unit)  # the Greek letter
 
 
 def _rate(match: Match) -> str:
@@ -131,7 +133,7 @@ def _abbreviation(match: Match) -> str:
 
 def _initials(match: Match) -> str:
     letters = " ".join(match[1].replace(".", "").replace(" ", "").upper())
-    return letters + ("." if not after(match).strip() else "")
+    return letters + ("." if not after(match).strip() or starts_sentence(after(match)) else "")
 
 
 def _roman_after_title(match: Match) -> str:
@@ -164,6 +166,10 @@ WORD_RULES: Final[list[Rule]] = [
     rule("word", r"(?<![A-Za-z\d])(?:N/m|(?:km|mi|m|cm|ft|kg|mg|g|lb|Btu|J|kJ|W|gal|mol)/(?:h|hr|sec|s|min|L|ml|mL"
          r"|dL|kg|cm|m|day))"
          r"(?![A-Za-z\d^/])", _rate),
+    rule("word", r"(?<![A-Za-z\d])r(?:ev)?/min(?![A-Za-z])", "revolutions per minute"),
+    rule("word", r"(?<=[\d)]) ?/ ?°([CFK])(?![A-Za-z])", lambda m: f"per {say_unit('°' + m[1], plural=False)}"),
+    rule("word", r"(?<=/)(?:min|hr|sec)(?![A-Za-z\d.-])", lambda m: say_unit(m[0], plural=False)),
+    rule("word", r"(?<=[a-z]{5}/)s(?![A-Za-z\d'])", "second"),
     rule("word", r"(?<=/)([cmkμ]?m)\^?([23])(?![\w^])", lambda m: say_unit(m[0], plural=False)),
     rule("word", rf"\b({short.TITLED})s? ({_ROMANS})(?![A-Za-z\d'])", _roman_after_title),
     rule("word", rf"\b({short.MONARCHS}) ({short.ROMAN_ORDINAL_PATTERN})(?![A-Za-z\d'])", _monarch),
@@ -172,8 +178,6 @@ WORD_RULES: Final[list[Rule]] = [
     rule("word", short.ABBREVIATION.pattern, _abbreviation),
     rule("word", r"(?<![A-Za-z.])Ph\.? ?D(?:\.(?! [A-Z]|$)|\b)", "P H D"),
     rule("word", r"(?<![A-Za-z.])St\.(?= [A-Z])", "Saint"),
-    rule("word", r"(?<![A-Za-z.])[Nn]o\.(?= ?\d)", "number"),
-    rule("word", r"(?<![A-Za-z.])[Ff]ig\.(?= ?\d)", "figure"),
     rule("word", r"(?<![A-Za-z.])w/o(?![A-Za-z])", "without"),
     rule("word", r"(?<![A-Za-z.])w/ ?(?=[a-z\d])", "with"),
     rule("word", r"(?<![A-Za-z.])c/o(?![A-Za-z])", "care of"),

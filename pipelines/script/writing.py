@@ -8,6 +8,7 @@ from pipelines.script.broken import mend_words
 from pipelines.script.latex import has_latex, open_latex
 from pipelines.script.spoken import Unspeakable, word_set
 from pipelines.script.traced import Traced
+from pipelines.script.typography import flattened_powers, in_one_form
 from pipelines.script.units import UNIT
 
 _ACCENTED: Final = frozenset("àáâãäåāăçćčèéêëēěėìíîïīñńňòóôõöōőøùúûüūůűýÿšśşžźżřłąęğďťÉÈÊÇÅÖÜÄÑÁÀÂÍÓÔÚÎŠŽĀŚŌØČ")
@@ -123,13 +124,16 @@ def _composed(text: Traced) -> Traced:
 
 
 def _fold(text: Traced) -> Traced:
-    folded = {char: unicodedata.normalize("NFD", char)[0] for char in set(text.text) & _ACCENTED}
+    """Letters without their accents; "Å" by itself is a unit."""
+    text = text.sub(r"Å (?=ngstr)|Å(?=[^\W\d_])|(?<=[^\W\d_])Å", "A")
+    folded = {char: unicodedata.normalize("NFD", char)[0] for char in set(text.text) & _ACCENTED - {"Å"}}
     return text.translated({**folded, **_LIGATURES})
 
 
 def _lines(text: Traced) -> Traced:
     """Line ends as pauses: a blank line ends a sentence, a single one only where the next line starts a new one."""
     text = text.sub(r"([^\s.?!:;,]) *\n\s*\n\s*", r"\1. ")
+    text = text.sub(r"(?<=\d) *\n\s*(?=(?:The|Which|What|According|This|In|How|Who|Based|All|It|Why)\b)", ". ")
     text = text.sub(r"([^\s.?!:;,]) *\n\s*(?=[A-Z0-9\ue100-\uf8ff][^\n]*\n|[•*-] )", r"\1. ")
     return text.sub(r"\s{2,}|[^\S ]", " ").sub(r"^ | $", "")
 
@@ -158,23 +162,30 @@ def normalise(written: str | Traced) -> Traced:
     if "@" in text.text:
         text = text.sub(r"\b([\w.]{1,40})@((?:\w{1,40}\.){1,4}\w{2,6})\b", _say_mail)
     text = text.sub(_ADDRESS, _say_address)
+    if "$$" in text.text:
+        text = text.sub(r"(?<=[^$\s])\$\$(?=[^$\s.,;:?)])", "$ $")
     if has_latex(text.text):
         text = open_latex(text.sub(_MATHS, lambda m: f" {m[1]} ") if "$" in text.text else text)
     elif "$" in text.text:
         text = text.sub(_MATHS, lambda m: f" {m[1]} ")
-    text = _one_form(text)
+    text = _one_form(flattened_powers(text))
     _check(text.text)
     text = text.sub(r"\b(Statement|Sentence|Claim) ?(\d|I{1,2}) ?\|", r"\1 \2:")
     if re.search(r"\|[^|\n]{0,60}\n[^|\n]{0,60}\||\|[^|]{0,40} \| [^|]{0,40}\|(?=\s|$)", text.text):
         raise Unspeakable("table", text.text[text.text.index("|") :][:40])
     for pattern, sign in _SIGNS:
         text = text.sub(pattern, sign)
-    text = text.sub(r"\b([Aa])\(n\)", r"\1").sub(r"(?<=\d) *μ +(?=[CFmgs]\b)", " μ").sub(_TIED, " ")
+    text = in_one_form(text)
+    text = text.sub(r"\b([Aa])\(n\)", r"\1").sub(r"(?<=\d) *μ +(?=[CFmgsTVAW]\b)", " μ").sub(_TIED, " ")
     text = text.sub(rf"\b({'|'.join(_MONTHS)})\.? (?=\d)", lambda m: f"{_MONTHS[m[1]]} ")
     text = text.sub(r"(?<![\d,])\d+(?:,\d+)+", _listed_numbers).sub(r"\| ?\|", "‖")
     text = text.sub(r"(?<!\d)\d{1,3}(?: \d{3})* 000(?!\d)|(?<!\d)\d{1,3}(?: \d{3}){2,}(?!\d)", _grouped_number)
     text = text.sub(r"(?<!\d)(\d\.\d{3}) (\d{1,3})(?= [a-zA-Z])", r"\1\2")
-    text = text.sub(r"(?<=[\w)\]}α-ωΑ-Ω∑∫∏]) (?=[_^] ?[\w{(+-])(?!_[_ ])", "")
+    text = text.sub(
+        r"(?<=[\w)\]}α-ωΑ-Ω∑∫∏]) (?=[_^] ?[\w{(+-])(?!_[_ ])"
+        r"(?!(?<=[a-z]{2} )[_^]\{?\d{1,3}\}?(?:_\{?\d{1,2}\}?)?[A-Z])",
+        "",
+    )
     text = text.sub(rf"(?<![\w.])(\d[\d,.]*) ?\( ?({UNIT}) ?\)", r"\1 \2")
     text = text.sub(r",(?=-\d)|(?<=\.\d),(?=\d)|(?<=\.\d\d),(?=\d)|(?<=\d),(?=\d{1,2}\.\d)", ", ")
     return _lines(mend_words(_fold(text)))

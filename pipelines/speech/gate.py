@@ -10,10 +10,10 @@ import numpy as np
 
 from backends.protocols import Recogniser, Samples
 from data_schemas.config import GateConfig
-from data_schemas.records import Hearing, Utterance
+from data_schemas.records import Hearing, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
 from pipelines.audio import rms_dbfs
-from pipelines.quality.hearing import compare, hearing_of
+from pipelines.quality.hearing import Comparison, compare, hearing_of
 from pipelines.script.spoken import spoken_words
 
 LISTENING_SILENCE_S = 0.25
@@ -25,6 +25,10 @@ _N_LETTERS_SPELT = 4
 _SLACK_S = 0.6
 """Speech may be this much longer than its letters ask, and a quarter of it shorter: margins, and short utterances."""
 
+N_ANSWER_WORDS = 4
+"""How many words from the first that bears the answer on must be heard, at most; the sentence's end is one too."""
+
+_ARTICLES = frozenset({"a", "an", "the"})
 _FRAME_S = 0.02
 _AT_PEAK = 1e-4
 
@@ -56,19 +60,22 @@ class Gate:
         self.config = config
         self.recogniser = recogniser
 
-    def judge(self, utterance: Utterance, samples: Samples, speed: float, n_takes: int) -> Verdict:
+    def judge(
+        self, utterance: Utterance, samples: Samples, speed: float, n_takes: int, answer: range = range(0)
+    ) -> Verdict:
         """The verdict on one take, float32 [n_samples] at 24 kHz as the engine gave it.
 
         Args:
             speed: how fast it was said.
             n_takes: how often the utterance has been said, this take included; stored with what was heard.
+            answer: indices of the utterance's words that bear the answer (`answer_words`).
         """
         fault = self._looked_at(utterance.spoken_text, samples, speed)
         if fault is not None or self.recogniser is None or utterance.kind == "backchannel":
             return Verdict(None, fault)
         heard = self.recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ)
-        hearing = hearing_of(utterance.spoken_text, heard, n_takes)
-        return Verdict(hearing, self._listened_to(utterance.spoken_text, hearing))
+        found = compare(utterance.spoken_text, heard)
+        return Verdict(hearing_of(found, heard, n_takes), self._listened_to(utterance.spoken_text, found, answer))
 
     def _looked_at(self, text: str, samples: Samples, speed: float) -> Fault | None:
         config = self.config
@@ -86,16 +93,34 @@ class Gate:
             return Fault("too_short_for_words", f"{text!r} takes {said_s:.2f} s")
         return None
 
-    def _listened_to(self, text: str, hearing: Hearing) -> Fault | None:
+    def _listened_to(self, text: str, found: Comparison, answer: range) -> Fault | None:
+        """Nothing heard, too much heard otherwise, or one of the words that everything hangs on."""
         config = self.config
-        allowed = max(config.min_word_errors, int(config.max_wer * hearing.n_words))
-        too_many = hearing.n_word_errors > allowed
-        no_number = config.every_number and hearing.n_numbers_heard < hearing.n_numbers
-        no_name = hearing.n_names_heard < config.min_name_recall * hearing.n_names
-        if not (too_many or no_number or no_name):
-            return None
-        found = compare(text, hearing.text)
-        return Fault("misheard", f"to be said: {found.said!r}; heard: {found.heard!r}")
+        words = spoken_words(text)
+        is_wrong = (
+            not found.heard
+            or found.n_misheard > int(config.max_wer * found.n_words)
+            or (config.every_number and found.n_numbers_heard < found.n_numbers)
+            or found.n_names_heard < config.min_name_recall * found.n_names
+            or not found.has_negations
+            or any(not found.is_heard[at] and words[at].lower() not in _ARTICLES for at in answer)
+        )
+        return Fault("misheard", f"to be said: {found.said!r}; heard: {found.heard!r}") if is_wrong else None
+
+
+def answer_words(turn: Turn, utterance_index: int) -> range:
+    """Which words of an utterance bear its turn's answer: the first that does and the few after it in its sentence."""
+    utterance = turn.utterances[utterance_index]
+    if turn.answer_word_index is None or utterance.kind != "speech":
+        return range(0)
+    before = [each.spoken_text for each in turn.utterances[:utterance_index] if each.kind == "speech"]
+    n_before = sum(len(spoken_words(text)) for text in before)
+    words = turn.spoken_text.split()  # a spoken text has one space between words, and marks stand on words
+    start = turn.answer_word_index
+    ends = (at + 1 for at in range(start, len(words)) if words[at][-1] in ".?!")
+    end = min(start + N_ANSWER_WORDS, next(ends, len(words)))
+    n_own = len(spoken_words(utterance.spoken_text))
+    return range(max(start - n_before, 0), max(min(end - n_before, n_own), 0))
 
 
 def with_silence(samples: Samples) -> Samples:

@@ -6,18 +6,23 @@ from typing import Any, ClassVar
 
 from backends.protocols import Recogniser, Speech, SpeechRefused, TextToSpeech
 from data_schemas.config import GateConfig, SpeechConfig
-from data_schemas.fingerprint import what_matters
-from data_schemas.records import Clip, Clips, Dialogue, Hearing, Reject, Utterance
+from data_schemas.fingerprint import versions, what_matters
+from data_schemas.records import Clip, Clips, Dialogue, Hearing, Reject
 from pipelines.audio import at_level, to_flac
-from pipelines.speech.gate import Fault, Gate
+from pipelines.speech.gate import Fault, Gate, answer_words
 from pipelines.speech.voices import Cast
 from pipelines.stage import StageResult, refused
 
 SPEED_OF_TAKE = (1.0, 0.95, 1.05, 0.92, 1.08)
-"""Factors on a speaker's speed, take after take: engines say the same words otherwise at a speed near by, and no one
+"""Factors on a speaker's speed, take after take. Speech engines give the same samples for the same arguments and most
+have no seed, so speed is what a take is varied by: the same words come out otherwise at a speed near by, and no one
 hears the difference in tempo."""
 
+_REFUSED = "speech_refused"
 _SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # what `SpeechConfig` allows
+
+_LISTENS_WITH = ("jiwer", "rapidfuzz", "phonemizer", "espeakng-loader", "pocketsphinx")
+"""Whose versions decide which takes pass: `pipelines.quality.hearing` compares by them."""
 
 Place = tuple[int, int]
 """Index of a turn and of an utterance in it."""
@@ -31,7 +36,7 @@ class SpeechStage:
     """
 
     name: ClassVar[str] = "speech"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("wording",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = Clips
@@ -46,7 +51,7 @@ class SpeechStage:
         self.seed = seed
 
     def matters(self) -> dict[str, Any]:
-        """Configuration, seed, engine, who listens, and the digests of the voices that may speak."""
+        """Configuration, seed, engine, who listens and compares, and the digests of the voices that may speak."""
         recogniser = self.gate.recogniser
         return {
             "config": what_matters(self.config),
@@ -54,28 +59,32 @@ class SpeechStage:
             "seed": self.seed,
             "tts": self.tts.digest,
             "recogniser": recogniser.digest if recogniser else None,
+            "compared_with": versions(*_LISTENS_WITH) if recogniser else None,
             "voices": [[voice.name, voice.digest] for voice in self.cast.voices()],
         }
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Clips]:
-        """Clips of each dialogue, or a reject: the engine refuses an utterance, or the gate does to the last take."""
+        """Clips of each dialogue, or a reject: the engine or the gate refuses an utterance to the last voice."""
         outputs: list[Clips] = []
         rejects: list[Reject] = []
         for (dialogue,) in batch:
             try:
                 outputs.append(self._speak(dialogue))
-            except SpeechRefused as refusal:
-                rejects.append(refused(dialogue, self.name, "speech_refused", str(refusal)))
+            except SpeechRefused as refusal:  # there is no voice of the dialogue's language
+                rejects.append(refused(dialogue, self.name, _REFUSED, str(refusal)))
             except _Failed as failure:
                 rejects.append(refused(dialogue, self.name, failure.fault.reason, failure.fault.detail))
         return StageResult(outputs, rejects)
 
     def _speak(self, dialogue: Dialogue) -> Clips:
         clips = {place: clip for speaker in ("A", "B") for place, clip in self._said_by(speaker, dialogue).items()}
+        recogniser = self.gate.recogniser
         return Clips(
             dialogue_id=dialogue.dialogue_id,
             tts=self.tts.name,
             tts_digest=self.tts.digest,
+            asr=recogniser.name if recogniser else None,
+            asr_digest=recogniser.digest if recogniser else None,
             clips=tuple(clips[place] for place in sorted(clips)),
         )
 
@@ -83,36 +92,42 @@ class SpeechStage:
         """All utterances of one speaker, by the first voice whose every utterance passes the gate.
 
         Raises:
-            _Failed: no voice's did.
+            _Failed: no voice's did; with the last one's fault.
+            SpeechRefused: there is no voice of the dialogue's language.
         """
         speed = self.cast.speed(dialogue.dialogue_id, speaker)
-        places = {
-            (turn.turn_index, index): utterance
+        places = [
+            (turn.turn_index, index)
             for turn in dialogue.turns
             if turn.speaker == speaker
-            for index, utterance in enumerate(turn.utterances)
-        }
+            for index in range(len(turn.utterances))
+        ]
         n_takes: Counter[Place] = Counter()
         failure = _Failed(Fault("misheard", "no voice was tried"))
         for voice in self.cast.candidates(dialogue, speaker, self.gate.config.max_voices):
             try:
-                return {place: self._passed(places[place], place, voice, speed, n_takes) for place in places}
+                return {place: self._passed(dialogue, place, voice, speed, n_takes) for place in places}
             except _Failed as error:
                 failure = error
         raise failure
 
-    def _passed(self, utterance: Utterance, place: Place, voice: str, speed: float, n_takes: Counter[Place]) -> Clip:
-        """The first take that the gate lets pass; `n_takes` counts them.
+    def _passed(self, dialogue: Dialogue, place: Place, voice: str, speed: float, n_takes: Counter[Place]) -> Clip:
+        """The first take that the gate lets pass; `n_takes` counts them. A voice that refuses is asked no more.
 
         Raises:
             _Failed: none did; with the last take's fault.
         """
+        turn = dialogue.turns[place[0]]
+        utterance, answer = turn.utterances[place[1]], answer_words(turn, place[1])
         fault: Fault | None = None
         for take in range(self.gate.config.max_takes):
             take_speed = _speed_of(speed, take)
             n_takes[place] += 1
-            said = self.tts.synthesise(utterance.spoken_text, voice, take_speed)
-            verdict = self.gate.judge(utterance, said.samples, take_speed, n_takes[place])
+            try:
+                said = self.tts.synthesise(utterance.spoken_text, voice, take_speed)
+            except SpeechRefused as refusal:
+                raise _Failed(Fault(_REFUSED, str(refusal))) from refusal
+            verdict = self.gate.judge(utterance, said.samples, take_speed, n_takes[place], answer)
             if verdict.fault is None:
                 return self._clip(place, voice, take_speed, said, verdict.hearing)
             fault = verdict.fault
@@ -134,7 +149,7 @@ class SpeechStage:
 
 
 class _Failed(Exception):
-    """The gate let none of an utterance's takes pass."""
+    """None of an utterance's takes passed, or its voice cannot say it."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.reason)

@@ -16,17 +16,24 @@ HELD_OUT_SHARE = 0.3
 def resolve_voices(config: SpeechConfig, tts: TextToSpeech) -> tuple[str, list[str]]:
     """The assistant's voice and the user's voices: those asked for, else what the engine has.
 
+    Both have the same voice only where `voices_b` names it.
+
     Raises:
-        ConfigError: a voice is asked for that this machine lacks.
+        ConfigError: a voice is asked for that this machine lacks, or none is left for the user.
     """
     there = [voice.name for voice in tts.voices()]
     voice_a = config.voice_a or there[0]
-    others = [name for name in there if name != voice_a] or [voice_a]
-    voices_b = others if config.voices_b is None else config.voices_b
+    voices_b = [name for name in there if name != voice_a] if config.voices_b is None else config.voices_b
     missing = sorted({voice_a, *voices_b} - set(there))
-    if missing or not voices_b:
-        wrong = f"has no voice {', '.join(missing)}" if missing else "needs at least one voice for the user"
-        raise ConfigError(f"The speech back-end {tts.name} {wrong}.", f"Voices here: {', '.join(there)}.")
+    here = f"Voices here: {', '.join(there)}."
+    if missing:
+        raise ConfigError(f"The speech back-end {tts.name} has no voice {', '.join(missing)}.", here)
+    if not voices_b:
+        raise ConfigError(
+            f"The speech back-end {tts.name} has no voice for the user but the assistant's, {voice_a}: it needs at "
+            "least one voice for the user.",
+            f"{here} Take another back-end, or name {voice_a} in speech.voices_b to have both speak with it.",
+        )
     return voice_a, voices_b
 
 

@@ -227,6 +227,8 @@ def server_that(engine: DoubleEngine, bench: Bench, **chat: Any) -> Result:
 
 
 def test_a_chat_server_that_goes_away_on_the_way_and_comes_back(bench: Bench) -> None:
+    more = [{**row, "question": f"{row['question'][:-1]} and cold?"} for row in ROWS]  # enough to be given up in a row
+    bench.file("good.jsonl", GOOD + "".join(f"{json.dumps(row)}\n" for row in more).encode())
     engine = DoubleEngine(ChatConfig(), faults=[None] * 6, faults_for_ever="hang-up")
     assert_one_message(server_that(engine, bench, max_attempts=2, max_in_flight=1), 4, "run again|Run|again")
     assert bench.state() == {}

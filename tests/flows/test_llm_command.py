@@ -56,7 +56,22 @@ def test_what_is_missing_is_told_in_one_message(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("KAME_CACHE", str(tmp_path))
     done = CliRunner().invoke(app, ["llm", "serve", "--engine", "vllm", "lab/model"])
     assert (done.exit_code, "kame backends install vllm" in done.output) == (2, True)
-    done = CliRunner().invoke(app, ["llm", "serve", "--engine", "vllm"])
+    done = CliRunner().invoke(app, ["llm", "serve", "--engine", "vllm", "--executable", str(tmp_path / "vllm")])
     assert (done.exit_code, "has no model" in done.output) == (2, True)
     done = CliRunner().invoke(app, ["llm", "serve", "none.gguf"])
     assert (done.exit_code, "no GGUF file" in done.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("engine", "option", "value", "other"),
+    [
+        ("vllm", "--slots", "2", "llamacpp"),
+        ("vllm", "--context", "512", "llamacpp"),
+        ("llamacpp", "--revision", "main", "vllm"),
+        ("llamacpp", "--executable", "vllm", "vllm"),
+    ],
+)
+def test_an_option_of_another_engine_is_refused(engine: str, option: str, value: str, other: str) -> None:
+    done = CliRunner().invoke(app, ["llm", "serve", "some/model", "--engine", engine, option, value])
+    assert done.exit_code == 2
+    assert f"{option} does nothing with the engine {engine}. Leave it out, or say --engine {other}." in done.output

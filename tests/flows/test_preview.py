@@ -8,6 +8,7 @@ import pytest
 import soundfile
 from typer.testing import CliRunner
 
+from backends.chat.cache import ReplyCache
 from backends.protocols import SpeechRefused
 from backends.tts.double import DoubleTts
 from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, RefreshConfig, SourceConfig, SpeechConfig
@@ -39,6 +40,15 @@ def test_dialogues_come_from_the_sources_in_turn_and_can_be_heard(tmp_path: Path
         assert (info.frames, info.channels) == (each.dialogue.n_samples, 2)
 
 
+def test_each_preview_spends_under_a_name_of_its_own(tmp_path: Path) -> None:
+    preview(config(tmp_path), 1)
+    preview(config(tmp_path), 3)
+    with ReplyCache(tmp_path / "answers.sqlite") as cache:
+        runs = [run for (run,) in cache.run("SELECT DISTINCT run FROM spending")]
+    assert len(runs) == 2
+    assert all(run.startswith("preview-") for run in runs)
+
+
 def test_the_shortest_questions_are_taken(tmp_path: Path) -> None:
     made = preview(config(tmp_path, [each for each in sample_sources() if each.name == "gsm8k"]), 20)
     lengths = [len(each.dialogue.turns[0].spoken_text.split()) for each in made]
@@ -64,7 +74,7 @@ def test_a_dialogue_that_cannot_be_spoken_is_left_out(tmp_path: Path, monkeypatc
 
 def test_sources_without_a_question_that_can_be_said_are_told(tmp_path: Path) -> None:
     rows = tmp_path / "gsm8k.jsonl"
-    rows.write_text(json.dumps({"question": "∀x∃y?", "answer": "#### 1"}), encoding="utf-8")
+    rows.write_text(json.dumps({"question": "金?", "answer": "#### 1"}), encoding="utf-8")
     with pytest.raises(SourceError, match="No question of these sources can be said"):
         preview(config(tmp_path / "out", [SourceConfig(name="gsm8k", path=str(rows))]), 3)
 

@@ -22,7 +22,15 @@ from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, tempor
 from prefect.testing.utilities import prefect_test_harness
 from typer.testing import CliRunner
 
-from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, PartConfig, RefreshConfig, SpeechConfig, SplitConfig
+from data_schemas.config import (
+    AlignmentConfig,
+    ChatConfig,
+    GateConfig,
+    PartConfig,
+    RefreshConfig,
+    SpeechConfig,
+    SplitConfig,
+)
 from data_schemas.errors import BackendError
 from data_schemas.manifest import Manifest
 from data_schemas.records import Item
@@ -36,10 +44,11 @@ from pipelines.figures import Figures
 from pipelines.figures import tables as figure_tables
 from pipelines.membership import MembershipBook
 from pipelines.sources.items import SourceReading
+from pipelines.stations import STAGES
 from pipelines.store import Store
 from tests.builders import make_item
 
-STEPS = ("script", "speech", "alignment", "mixing", "oracle", "compact")
+STEPS = (*STAGES, "compact")
 
 
 def doubles(out: Path, workers: int = 1) -> RefreshConfig:

@@ -8,12 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from data_schemas import ids
 from data_schemas.arrow import from_table, to_table
 from data_schemas.errors import DatasetError
 from data_schemas.manifest import MANIFEST, Manifest, make_manifest
 from data_schemas.records import Audio, AudioDialogue, OracleRow, Reject
 from pipelines.audio import from_flac, to_flac
 from pipelines.figures import count
+from pipelines.mixing.timing import quality_of
 from pipelines.publish import read_manifest
 from pipelines.quality.check import check
 from pipelines.store import Store
@@ -67,7 +69,8 @@ def test_nothing_is_wrong_with_what_we_make(made: Path) -> None:
 
 
 def channels_swapped(row: AudioDialogue) -> AudioDialogue:
-    return replace(row, audio=Audio(bytes=to_flac(from_flac(row.flac)[:, ::-1]), path="x.flac"))
+    sound = from_flac(row.flac)[:, ::-1]
+    return replace(row, audio=Audio(bytes=to_flac(sound), path="x.flac"), quality=quality_of(sound, row.turns))
 
 
 def turns_elsewhere(row: AudioDialogue) -> AudioDialogue:
@@ -80,6 +83,10 @@ DIALOGUES: list[tuple[str, Callable[[AudioDialogue], Any]]] = [
     ("audio can be read", lambda row: replace(row, audio=None)),
     ("each speaker is on their own channel", channels_swapped),
     ("a turn starts and ends with its utterances", turns_elsewhere),
+    (
+        "quality is that of the sound and of what was heard",
+        lambda row: replace(row, quality=replace(row.quality, rms_dbfs_b=0.0)),
+    ),
 ]
 
 
@@ -123,6 +130,25 @@ def test_a_dialogue_with_oracles_twice_is_found(dataset: Path) -> None:
 def test_oracles_of_nobody_and_a_dialogue_without_any_are_found(dataset: Path) -> None:
     spoil_first(dataset, "oracle", lambda row: replace(row, dialogue_id="nobody-v0"))
     assert rules(dataset) == {"oracles belong to a dialogue of the dataset", "every dialogue has oracles"}
+
+
+@pytest.mark.parametrize(("variant", "excused"), [(0, True), (1, False), (None, False)])
+def test_a_reject_excuses_its_own_dialogue_alone(dataset: Path, variant: int | None, excused: bool) -> None:
+    store = Store(str(dataset))
+    entry = next(each for each in read_manifest(store).of_kind("oracle") if each.split == "train")
+    (row, *_) = from_table(store.read_table(entry.path), OracleRow)
+    item_id = row.dialogue_id.rpartition("-v")[0]
+    spoil_first(dataset, "oracle", lambda row: [])
+    relist(store, entry.path)
+    dialogue_id = None if variant is None else ids.dialogue_id(item_id, variant)
+    refusal = Reject(
+        item_id=item_id, dialogue_id=dialogue_id, source=row.source, stage="oracle", reason="failed", detail=""
+    )
+    rejects = next(each for each in read_manifest(store).of_kind("rejects") if each.source == row.source)
+    rows = from_table(store.read_table(rejects.path), Reject)
+    store.write_table(rejects.path, to_table([refusal, *rows[1:]], Reject))
+    relist(store, rejects.path)
+    assert rules(dataset) == (set() if excused else {"every dialogue has oracles"})
 
 
 def test_a_question_in_two_splits_is_found(dataset: Path) -> None:

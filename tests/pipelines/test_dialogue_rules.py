@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from data_schemas.config import SurroundingsConfig
-from data_schemas.records import Audio, AudioDialogue, Turn, Utterance, WrittenSpan
+from data_schemas.records import Audio, AudioDialogue, Hearing, Turn, Utterance, WrittenSpan
 from data_schemas.units import seconds_to_samples
 from pipelines.audio import Sound, from_flac, rms_dbfs, to_flac
+from pipelines.mixing.timing import quality_of
 from pipelines.quality.dialogue_rules import wrong_in_dialogue
 from tests import mixed as made
 
@@ -34,9 +35,14 @@ def broken(row: AudioDialogue) -> set[str]:
     return {rule for rule, _ in wrong_in_dialogue(row)}
 
 
+def remeasured(row: AudioDialogue) -> AudioDialogue:
+    """The row with the quality of the sound and the hearings that it has now."""
+    return replace(row, quality=quality_of(from_flac(row.flac), row.turns))
+
+
 def on_answer(change: Callable[[Turn], Turn]) -> Callable[[AudioDialogue], AudioDialogue]:
-    """A change of the assistant's turn, on which no oracle event depends."""
-    return lambda row: replace(row, turns=(row.turns[0], change(row.turns[1]), *row.turns[2:]))
+    """A change of the assistant's turn, on which no oracle event depends; the row is then measured anew."""
+    return lambda row: remeasured(replace(row, turns=(row.turns[0], change(row.turns[1]), *row.turns[2:])))
 
 
 def on_utterance(**changes: Any) -> Callable[[AudioDialogue], AudioDialogue]:
@@ -66,6 +72,20 @@ def mono(row: AudioDialogue) -> AudioDialogue:
     return replace(row, audio=Audio(bytes=to_flac(from_flac(row.flac)[:, 0]), path="x.flac"))
 
 
+def quality(**changes: Any) -> Callable[[AudioDialogue], AudioDialogue]:
+    return lambda row: replace(row, quality=replace(row.quality, **changes))
+
+
+def squeezed(words: Sequence[Any], share: float) -> list[Any]:
+    """The words one after the other in the first part of the time that they take."""
+    zero_s: float = words[0].start_s
+
+    def earlier(time_s: float) -> float:
+        return zero_s + share * (time_s - zero_s)
+
+    return [replace(each, start_s=earlier(each.start_s), end_s=earlier(each.end_s)) for each in words]
+
+
 def something_else(turn: Turn) -> Turn:
     said = replace(
         turn.utterances[0], spoken_text="Something else.", written_spans=turn.utterances[0].written_spans[:2]
@@ -78,7 +98,8 @@ def without_end(turn: Turn) -> Turn:
 
 
 def on_sound(change: Callable[[Sound], Sound]) -> Callable[[AudioDialogue], AudioDialogue]:
-    return lambda row: replace(row, audio=Audio(bytes=to_flac(change(from_flac(row.flac))), path="x.flac"))
+    """A change of the sound, which is then measured anew."""
+    return lambda row: remeasured(replace(row, audio=Audio(bytes=to_flac(change(from_flac(row.flac))), path="x.flac")))
 
 
 def only(sound: Sound, channel: int) -> Sound:
@@ -90,6 +111,12 @@ def assistant_everywhere(sound: Sound) -> Sound:
     """Nobody is silent, and the assistant's channel is the louder one all through."""
     sound[:, 0] = 0.5
     sound[:, 1] = 0.1
+    return sound
+
+
+def humming(sound: Sound) -> Sound:
+    """The assistant hums at the end, where nobody speaks."""
+    sound[-9_600:, 0] = 0.2 * np.sin(np.arange(9_600) * 0.1)
     return sound
 
 
@@ -109,12 +136,20 @@ def both_at_once(row: AudioDialogue) -> AudioDialogue:
         start_s = row.turns[0].start_s
         return replace(turn, start_s=start_s, utterances=(replace(turn.utterances[0], start_s=start_s),))
 
-    return on_sound(assistant_everywhere)(on_answer(early)(row))
+    lasts = slice(seconds_to_samples(row.turns[0].start_s or 0.0), seconds_to_samples(row.turns[1].end_s or 0.0))
+
+    def louder(sound: Sound) -> Sound:
+        sound[lasts] = 0.5, 0.1
+        return sound
+
+    return on_sound(louder)(on_answer(early)(row))
 
 
 def spans(start: int | None, end: int | None) -> tuple[WrittenSpan, ...]:
     return (WrittenSpan(start_char=start, end_char=end),) * 7
 
+
+ELSEWHERE = "the sound of an utterance lies around its words"
 
 FAULTS: list[tuple[str, Callable[[AudioDialogue], AudioDialogue]]] = [
     ("provenance is complete", provenance(tts=None)),
@@ -143,6 +178,7 @@ FAULTS: list[tuple[str, Callable[[AudioDialogue], AudioDialogue]]] = [
     ("each speaker is on their own channel", on_sound(lambda sound: only(sound, 0))),
     ("each speaker is on their own channel", on_sound(lambda sound: sound + sound[:, ::-1])),
     ("each speaker is on their own channel", on_sound(assistant_everywhere)),
+    ("each speaker is on their own channel", on_sound(humming)),
     ("each speaker is on their own channel", on_answer(lambda turn: replace(turn, speaker="C"))),
     ("a turn's spoken text is its utterances'", on_answer(lambda turn: replace(turn, spoken_text="Else."))),
     ("a turn's spoken text is its utterances'", on_answer(lambda turn: replace(turn, utterances=()))),
@@ -155,6 +191,20 @@ FAULTS: list[tuple[str, Callable[[AudioDialogue], AudioDialogue]]] = [
     ("written spans lie inside the written text", on_utterance(written_spans=spans(None, 3))),
     ("the word that bears the answer is said", on_answer(lambda turn: replace(turn, answer_word_index=7))),
     ("only an interruption cuts a turn", on_answer(lambda turn: replace(turn, cut_s=turn.end_s))),
+    ("a keyword delay is that of its word", on_answer(lambda turn: replace(turn, keyword_delay_s=0.3))),
+    ("a keyword delay is that of its word", on_answer(lambda turn: replace(turn, answer_word_index=2))),
+    ("quality is that of the sound and of what was heard", quality(rms_dbfs_a=-20.0)),
+    ("quality is that of the sound and of what was heard", quality(peak_dbfs=0.0)),
+    ("quality is that of the sound and of what was heard", quality(wer=0.0)),
+    ("quality is that of the sound and of what was heard", quality(mean_word_score=-1.0)),
+    ("a speaker has the voice that provenance tells", provenance(voice_a="double_c")),
+    ("a speaker has the voice that provenance tells", on_utterance(voice="double_c")),
+    ("a speaker has the voice that provenance tells", on_utterance(voice=None)),
+    ("speed lies between 0.5 and 2.0", on_utterance(speed=0.4)),
+    ("speed lies between 0.5 and 2.0", on_utterance(speed=None)),
+    ("a dialogue has a form we know", lambda row: replace(row, form="sonnet")),
+    (ELSEWHERE, on_words(lambda words: squeezed(words, 0.1))),
+    (ELSEWHERE, on_words(lambda words: [words[0], *squeezed(words[1:], 0.1)])),
     ("words last", on_words(lambda words: [replace(words[0], end_s=words[0].start_s), *words[1:]])),
 ]
 
@@ -171,12 +221,12 @@ EARLY = "an early start has a lead that outlasts the question by 1 s"
 
 
 def test_who_is_louder_is_not_asked_while_both_speak(row: AudioDialogue) -> None:
-    assert broken(both_at_once(row)) == {EARLY}
+    assert broken(both_at_once(row)) == {EARLY, ELSEWHERE}
 
 
 def test_one_who_is_not_heard_is_found_while_both_speak(row: AudioDialogue) -> None:
     silent = on_sound(lambda sound: only(sound, 0))(both_at_once(row))
-    assert broken(silent) == {"each speaker is on their own channel", EARLY}
+    assert broken(silent) == {"each speaker is on their own channel", EARLY, ELSEWHERE}
 
 
 @pytest.mark.parametrize("lead", [None, "Good question", "Good question let"])
@@ -233,7 +283,7 @@ def shifted(row: AudioDialogue, index: int, by_s: float) -> AudioDialogue:
         end_s=moved(turn.end_s),
         utterances=tuple(said(each) for each in turn.utterances),
     )
-    return replace(row, turns=(*row.turns[:index], turn, *row.turns[index + 1 :]))
+    return remeasured(replace(row, turns=(*row.turns[:index], turn, *row.turns[index + 1 :])))
 
 
 def test_a_backchannel_is_no_part_of_its_turns_time_and_text() -> None:
@@ -268,3 +318,72 @@ def test_a_user_who_is_only_noise_is_not_heard() -> None:
     noise = np.resize(from_flac(row.flac)[:4_000, 1], row.n_samples)  # before anybody speaks
     only_noise = on_sound(lambda sound: np.stack([sound[:, 0], noise], axis=1))(row)
     assert broken(only_noise) == {"each speaker is on their own channel"}
+
+
+@pytest.mark.parametrize("noise", [0, 1])
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_users_squeezed_words_are_found_in_any_surroundings(noise: int, room: int) -> None:
+    surroundings = SurroundingsConfig(noise_share=noise, snr_min_db=6, snr_max_db=6, room_share=room)
+    row = made.mixed(made.plain(), surroundings)
+    assert broken(row) == set()
+    asked = row.turns[0]
+    said = replace(asked.utterances[0], words=tuple(squeezed(asked.utterances[0].words, 0.1)))
+    wrong = replace(row, turns=(replace(asked, utterances=(said,)), *row.turns[1:]))
+    assert broken(wrong) == {ELSEWHERE}
+
+
+HEARING = Hearing(
+    text="it is as blue as the sky",
+    n_words=7,
+    n_word_errors=0,
+    n_numbers=0,
+    n_numbers_heard=0,
+    n_names=0,
+    n_names_heard=0,
+    n_takes=1,
+)
+
+
+def listened_to() -> AudioDialogue:
+    one = made.plain()
+    asked = replace(HEARING, text="What color has the flag of that old town?", n_words=9)
+    return made.mix(one, clips=made.clips_of(one, [asked, HEARING])).outputs[0]
+
+
+def heard(**changes: Any) -> Callable[[AudioDialogue], AudioDialogue]:
+    return on_utterance(hearing=replace(HEARING, **changes))
+
+
+NOT_HEARD = "what a recogniser listened to has a hearing"
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        (NOT_HEARD, on_utterance(hearing=None)),
+        (NOT_HEARD, provenance(asr=None)),
+        ("counts of a hearing can be", heard(n_takes=0)),
+        ("counts of a hearing can be", heard(n_words=0, n_word_errors=0)),
+        ("counts of a hearing can be", heard(n_words=8)),
+        ("counts of a hearing can be", heard(n_word_errors=-1)),
+        ("counts of a hearing can be", heard(n_word_errors=100)),
+        ("counts of a hearing can be", heard(n_numbers=1, n_numbers_heard=2)),
+        ("counts of a hearing can be", heard(n_names=8)),
+        ("counts of a hearing can be", heard(text="")),
+    ],
+)
+def test_hearings_that_cannot_be_are_found(rule: str, change: Callable[[AudioDialogue], AudioDialogue]) -> None:
+    row = listened_to()
+    assert broken(row) == set()
+    assert row.provenance.asr == "double"
+    assert broken(change(row)) == {rule}
+
+
+def test_error_rates_are_those_of_the_hearings() -> None:
+    assert broken(quality(wer=0.5)(listened_to())) == {"quality is that of the sound and of what was heard"}
+
+
+def test_a_cut_utterance_keeps_the_hearing_of_all_of_it() -> None:
+    one = made.interrupted()
+    hearings = [replace(HEARING, n_words=n_words) for n_words in (9, 7, 6, 5)]
+    assert broken(made.mix(one, clips=made.clips_of(one, hearings)).outputs[0]) == set()

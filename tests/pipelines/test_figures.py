@@ -1,5 +1,6 @@
 """Figures of what a recogniser heard: sums over utterances, from a dataset's files alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,7 @@ def row(dialogue_id: str, source: str, form: str, hearings: list[Hearing | None]
     one = made.interrupted() if form == "interruption" else made.plain()
     clips = made.clips_of(one, hearings)
     (found,) = made.mix(one, clips=clips).outputs
-    return replaced(found, dialogue_id=dialogue_id, source=source, form=form)
-
-
-def replaced(found: AudioDialogue, **fields: str) -> AudioDialogue:
-    values = {name: getattr(found, name) for name in found.__dataclass_fields__}
-    return AudioDialogue(**{**values, **fields})
+    return replace(found, dialogue_id=dialogue_id, source=source, form=form)
 
 
 def counted(tmp_path: Path, rows: list[AudioDialogue]) -> tuple[Figures, str]:
@@ -78,12 +74,35 @@ def test_rates_are_sums_over_utterances_by_source_form_and_voice(tmp_path: Path)
         ("double_b", 2, 0, 4.0, 100.0, 100.0),
     ]
     assert rows_of(figures, "dialogues-by-form") == [("interruption", 1, 33.3), ("plain", 2, 66.7)]
-    assert "listened to 4 of 8 utterances" in card
+    assert "A recogniser (double) listened to 4 of 8 utterances" in card
     assert "| gsm8k | 2 | 2 | 2.5 | 100.0 | 100.0 |" in card
 
 
 @pytest.mark.parametrize("n_rows", [0, 1])
 def test_a_dataset_that_nobody_listened_to_says_so(tmp_path: Path, n_rows: int) -> None:
     figures, card = counted(tmp_path, [row("one", "mine", "plain", [None, None])] * n_rows)
-    assert rows_of(figures, "heard-by-source") == []
+    assert not [each.key for each in tables(figures) if each.key.startswith("heard")]
     assert "No recogniser listened" in card
+
+
+def test_each_engine_is_counted_once_a_dialogue_by_its_role(tmp_path: Path) -> None:
+    rows = [
+        row("one", "mine", "plain", [hearing(9, 0), None]),
+        by_model(row("two", "mine", "plain", []), "turns 0, 1 by wordy"),
+        by_model(row("three", "mine", "plain", []), "turns 0 by wordy"),
+    ]
+    figures, card = counted(tmp_path, rows)
+    assert rows_of(figures, "engines") == [
+        ("script", "made", 3),
+        ("wording", "wordy", 2),
+        ("speech", "double", 3),
+        ("listener", "double", 1),
+        ("listener", "nobody", 2),
+        ("aligner", "double", 3),
+    ]
+    assert "| aligner | double | 3 |" in card
+
+
+def by_model(found: AudioDialogue, turns: str) -> AudioDialogue:
+    method = f"{found.provenance.script_method}; {turns}"
+    return replace(found, provenance=replace(found.provenance, script_method=method))

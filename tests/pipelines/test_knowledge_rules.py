@@ -11,6 +11,7 @@ from backends.protocols import ChatReply, Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import run_alone
+from pipelines.oracle.prompts import our_set_of
 from pipelines.oracle.stage import OracleStage
 from pipelines.quality.knowledge_rules import wrong_in_knowledge
 from tests.oracle_dialogues import ANSWER, FORMS, Scripted, batch_of, follow_up, opened, plain
@@ -40,7 +41,9 @@ def row_of(dialogue: Dialogue, model: Keyed, **oracle: Any) -> OracleRow:
 
 
 def wrong(dialogue: Dialogue, row: OracleRow) -> set[str]:
-    return {rule for rule, _ in wrong_in_knowledge(row, dialogue.turns)}
+    prompts = our_set_of(row.prompt_digest)
+    assert prompts is not None
+    return {rule for rule, _ in wrong_in_knowledge(row, dialogue.turns, prompts)}
 
 
 @pytest.mark.parametrize("make", FORMS)
@@ -73,6 +76,8 @@ def test_words_that_had_not_been_said_are_found_in_a_request() -> None:
     assert wrong(plain(), later) == {"level 0 knows nothing but what was said"}
 
 
-def test_rows_of_random_answers_have_no_requests_to_look_at() -> None:
-    row = replace(row_of(plain(), Keyed(change=leaks)), simulator="random")
-    assert wrong(plain(), row) == set()
+def test_a_request_of_another_attempt_than_the_row_says_is_found() -> None:
+    row = row_of(plain(), Keyed(n_unusable=1))
+    assert {event.attempt for event in row.events if event.status != "truth"} == {1}
+    first = replace(row, events=tuple(replace(each, attempt=0) for each in row.events))
+    assert wrong(plain(), first) == {"level 0 knows nothing but what was said"}

@@ -136,3 +136,8 @@ def test_the_rest_of_a_batch_is_mixed() -> None:
         [(each, said, made.words_of(each, said)) for each, said in zip((refused, fine), clips, strict=True)]
     )
     assert (len(result.rejects), result.outputs) == (1, [mixed(fine)])
+
+
+def test_what_makes_rooms_and_files_is_part_of_the_stages_identity() -> None:
+    stage = MixingStage(MixingConfig(), made.CLEAN, 0)
+    assert set(stage.matters()["made_with"]) == {"pyroomacoustics", "scipy", "soundfile"}

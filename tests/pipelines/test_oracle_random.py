@@ -36,7 +36,8 @@ def test_each_event_says_the_answer_to_another_question_and_whose_it_is() -> Non
             if event.status == "truth":
                 assert event.text == dialogue.turns[event.turn_index + 1].body
             else:
-                assert event.text in others_answers(dialogue)[event.request_id or ""]
+                assert event.text in others_answers(dialogue)[event.taken_from or ""]
+                assert (event.request_id, event.attempt) == (None, None)
                 assert event.text != dialogue.turns[event.turn_index + 1].body
 
 
@@ -62,6 +63,19 @@ def test_an_item_that_is_alone_in_its_part_is_refused() -> None:
 def test_variants_of_one_item_are_no_others() -> None:
     same = [plain(dialogue_id=f"mine-1-v{variant}", variant=variant) for variant in (0, 1)]
     assert run(*same).outputs == []
+
+
+def test_others_answers_come_from_all_of_a_part_whatever_the_share() -> None:
+    everything = {row.dialogue_id: row.events for row in run(*DIALOGUES).outputs}
+    some = {row.dialogue_id: row.events for row in run(*DIALOGUES, share_to=0.5).outputs}
+    assert 0 < len(some) < len(everything)
+    assert some.items() <= everything.items()
+
+
+@pytest.mark.parametrize("version", ["random", "random-2", "mostly-random"])
+def test_a_chat_models_oracles_bear_no_name_of_random_ones(version: str) -> None:
+    with pytest.raises(ValidationError, match="is for simulator random"):
+        OracleConfig(version=version)
 
 
 def test_it_is_never_written_where_a_models_oracles_are_expected() -> None:

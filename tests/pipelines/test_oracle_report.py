@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections import Counter
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,17 @@ from data_schemas.arrow import to_table
 from data_schemas.config import OracleConfig
 from data_schemas.errors import DatasetError
 from data_schemas.manifest import MANIFEST, Counts, ShardEntry, make_manifest
-from data_schemas.records import Dialogue, OracleRow
+from data_schemas.records import AudioDialogue, Dialogue, OracleRow, Quality, Surroundings, Turn
 from pipelines.asking import run_alone
+from pipelines.oracle.ladder_section import ladders, report_paths
 from pipelines.oracle.nearness import NOTHING, is_found, mean_over_items, spearman_over_items, word_f1
-from pipelines.oracle.plot import ladder_png, report_paths, write_report
-from pipelines.oracle.report import measure
+from pipelines.oracle.plot import ladder_png, write_report
+from pipelines.oracle.random_answers import RandomOracleStage
+from pipelines.oracle.report import Simulator, measure, question_turn
 from pipelines.oracle.stage import OracleStage
 from pipelines.reader import DatasetReader
 from pipelines.store import Store
-from tests.oracle_dialogues import Scripted, batch_of, opened, plain
+from tests.oracle_dialogues import Scripted, batch_of, greeting, opened, plain
 
 WORDS = st.lists(st.sampled_from(["it", "is", "the", "red", "hat", "of", "a", "cat"]), max_size=12).map(" ".join)
 
@@ -67,10 +71,22 @@ def test_spearman_is_that_of_ranks_with_ties_shared() -> None:
     assert spearman_over_items([[(0, 1.0), (1, 1.0)]], 0) == NOTHING
 
 
+def silent(dialogue: Dialogue) -> AudioDialogue:
+    """The dialogue as a row of a dataset, without sound."""
+    own = {each.name: getattr(dialogue, each.name) for each in fields(Dialogue)}
+    unknown = dict.fromkeys(("wer", "number_recall", "name_recall"))
+    quality = Quality(rms_dbfs_a=-20.0, rms_dbfs_b=-20.0, peak_dbfs=-3.0, mean_word_score=0.0, **unknown)
+    around = Surroundings(level_dbfs=-20.0, noise_dbfs=None, room_rt60_s=None, is_telephone=False)
+    sound: dict[str, Any] = {"n_samples": 0, "sample_rate_hz": 24_000, "duration_s": 0.0, "audio": None}
+    return AudioDialogue(**own, **sound, quality=quality, surroundings=around)
+
+
 def dataset(folder: Path, oracles: dict[str, list[OracleRow]], dialogues: list[Dialogue]) -> Path:
     """A folder that holds just what the report reads."""
     store = Store(str(folder))
-    tables = {("data/train-mine-1.parquet", "data", None): to_table(dialogues, Dialogue)} | {
+    tables = {
+        ("data/train-mine-1.parquet", "data", None): to_table([silent(each) for each in dialogues], AudioDialogue)
+    } | {
         (f"oracles/{version}/train-mine-1.parquet", "oracle", version): to_table(rows, OracleRow)
         for version, rows in oracles.items()
     }
@@ -95,8 +111,8 @@ def dataset(folder: Path, oracles: dict[str, list[OracleRow]], dialogues: list[D
     return folder
 
 
-def rows_of(dialogues: list[Dialogue], model: Scripted, version: str = "default") -> list[OracleRow]:
-    stage = OracleStage(OracleConfig(version=version), 0, Endpoint("double", "", "double", ""))
+def rows_of(dialogues: list[Dialogue], model: Scripted, version: str = "default", **oracle: Any) -> list[OracleRow]:
+    stage = OracleStage(OracleConfig(version=version, **oracle), 0, Endpoint("double", "", "double", ""))
     return run_alone(stage, batch_of(dialogues), opened(model)).outputs
 
 
@@ -114,30 +130,40 @@ def climbing(payload: dict[str, Any], attempt: int) -> str:
 NUMBERS = ["two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
+def bearing_its_answer(dialogue: Dialogue) -> Dialogue:
+    """The dialogue with its last turn as the one that answers the item's question."""
+    *before, last = dialogue.turns
+    return replace(dialogue, turns=(*before, replace(last, answer_word_index=3)))
+
+
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
     """Eight items with oracles of a model that climbs."""
     dialogues = [
-        plain(
-            f"How many red apples has Anna got when she buys {n} bags of them and then eats one of the green ones?",
-            f"Yellow boats and {n} bags, green boxes, wooden houses, and quiet towns near long rivers.",
-            item_id=f"mine-{at}",
-            dialogue_id=f"mine-{at}-v0",
-            answer=f"{n} bags",
-            form="plain",
+        bearing_its_answer(
+            plain(
+                f"How many red apples has Anna got when she buys {n} bags of them and then eats one of the green ones?",
+                f"Yellow boats and {n} bags, green boxes, wooden houses, and quiet towns near long rivers.",
+                item_id=f"mine-{at}",
+                dialogue_id=f"mine-{at}-v0",
+                answer=f"{n} bags",
+                form="plain",
+            )
         )
         for at, n in enumerate(NUMBERS)
     ]
     oracles = {
         "default": rows_of(dialogues, Scripted(climbing)),
-        "deaf": rows_of(dialogues, Scripted(lambda *_: "I would not know."), "deaf"),
+        "deaf": rows_of(dialogues, Scripted(lambda *_: "I would guess a few."), "deaf"),
     }
     return dataset(tmp_path / "dataset", oracles, dialogues)
 
 
 def test_a_ladder_that_rises_is_measured_as_such(made: Path) -> None:
     report = measure(DatasetReader(str(made)))
-    assert report.simulators == {"double, prompts v2": 8}
+    assert report.simulators == [
+        Simulator(simulator="llm", endpoint="double", model="double", prompts="v2", n_dialogues=8)
+    ]
     figures = report.sources["mine"]
     means = [figures.levels[level].word_f1.value for level in range(5)]
     assert figures.n_items == 8
@@ -189,4 +215,86 @@ def test_the_command_shows_the_ladder(made: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "mine: 8 items, 0 events failed" in shown.output
     as_json = json.loads(CliRunner().invoke(app, ["report", str(made), "--version", "deaf", "--json"]).output)
-    assert (as_json["version"], as_json["files"]) == ("deaf", list(report_paths("deaf")))
+    assert (as_json["version"], as_json["files"]) == ("deaf", [*report_paths("deaf"), "README.md"])
+
+
+def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path) -> None:
+    reader = DatasetReader(str(made))
+    assert ladders(reader.store, reader.manifest.fingerprint) == ""
+    write_report(reader.store, measure(reader))
+    (made / "report" / "notes.json").write_text("mine", encoding="utf-8")
+    shown = ladders(reader.store, reader.manifest.fingerprint)
+    assert shown.startswith(
+        "## The ladder measured, version default\n\n![nearness by level](report/oracle-default.png)"
+    )
+    assert "| 4 | 8 | 0 | 1.000 (1.000 to 1.000) | 1.000 (1.000 to 1.000) |" in shown
+    assert ladders(reader.store, "another") == ""
+
+
+@pytest.mark.parametrize(
+    ("turns", "asked"),
+    [
+        ([(0, "B", None), (1, "A", 4)], 0),
+        ([(0, "B", None), (1, "A", None), (2, "B", None), (3, "A", 0), (4, "B", None), (5, "A", 2)], 2),
+        ([(0, "B", None), (1, "A", 4), (2, "B", None), (3, "A", 4)], 0),
+        ([(0, "B", None), (1, "A", None)], None),
+    ],
+)
+def test_the_question_is_the_users_turn_before_the_first_that_answers(
+    turns: list[tuple[int, str, int | None]], asked: int | None
+) -> None:
+    assert question_turn(turns) == asked
+
+
+def greeted(number: int) -> Dialogue:
+    """A dialogue of which the greeting has nothing of the item; the answer begins with no word of the greeting."""
+    return bearing_its_answer(greeting(item_id=f"mine-{number}", dialogue_id=f"mine-{number}-v0"))
+
+
+def test_turns_that_ask_something_else_are_figures_of_their_own(tmp_path: Path) -> None:
+    dialogues = [greeted(number) for number in range(2)]
+    rows = rows_of(dialogues, Scripted(lambda *_: "Hello, what is it?"), both_directions=True)
+    report = measure(DatasetReader(str(dataset(tmp_path / "greeted", {"default": rows}, dialogues))))
+    nearest = {
+        name: max(own.word_f1.value or 0 for own in figures["mine"].levels.values())
+        for name, figures in (("question", report.sources), ("other", report.other_turns))
+    }
+    assert nearest["other"] == 1
+    assert nearest["question"] < 0.5
+    by_group = [report.sources["mine"], report.other_turns["mine"], report.user_words["mine"]]
+    n_events = [sum(own.n_events for own in figures.levels.values()) for figures in by_group]
+    asked = [
+        Counter((event.turn_index, event.speaker) for event in row.events if event.status == "answered") for row in rows
+    ]
+    assert n_events == [sum(each[key] for each in asked) for key in ((2, "A"), (0, "A"), (1, "B"))]
+
+
+def test_failures_are_counted_by_level_and_short_answers_told(tmp_path: Path) -> None:
+    dialogues = [greeted(number) for number in range(2)]
+    model = Scripted(lambda payload, _: "" if "none" in payload["messages"][-1]["content"] else "It may be so.")
+    rows = rows_of(dialogues, model, max_failed_share=1.0)
+    figures = measure(DatasetReader(str(dataset(tmp_path / "failed", {"default": rows}, dialogues)))).sources["mine"]
+    failed = Counter(
+        event.level for row in rows for event in row.events if event.status == "failed" and event.turn_index == 2
+    )
+    assert failed[0] > 0
+    assert {level: own.n_failed for level, own in figures.levels.items()} == {
+        level: failed[level] for level in range(5)
+    }
+    assert figures.n_failed == failed.total()
+    assert {own.short_share for own in figures.levels.values() if own.n_events} == {1}
+    assert {own.short_share for own in figures.levels.values() if not own.n_events} == {None}
+
+
+def test_random_answers_have_no_chance_beside_them(made: Path, tmp_path: Path) -> None:
+    dialogues = [greeted(number) for number in range(4)]
+    others = [replace(each, group_id=f"q-{number}") for number, each in enumerate(dialogues)]
+    varied = [replace(each, turns=(*each.turns[:-1], _saying(each, number))) for number, each in enumerate(others)]
+    rows = RandomOracleStage(OracleConfig(simulator="random", version="random"), 0).run(batch_of(varied)).outputs
+    figures = measure(DatasetReader(str(dataset(tmp_path / "random", {"random": rows}, varied)))).sources["mine"]
+    assert figures.levels[0].n_events > 0
+    assert figures.chance == figures.above_chance == NOTHING
+
+
+def _saying(dialogue: Dialogue, number: int) -> Turn:
+    return replace(dialogue.turns[-1], body=f"It is {NUMBERS[number]}.")

@@ -10,6 +10,7 @@ from backends.protocols import Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.records import OracleEvent, OracleRow
 from pipelines.asking import run_alone
+from pipelines.oracle.share import is_in_share
 from pipelines.oracle.stage import OracleStage
 from pipelines.quality.oracle_rules import AskedTurn, asked_turns, wrong_in_oracles
 from tests.oracle_dialogues import Scripted, batch_of, follow_up, opened
@@ -88,6 +89,12 @@ def all_answered(row: OracleRow) -> OracleRow:
     return replace(row, events=tuple(events))
 
 
+def outside_its_share(row: OracleRow) -> OracleRow:
+    """Says that the row is of the half of the dialogues that it is not of."""
+    is_low = is_in_share(row.dialogue_id, row.seed, 0, 0.5)
+    return replace(row, share_from=0.5) if is_low else replace(row, share_to=0.5)
+
+
 FAULTS: list[tuple[str, Callable[[OracleRow], OracleRow]]] = [
     ("provenance is complete", lambda row: replace(row, model=None)),
     ("provenance is complete", lambda row: replace(row, endpoint=None)),
@@ -128,6 +135,11 @@ FAULTS: list[tuple[str, Callable[[OracleRow], OracleRow]]] = [
     ("events share what was asked for them", on_event("answered", status="guessed")),
     ("events share what was asked for them", on_request(request_id=None)),
     ("events share what was asked for them", on_event(-1, status="answered")),
+    ("events share what was asked for them", on_event(-1, attempt=0)),
+    ("events share what was asked for them", on_event("shared", attempt=1)),
+    ("events share what was asked for them", on_request(attempt=None)),
+    ("random answers are labelled so, and no others", on_request(taken_from="mine-2-v0")),
+    ("oracles are of their version's share", outside_its_share),
     ("events share what was asked for them", on_event(-1, request_id="foreign")),
 ]
 
@@ -152,12 +164,14 @@ def test_other_level_bounds_are_another_schedule(row: OracleRow, asked: list[Ask
 
 
 def test_a_request_that_failed_is_no_fault(row: OracleRow, asked: list[AskedTurn]) -> None:
-    failed = {"status": "failed", "text": None, "raw_text": None, "request_id": None, "error": "request: refused"}
+    failed: dict[str, Any] = dict.fromkeys(("text", "raw_text", "request_id", "attempt"))
+    failed |= {"status": "failed", "error": "request: refused"}
     assert broken(on_request(**failed)(row), asked) == set()
 
 
 def test_an_event_of_a_request_that_failed_has_no_answer_of_its_own(row: OracleRow, asked: list[AskedTurn]) -> None:
-    failed = {"status": "failed", "text": None, "raw_text": None, "request_id": None, "error": "request: refused"}
+    failed: dict[str, Any] = dict.fromkeys(("text", "raw_text", "request_id", "attempt"))
+    failed |= {"status": "failed", "error": "request: refused"}
     shared = next(event for event in row.events if event.status == "shared")
     asker = next(n for n, event in enumerate(row.events) if event.request_id == shared.request_id)
     assert broken(on_event(asker, **failed)(row), asked) == {"events share what was asked for them"}

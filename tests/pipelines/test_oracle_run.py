@@ -33,7 +33,7 @@ def test_dialogues_whose_oracles_were_refused_have_a_reject_and_are_no_fault(by_
     n_refused = sum(n for (_, reason), n in figures.rejects.items() if reason == TOO_MANY_FAILED)
     assert n_refused > 0
     assert sum(figures.simulators.values()) == figures.n_dialogues - n_refused
-    assert set(figures.simulators) == {"random, prompts none"}
+    assert set(figures.simulators) == {("random", "random", "random", "random", "none")}
     assert check(str(by_random)) == []
 
 
@@ -47,4 +47,7 @@ def test_another_simulator_adds_a_folder_and_touches_no_sound(by_random: Path) -
     assert sounds() == before
     assert sorted(path.name for path in (by_random / "oracles").iterdir()) == ["default", "random"]
     assert check(str(by_random)) == []
-    assert set(DatasetReader(str(by_random), "default").figures().simulators) == {"double, prompts v2"}
+    assert set(DatasetReader(str(by_random)).figures().simulators) == {
+        ("default", "llm", "double", "double", "v2"),
+        ("random", "random", "random", "random", "none"),
+    }

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from backends.protocols import Endpoint
+from backends.protocols import ChatReply, Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.records import Dialogue, OracleRow
@@ -98,6 +98,36 @@ def test_an_answer_that_cannot_stand_is_asked_for_again_otherwise() -> None:
     assert by_attempt[0]["seed"] != by_attempt[1]["seed"]
 
 
+class Cut(Scripted):
+    """A model that may write no more after its first words, unless it is asked again."""
+
+    async def ask(self, payload: dict[str, Any], attempt: int = 0) -> ChatReply:
+        reply = await super().ask(payload, attempt)
+        return replace(reply, finish_reason="stop" if attempt else "length")
+
+
+@pytest.mark.parametrize(
+    ("written", "said", "attempt"),
+    [(f"{USABLE} And then she takes", USABLE, 0), (USABLE, USABLE, 0), (USABLE.rstrip("."), USABLE.rstrip("."), 1)],
+)
+def test_half_a_sentence_is_left_out_or_asked_for_again(written: str, said: str, attempt: int) -> None:
+    row = one_row(Cut(lambda *_: written), plain())
+    answered = {(event.text, event.raw_text, event.attempt) for event in row.events if event.status != "truth"}
+    assert answered == {(said, written, attempt)}
+
+
+def test_a_share_of_the_dialogues_is_asked_for() -> None:
+    dialogues = [plain(dialogue_id=f"mine-{number}-v0") for number in range(40)]
+    low, high = (
+        {row.dialogue_id for row in run(Scripted(), *dialogues, **bounds).outputs}
+        for bounds in ({"share_to": 0.3}, {"share_from": 0.3})
+    )
+    assert low | high == {dialogue.dialogue_id for dialogue in dialogues}
+    assert not low & high
+    assert 4 <= len(low) <= 20
+    assert {row.share_to for row in run(Scripted(), *dialogues, share_to=0.3).outputs} == {0.3}
+
+
 def test_what_never_stands_is_a_failed_event_with_its_raw_text_and_the_reason() -> None:
     model = Scripted(lambda payload, attempt: "" if "none" in payload["messages"][-1]["content"] else USABLE)
     result = run(model, plain(), max_asks=4)
@@ -177,6 +207,8 @@ def test_what_identifies_the_stages_work() -> None:
     assert matters(OracleConfig(prompt="v2")) == same
     assert matters(OracleConfig(max_words=29)) != same
     assert matters(OracleConfig(max_asks=2)) != same
+    assert matters(OracleConfig(min_words=2)) != same
+    assert matters(OracleConfig(share_to=0.5)) != same
     assert matters(OracleConfig(both_directions=True)) != same
     assert matters(OracleConfig(), model="other") != same
     assert matters(OracleConfig(), seed=1) != same

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.oracle.validate import Unusable, usable_text
+from data_schemas.config import OracleConfig
+from pipelines.oracle.english import is_english
+from pipelines.oracle.validate import Asked, Unusable, usable_text
 from pipelines.script.speakable import spoken_words
 
 HINT = "She has forty eight apples, because four times twelve is forty eight."
@@ -13,8 +15,15 @@ INSTRUCTION = (
 )
 
 
-def usable(raw: str, level: int = 2, max_words: int = 30, hint: str = HINT, heard: str = "How many apples") -> str:
-    return usable_text(raw, max_words, level, hint, INSTRUCTION, heard)
+def usable(
+    raw: str,
+    level: int = 2,
+    hint: str = HINT,
+    heard: str = "How many apples",
+    is_cut: bool = False,
+    **oracle: int,
+) -> str:
+    return usable_text(raw, is_cut, Asked(level, hint, INSTRUCTION, heard), OracleConfig.model_validate(oracle))
 
 
 @pytest.mark.parametrize(
@@ -25,7 +34,9 @@ def usable(raw: str, level: int = 2, max_words: int = 30, hint: str = HINT, hear
         ("It is Rome.\n\nUser: really?", "It is Rome."),
         ("One two three. Four five six seven.", "One two three."),
         ("One, two, three: four", "One, two, three: four"),
-        ("Rome", "Rome"),
+        ("Red, blue, green, grey, black", "Red, blue, green, grey, black"),
+        ("Unfortunately she has none.", "Unfortunately she has none."),
+        ("Charles de Gaulle, I think.", "Charles de Gaulle, I think."),
     ],
 )
 def test_an_answer_is_kept_as_whole_sentences_that_can_be_said(raw: str, said: str) -> None:
@@ -43,6 +54,21 @@ def test_an_answer_is_kept_as_whole_sentences_that_can_be_said(raw: str, said: s
         ("refusal", "I'm sorry, but the question is not finished yet."),
         ("refusal", "As an AI language model I have no apples."),
         ("refusal", "I cannot answer that."),
+        ("refusal", "Sorry, I don't know."),
+        ("refusal", "I do not have enough information to answer that."),
+        ("refusal", "Please provide the full question."),
+        ("refusal", "I'm an AI and cannot know"),
+        ("refusal", "Unfortunately I am not able to determine the answer."),
+        ("refusal", "Could you please repeat that question?"),
+        ("role_label", "It is four. User: and how many more? Assistant: two"),
+        ("role_label", "Assistant: It is forty of them."),
+        ("too_short", "It is."),
+        ("other_language", "Das ist der Fluss Rhein."),
+        ("other_language", "De hoofdstad van Nederland is Amsterdam en niet Den Haag."),
+        ("other_language", "Ich will so schnell wie ich kann zu dir."),
+        ("other_language", "Ich will so schnell"),
+        ("other_language", "La capitale de la France est Paris."),
+        ("other_language", "Il fiume è molto lungo e bello."),
         ("other_language", "Cree que Anna tiene cuarenta manzanas en su casa grande."),
         ("other_language", "Ich glaube, dass Anna noch achtzig rote und kleine Birnen hat."),
         ("quotes_instructions", "The hint is forty eight."),
@@ -75,7 +101,75 @@ def test_the_hint_may_be_said_word_for_word_at_level_4_alone(level: int, may: bo
 def test_a_short_hint_cannot_but_be_said() -> None:
     assert usable("It may be Rome, I think.", 2, hint="Rome.") == "It may be Rome, I think."
     with pytest.raises(Unusable, match="copies_hint"):
-        usable("Rome.", 2, hint="Rome.")
+        usable("It is Rome.", 2, hint="It is Rome.")
+
+
+LONG_HINT = (
+    "There are twelve rows of red boats on the long lake. Each of the rows has four boats with a white sail on it. "
+    "So there are forty eight boats in all, and that is the number of people who may row them at once."
+)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        " ".join(LONG_HINT.split(". ")[0:1]) + ".",
+        ". ".join(LONG_HINT.split(". ")[:2]) + ".",
+        LONG_HINT,  # too long to be stored whole: its first two sentences would stand
+        f"Well, it is quite simple: {LONG_HINT}",
+        f"I think so. {LONG_HINT.split('. ')[1]}.",
+        " ".join(LONG_HINT.replace(".", ",").split()[4:34]),  # more than 60% of it, sentences run together
+    ],
+)
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_sentence_of_a_long_hint_is_a_copy_too(level: int, raw: str) -> None:
+    with pytest.raises(Unusable, match="copies_hint"):
+        usable(raw, level, hint=LONG_HINT)
+
+
+def test_what_says_a_long_hint_in_other_words_stands() -> None:
+    raw = "I think there are twelve rows, and each row has four boats, so forty eight."
+    assert usable(raw, 3, hint=LONG_HINT) == raw
+    assert usable(LONG_HINT, 4, hint=LONG_HINT) == ". ".join(LONG_HINT.split(". ")[:2]) + "."
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("I think it is Rome. It has stood there for", "I think it is Rome."),
+        ("I think it is Rome. It has stood there.", "I think it is Rome. It has stood there."),
+        ("I think it is Rome\nAnd then it", "I think it is Rome"),
+    ],
+)
+def test_of_an_answer_that_was_cut_the_half_sentence_is_left_out(raw: str, said: str) -> None:
+    assert usable(raw, is_cut=True) == said
+
+
+def test_an_answer_cut_in_its_first_sentence_is_none() -> None:
+    assert usable("I think it has stood there for") == "I think it has stood there for"
+    with pytest.raises(Unusable, match="cut_off"):
+        usable("I think it has stood there for", is_cut=True)
+
+
+def test_a_short_hint_may_be_said_at_level_4() -> None:
+    assert usable("Rome.", 4, hint="Rome.", min_words=10) == "Rome."
+    with pytest.raises(Unusable, match="too_short"):
+        usable("Rome.", 4, min_words=10)
+    with pytest.raises(Unusable, match="too_short"):
+        usable("It may be Rome.", 3, hint="Rome.", min_words=10)
+
+
+def test_a_refusal_that_is_the_true_answer_is_none_where_it_was_shown() -> None:
+    hint = "I cannot say that word."
+    assert usable(hint, 4, hint=hint) == hint
+    with pytest.raises(Unusable, match="refusal"):
+        usable(hint, 0, hint=hint)
+
+
+def test_words_of_a_foreign_tongue_that_a_speaker_said_are_no_foreign_answer() -> None:
+    assert not is_english(["das", "ist", "der", "rhein"])
+    assert is_english(["das", "ist", "der", "rhein"], {"das", "ist", "der"})
+    assert is_english(["das", "ist", "der"])
 
 
 def test_words_that_a_speaker_said_are_no_quotation() -> None:

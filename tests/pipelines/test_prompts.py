@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from data_schemas.config import OracleConfig
 from data_schemas.errors import ConfigError
+from data_schemas.profiles import PROFILES
 from pipelines.oracle.hints import hint_fields, keywords
 from pipelines.oracle.plan import PlannedRequest
-from pipelines.oracle.prompts import PromptTexts, load_prompts, payload_of
+from pipelines.oracle.prompts import PromptTexts, load_prompts, our_set_of, our_sets, payload_of
 from pipelines.script.spoken import spoken_words
 
 OURS = Path(__file__).resolve().parents[2] / "pipelines" / "oracle" / "prompt_sets" / "v2.yaml"
@@ -83,6 +84,24 @@ def test_another_attempt_samples_by_a_seed_of_its_own(attempt: int) -> None:
     assert payload(0)["temperature"] == 0.0
     assert payload(attempt)["temperature"] > 0.5
     assert payload(attempt, temperature=1.2)["temperature"] == 1.2
+
+
+@pytest.mark.parametrize("name", OUR_SETS)
+@pytest.mark.parametrize("speaker", ["A", "B"])
+def test_ten_to_thirty_spoken_words_are_asked_for(name: str, speaker: str) -> None:
+    system = load_prompts(name).texts_for(speaker).system
+    assert "ten to thirty words" in system
+    assert "spoken" in system
+
+
+def test_a_large_model_is_given_the_whole_hint_and_a_small_one_notes() -> None:
+    assert {name: profile().oracle.prompt for name, profile in PROFILES.items()} == {"embedded": "v2", "gpu": "whole"}
+
+
+def test_our_sets_are_found_by_name_and_by_digest() -> None:
+    assert our_sets() == OUR_SETS
+    assert all(our_set_of(load_prompts(name).digest) == load_prompts(name) for name in OUR_SETS)
+    assert our_set_of("0123456789abcdef") is None
 
 
 def test_messages_alternate_and_end_with_the_user() -> None:

@@ -7,20 +7,27 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
+from typer.testing import CliRunner
 
 from benchmarks.runs import Silent, config_on_doubles
 from data_schemas.config import OracleConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import DatasetError, StoreError
 from data_schemas.manifest import MANIFEST, Manifest
 from data_schemas.records import SCHEMA_VERSION
+from flows.oracle_command import app as oracle_app
 from flows.run import run_refresh
 from pipelines.card import CARD
 from pipelines.flags import FLAGS, flagged
+from pipelines.oracle.ladder_section import report_paths
+from pipelines.oracle.prompts import load_prompts, read_prompts
 from pipelines.publish import read_manifest
-from pipelines.quality.check import check
+from pipelines.quality.check import Checked, check, examine
 from pipelines.store import Store
 
 ROWS = [{"question": f"How much is {n} plus {n} in this sum?", "answer": f"#### {2 * n}"} for n in range(2, 5)]
+MIDDLE = 0.5
+"""Of these three dialogues one draws a place below it."""
 
 
 @pytest.fixture
@@ -40,7 +47,11 @@ def refresh(config: RefreshConfig, **changes: Any) -> Manifest:
 
 def files(config: RefreshConfig) -> set[str]:
     store = Store(config.out)
-    return {path for folder in ("data", "oracles", "rejects") for path in store.files(folder)}
+    return {path for folder in ("data", "oracles", "rejects") for path in store.files(folder, ".parquet")}
+
+
+def prompt_files(config: RefreshConfig) -> list[str]:
+    return sorted(Store(config.out).files("oracles", ".yaml"))
 
 
 def column(config: RefreshConfig, folder: str, name: str) -> list[Any]:
@@ -86,7 +97,7 @@ def test_the_manifest_is_written_last(config: RefreshConfig, monkeypatch: pytest
     refresh(config)
     of_dataset = [path for path in written if not path.startswith((".store", "runs"))]
     assert of_dataset[-2:] == [CARD, MANIFEST]
-    assert set(of_dataset[:-2]) == files(config)
+    assert set(of_dataset[:-2]) == files(config) | set(prompt_files(config))
 
 
 def test_a_run_that_stops_before_the_manifest_leaves_the_old_dataset_whole(
@@ -188,3 +199,78 @@ def test_an_evaluation_set_that_is_added_later_takes_its_questions_out(config: R
     assert after.counts.dialogues == before.counts.dialogues - 1
     assert column(config, "rejects", "reason") == ["contaminated"]
     assert refresh(config, evaluation_sets=[str(file)]) == after
+
+
+def test_the_prompts_text_lies_beside_the_oracles_that_it_made(config: RefreshConfig, tmp_path: Path) -> None:
+    refresh(config)
+    (path,) = prompt_files(config)
+    assert path == f"oracles/default/prompts-{load_prompts('v2').digest}.yaml"
+    assert read_prompts(Path(config.out, path).read_text(encoding="utf-8")) == load_prompts("v2")
+    mine = own_prompts(tmp_path)
+    refresh(config, oracle=OracleConfig(prompt=mine))
+    assert prompt_files(config) == [f"oracles/default/prompts-{load_prompts(mine).digest}.yaml"]
+
+
+def own_prompts(folder: Path) -> str:
+    text = yaml.safe_dump(load_prompts("v2").model_dump() | {"version": "mine", "system": "Be brief."})
+    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+    return str(folder / "mine.yaml")
+
+
+def test_level_0_is_asked_again_with_the_datasets_own_prompts(config: RefreshConfig, tmp_path: Path) -> None:
+    refresh(config, oracle=OracleConfig(prompt=own_prompts(tmp_path)))
+    (tmp_path / "mine.yaml").unlink()
+    assert examine(config.out) == Checked([], 0)
+    (path,) = prompt_files(config)
+    text = Path(config.out, path).read_text(encoding="utf-8")
+    Path(config.out, path).write_text(text.replace("Be brief.", "Be long."), encoding="utf-8")
+    found = examine(config.out)
+    assert [(fault.where, fault.rule) for fault in found.faults] == [(path, "prompts are those of their file's name")]
+    assert found.n_not_remade == len(ROWS)
+    Path(config.out, path).unlink()
+    assert examine(config.out) == Checked([], len(ROWS))
+
+
+def test_shares_of_a_corpus_are_versions_with_no_dialogue_in_common(config: RefreshConfig) -> None:
+    refresh(config)
+    every = set(column(config, "data", "dialogue_id"))
+    refresh(config, oracle=OracleConfig(version="one", share_to=MIDDLE))
+    refresh(config, oracle=OracleConfig(version="two", share_from=MIDDLE))
+    one, two = (set(column(config, f"oracles/{version}", "dialogue_id")) for version in ("one", "two"))
+    assert one
+    assert two
+    assert one | two == every
+    assert not one & two
+
+
+def test_dialogues_out_of_all_shares_want_no_oracles_and_those_inside_do(config: RefreshConfig) -> None:
+    manifest = refresh(config, oracle=OracleConfig(share_to=MIDDLE))
+    assert 0 < sum(entry.n_rows for entry in manifest.of_kind("oracle")) < len(ROWS)
+
+
+def test_the_card_names_who_wrote_each_version(config: RefreshConfig) -> None:
+    refresh(config)
+    refresh(config, oracle=OracleConfig(simulator="random", version="random"))
+    card = Path(config.out, CARD).read_text(encoding="utf-8")
+    assert f"| default | llm | double | double | v2 | {len(ROWS)} |" in card
+    assert "| random | random | random | random | none | " in card
+
+
+def test_the_card_shows_a_ladder_only_while_its_files_stand(config: RefreshConfig) -> None:
+    def card() -> str:
+        return Path(config.out, CARD).read_text(encoding="utf-8")
+
+    refresh(config)
+    assert "ladder" not in card()
+    reported = CliRunner().invoke(oracle_app, ["report", config.out])
+    assert reported.exit_code == 0, reported.output
+    picture, figures = report_paths("default")
+    told = json.loads(Path(config.out, figures).read_text(encoding="utf-8"))["sources"]["gsm8k"]["levels"]["0"]
+    assert "## The ladder measured, version default" in card()
+    assert f"]({picture})" in card()
+    assert f"| 0 | {told['n_events']} | 0 | {told['word_f1']['value']:.3f} (" in card()
+    with_ladder = card()
+    refresh(config)
+    assert card() == with_ladder
+    refresh(config, oracle=OracleConfig(interval_s=1.0))
+    assert "ladder" not in card()

@@ -121,6 +121,20 @@ def test_voices_that_are_not_there_are_named(config: dict[str, Any], says: str) 
         resolve_voices(SpeechConfig(tts="double", **config), DoubleTts())
 
 
+class Soloist(DoubleTts):
+    """Has one voice."""
+
+    def voices(self) -> Any:
+        return super().voices()[:1]
+
+
+def test_one_voice_speaks_for_both_only_where_that_is_asked_for() -> None:
+    with pytest.raises(ConfigError, match=r"no voice for the user but the assistant's, double_a.*name double_a in"):
+        resolve_voices(SpeechConfig(tts="double"), Soloist())
+    asked = SpeechConfig(tts="double", voices_b=["double_a"])
+    assert resolve_voices(asked, Soloist()) == ("double_a", ["double_a"])
+
+
 def test_speech_is_identified_by_the_voices_it_resolves_to() -> None:
     same = speech().matters()
     named = SpeechConfig(tts="double", voice_a="double_a", voices_b=["double_b", "double_c"])

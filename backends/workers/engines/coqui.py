@@ -44,7 +44,8 @@ class Engine:
         speakers = [] if self._wavs else (self._api.speakers or [])
         voices = {name: _digest(Path(path)) for name, path in self._wavs.items()} | {name: name for name in speakers}
         synthesizer = self._api.synthesizer
-        files = (synthesizer.tts_checkpoint, synthesizer.tts_config_path, synthesizer.vocoder_checkpoint)
+        more = (getattr(synthesizer, name, None) for name in ("tts_speakers_file", "tts_languages_file"))
+        files = (synthesizer.tts_checkpoint, synthesizer.tts_config_path, synthesizer.vocoder_checkpoint, *more)
         digests = [_digest(Path(file)) for file in files if file and Path(file).exists()]
         licence = _licence(self._api.manager.models_dict, self._api.model_name)
         return {"voices": voices, "files": digests, "licence": licence}, b""

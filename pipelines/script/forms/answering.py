@@ -5,7 +5,7 @@ from typing import Final
 
 from data_schemas.config import FormsConfig
 from pipelines.script.forms.turns import Reply, verbatim
-from pipelines.script.leads import draw_lead, tails
+from pipelines.script.leads import draw_lead, tails, without_answer
 from pipelines.script.phrasing import Exchange
 from pipelines.script.spoken import Spoken
 
@@ -25,8 +25,12 @@ def short(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
 
 
 def brief(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
-    """The answer alone, said again or at last: its lead is a word or two."""
-    lead = verbatim(rng.choice(_BRIEF_LEADS)) if rng.random() >= config.share_without_lead else None
+    """The answer alone, said again or at last: its lead is a word or two, none of them the answer's."""
+    lead = (
+        verbatim(rng.choice(without_answer(_BRIEF_LEADS, exchange)))
+        if rng.random() >= config.share_without_lead
+        else None
+    )
     tail = draw_tail(exchange, config, rng)
     return Reply(lead, exchange.short_answer, tail, exchange.short_answer_word_index)
 

@@ -8,6 +8,7 @@ from typing import Final
 from data_schemas.config import FormsConfig
 from data_schemas.records import Turn, Utterance
 from pipelines.script.forms.answering import answer
+from pipelines.script.forms.clauses import is_clause
 from pipelines.script.forms.turns import assistant_turn, backchannel, user_turn
 from pipelines.script.phrasing import Exchange
 
@@ -19,43 +20,60 @@ _MARGIN: Final = 5
 
 _LAG_S: Final = (0.0, 0.25)
 _SECOND_SHARE: Final = 0.4
+_OPENING: Final = 4
+"""Words that open a sentence and tell nothing yet: "So, in total,", "How much money,"."""
 
 
 def fits(exchange: Exchange) -> bool:
-    """Whether the question or the answer is long enough to be listened to."""
-    return exchange.question.n_words >= _MIN_QUESTION or exchange.answer.n_words >= _MIN_ANSWER
+    """Whether the question or the answer is long enough to be listened to, and has a place where one may say so."""
+    return bool(_question_places(exchange) or _answer_places(exchange))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """Over a long question the assistant's backchannels, over a long answer the user's; over both at times."""
     asked = user_turn(0, exchange.question)
-    told = assistant_turn(1, answer(exchange, config, rng))
-    sides = [
-        *(["question"] if exchange.question.n_words >= _MIN_QUESTION else []),
-        *(["answer"] if exchange.answer.n_words >= _MIN_ANSWER else []),
-    ]
-    chosen = sides if rng.random() < _SECOND_SHARE else [rng.choice(sides)]
-    by_a = _over(asked, rng) if "question" in chosen else ()
-    by_b = _over(told, rng) if "answer" in chosen else ()
+    reply = answer(exchange, config, rng)
+    told = assistant_turn(1, reply)
+    n_lead = reply.lead.n_words if reply.lead else 0
+    sides = [(0, _question_places(exchange)), (1, [at + n_lead for at in _answer_places(exchange)])]
+    sides = [side for side in sides if side[1]]
+    chosen = dict(sides if rng.random() < _SECOND_SHARE else [rng.choice(sides)])
+    by_a = _over(0, chosen.get(0, []), rng)
+    by_b = _over(1, chosen.get(1, []), rng)
     return (
         replace(asked, utterances=(*asked.utterances, *by_b)),
         replace(told, utterances=(*by_a, *told.utterances)),
     )
 
 
-def _over(turn: Turn, rng: random.Random) -> tuple[Utterance, ...]:
-    """One backchannel over the turn, or two; after a mark of punctuation where there is one."""
-    words = turn.spoken_text.split()
-    first = _place(words, range(_MARGIN - 1, len(words) - _MARGIN), rng)
-    places = [first]
-    if (rest := range(first + _MARGIN, len(words) - _MARGIN)) and rng.random() < _SECOND_SHARE:
-        places.append(_place(words, rest, rng))
-    said = rng.sample(_WORDS, len(places))
+def _question_places(exchange: Exchange) -> list[int]:
+    return _places(exchange.question.text.split(), _MIN_QUESTION)
+
+
+def _answer_places(exchange: Exchange) -> list[int]:
+    """Places in the body: over a lead there is nothing yet to agree to."""
+    return _places(exchange.answer.text.split(), _MIN_ANSWER)
+
+
+def _places(words: Sequence[str], least_words: int) -> list[int]:
+    """Words after whose end the other may be heard: at a mark of punctuation, else where a clause ends."""
+    if len(words) < least_words:
+        return []
+    starts = [at for at in range(len(words)) if at == 0 or words[at - 1][-1] in ".?!"]
+    opening = {start + k for start in starts for k in range(_OPENING)}
+    inside = [at for at in range(_MARGIN - 1, len(words) - _MARGIN) if at not in opening]
+    marked = [at for at in inside if not words[at][-1].isalpha()]
+    return marked or [at for at in inside if is_clause(words, at + 1)]
+
+
+def _over(turn_index: int, places: Sequence[int], rng: random.Random) -> tuple[Utterance, ...]:
+    """One backchannel over the turn, or two, a few words apart; none where there is no place."""
+    if not places:
+        return ()
+    chosen = [rng.choice(places)]
+    if (rest := [at for at in places if at >= chosen[0] + _MARGIN]) and rng.random() < _SECOND_SHARE:
+        chosen.append(rng.choice(rest))
+    said = rng.sample(_WORDS, len(chosen))
     return tuple(
-        backchannel(text, turn.turn_index, at, round(rng.uniform(*_LAG_S), 3))
-        for text, at in zip(said, places, strict=True)
+        backchannel(text, turn_index, at, round(rng.uniform(*_LAG_S), 3)) for text, at in zip(said, chosen, strict=True)
     )
-
-
-def _place(words: Sequence[str], among: Sequence[int], rng: random.Random) -> int:
-    return rng.choice([at for at in among if not words[at][-1].isalpha()] or among)

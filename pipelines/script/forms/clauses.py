@@ -1,5 +1,6 @@
 """Where a speaker may stop inside a question, by its punctuation and its joining words."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from pipelines.script.spoken import word_set
@@ -22,8 +23,8 @@ def breath_breaks(text: str) -> list[int]:
     words = text.split()
     inside = range(_MIN_BREATH, len(words) - _MIN_BREATH + 1)
     sentences = [at for at in inside if words[at - 1][-1] in ".?!;:"]
-    clauses = [at for at in inside if _is_clause(words, at)]
-    phrases = [at for at in inside if len(words) >= _LONG_CLAUSE and words[at].lower() in _BEFORE_A_PHRASE]
+    clauses = [at for at in inside if is_clause(words, at)]
+    phrases = [at for at in inside if len(words) >= _LONG_CLAUSE and _is_phrase(words, at)]
     return _in_the_middle(sentences or clauses or phrases, len(words))
 
 
@@ -35,8 +36,8 @@ def pause_breaks(text: str) -> list[int]:
     words = text.split()
     inside = range(_MIN_BREATH, len(words) - 1)
     within = [at for at in inside if words[at - 1][-1] not in ".?!;:"]
-    clauses = [at for at in within if _is_clause(words, at)]
-    phrases = [at for at in within if words[at].lower() in _BEFORE_A_PHRASE]
+    clauses = [at for at in within if is_clause(words, at)]
+    phrases = [at for at in within if _is_phrase(words, at)]
     return clauses or phrases or [at for at in inside if at not in within]
 
 
@@ -45,5 +46,13 @@ def _in_the_middle(breaks: list[int], n_words: int) -> list[int]:
     return [at for at in breaks if n_words / 5 <= at <= n_words * 4 / 5] or breaks
 
 
-def _is_clause(words: list[str], at: int) -> bool:
+def is_clause(words: Sequence[str], at: int) -> bool:
+    """Whether word `at` starts a clause inside a sentence."""
     return words[at - 1][-1] == "," or words[at].lower() in _JOINING
+
+
+def _is_phrase(words: Sequence[str], at: int) -> bool:
+    """Before "of the", "in the", but inside no number or formula: "ten to the power of five"."""
+    if words[at].lower() not in _BEFORE_A_PHRASE:
+        return False
+    return "power" not in words[at - 1 : at + 3] and words[at - 1] not in {"root", "log", "integral", "derivative"}

@@ -10,7 +10,7 @@ from pipelines.script.forms.answering import answer, brief, draw_tail, short
 from pipelines.script.forms.turns import Reply, assistant_turn, user_turn, verbatim
 from pipelines.script.leads import answer_words
 from pipelines.script.phrasing import Exchange
-from pipelines.script.spoken import Spoken, joined, spoken_words
+from pipelines.script.spoken import Spoken, joined, spoken_words, word_set
 
 _HOW: Final = (
     "How do you get that?", "How did you work that out?", "Can you show me the last step?",
@@ -29,6 +29,14 @@ _JUST_AGAIN: Final = (
     "Okay, so what is the answer in short?", "And what is the answer in a few words?", "So what do I write down?",
 )  # fmt: skip
 
+_WORKING: Final = word_set(
+    "plus minus times divided divide over equals multiply add subtract because since percent half"
+)
+"""Words of a step that shows how one gets there; without any it only says the answer once more."""
+
+_BRIEF: Final = 10
+"""Most words of an answer that is given "in short"."""
+
 
 def fits(exchange: Exchange) -> bool:
     """One can always ask for the answer again."""
@@ -37,13 +45,18 @@ def fits(exchange: Exchange) -> bool:
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """Question and answer; then how one gets there, or whether it is not something else, or the answer again."""
-    if exchange.step is not None and rng.random() < 2 / 3:
+    if exchange.step is not None and _shows_working(exchange.step) and rng.random() < 2 / 3:
         return _how(exchange, exchange.step, config, rng)
     if exchange.distractor is not None and rng.random() < 2 / 3:
         return _not_that(exchange, exchange.distractor, config, rng)
     told = answer(exchange, config, rng, has_tail=False)
-    asked = rng.choice(_JUST_AGAIN if exchange.answer.n_words > 2 * exchange.short_answer.n_words else _AGAIN)
+    is_shorter = exchange.short_answer.n_words <= min(_BRIEF, exchange.answer.n_words // 2)
+    asked = rng.choice(_JUST_AGAIN if is_shorter else _AGAIN)
     return _four(exchange, told, verbatim(asked), brief(exchange, config, rng))
+
+
+def _shows_working(step: Spoken) -> bool:
+    return not _WORKING.isdisjoint(word.lower() for word in spoken_words(step.text))
 
 
 def _how(exchange: Exchange, step: Spoken, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:

@@ -8,8 +8,9 @@ from data_schemas.records import Placement, Turn
 from pipelines.script.forms.answering import answer, brief
 from pipelines.script.forms.turns import Reply, assistant_turn, user_turn, verbatim
 from pipelines.script.kinds import kind_of
-from pipelines.script.leads import long_leads, worded
+from pipelines.script.leads import answer_words, long_leads, worded
 from pipelines.script.phrasing import Exchange
+from pipelines.script.spoken import Spoken
 
 REACTION_S: Final = (0.12, 0.28)
 """How long the assistant goes on after the user starts; it is silent within 300 ms."""
@@ -17,13 +18,18 @@ REACTION_S: Final = (0.12, 0.28)
 _MARGIN: Final = 3
 """Words of the assistant before the interruption, and planned after it."""
 
-_ENOUGH: Final = 8
-"""Words of an answer that can be cut; a shorter one gets a long lead."""
+_HEARD: Final = 8
+"""Words of a long answer after which one may ask for it again; of a shorter one all are heard first."""
+
+_BRIEF: Final = 10
+"""Most words of an answer that is given where a short one is asked for."""
 
 _NOT_YET: Final = (
-    "Wait, just the answer please.", "Sorry, just tell me the answer.", "Hold on, just the short answer please.",
-    "Okay, but what is the answer?", "Stop, can you just give me the answer?", "Sorry, I only need the answer.",
-    "Can you keep it short please?", "Wait, can you make it short?", "Never mind the details, what is it?",
+    "Wait, just the answer please.", "Sorry, just tell me the answer.", "Okay, but what is the answer?",
+    "Stop, can you just give me the answer?", "Sorry, I only need the answer.", "Never mind the details, what is it?",
+)  # fmt: skip
+_SHORTER: Final = (
+    "Hold on, just the short answer please.", "Can you keep it short please?", "Wait, can you make it short?",
 )  # fmt: skip
 _SAID: Final = (
     "Wait, say that again please.", "Sorry, what was that?", "Hold on, what did you say?", "Wait, what was it again?",
@@ -33,17 +39,16 @@ _NUMBER_SAID: Final = ("Sorry, what was the number?", "Wait, what number was tha
 
 
 def fits(exchange: Exchange) -> bool:
-    """Whether the answer is long enough to be cut, or is made so by its lead."""
-    return exchange.answer.n_words >= _ENOUGH or bool(long_leads(exchange))
+    """Whether the answer can be cut, or is made long enough for that by its lead."""
+    return bool(_places(_planned(None, exchange), exchange) or long_leads(exchange))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """Question, an answer that is cut off, what the user cuts in with, the short answer."""
-    planned = answer(exchange, config, rng)
-    lead = planned.lead if planned.body.n_words >= _ENOUGH else verbatim(worded(rng.choice(long_leads(exchange))))
-    told = assistant_turn(1, Reply(lead, planned.body, None, planned.answer_word_index))
-    n_words = (lead.n_words if lead else 0) + planned.body.n_words
-    at = rng.randint(_MARGIN - 1, n_words - _MARGIN - 1)
+    planned = _planned(answer(exchange, config, rng, has_tail=False).lead, exchange)
+    if not _places(planned, exchange):
+        planned = _planned(verbatim(worded(rng.choice(long_leads(exchange)))), exchange)
+    told, at = assistant_turn(1, planned), rng.choice(_places(planned, exchange))
     cut = Placement(rule="interrupt", seconds=round(rng.uniform(*REACTION_S), 3), turn_index=None, word_index=at)
     was_said = told.answer_word_index is not None and at >= told.answer_word_index
     return (
@@ -54,7 +59,20 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     )
 
 
+def _planned(lead: Spoken | None, exchange: Exchange) -> Reply:
+    return Reply(lead, exchange.answer, None, exchange.answer_word_index)
+
+
+def _places(planned: Reply, exchange: Exchange) -> list[int]:
+    """Words at whose end the user may cut in: well before the answer is said, or once it was said."""
+    n_lead = planned.lead.n_words if planned.lead else 0
+    last = n_lead + planned.body.n_words - _MARGIN
+    answer_at = n_lead + exchange.answer_word_index
+    heard = answer_at + min(len(answer_words(exchange)), _HEARD) - 1
+    return [*range(_MARGIN - 1, min(answer_at - _MARGIN + 1, last)), *range(max(heard, _MARGIN - 1), last)]
+
+
 def _cut_ins(exchange: Exchange, was_said: bool) -> tuple[str, ...]:
     if not was_said:
-        return _NOT_YET
+        return (*_NOT_YET, *_SHORTER) if exchange.short_answer.n_words <= _BRIEF else _NOT_YET
     return (*_SAID, *_NUMBER_SAID) if kind_of(exchange.question.text) in {"sum", "number"} else _SAID

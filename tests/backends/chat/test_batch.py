@@ -99,6 +99,26 @@ def test_what_an_expired_batch_left_is_handed_in_again(tmp_path: Path) -> None:
         assert server.counts.as_json()["n_answered_twice"] == 0
 
 
+def test_line_ends_inside_an_answer_do_not_cut_its_line(tmp_path: Path) -> None:
+    ending = " so\u2028far\u0085and\x0bon"
+    with served(Behaviour(ending=ending)) as (root, server):
+        replies = use(endpoint_at(root), tmp_path, asking(numbered(3)), config_in(tmp_path))
+        assert n_lines(server) == 3
+    assert all(reply.text.endswith(ending) for reply in replies)
+
+
+def test_a_line_that_cannot_be_read_is_asked_again_and_breaks_no_later_run(tmp_path: Path) -> None:
+    config = config_in(tmp_path, max_attempts=1)
+    with served(Behaviour(n_bad_lines=2)) as (root, server):
+        first = use(endpoint_at(root), tmp_path, asking(numbered(6)), config)
+        with ReplyCache(tmp_path / "replies.sqlite") as cache:
+            assert (len(cache), BatchStore(cache, "test").open_batches()) == (4, [])
+        second = use(endpoint_at(root), tmp_path, asking(numbered(6)), config)
+        assert n_lines(server) == 6 + 2
+    assert [isinstance(each, RequestError) for each in first].count(True) == 2
+    assert all(isinstance(reply, ChatReply) for reply in second)
+
+
 def test_a_refused_batch_stops_the_run_with_its_reason(tmp_path: Path) -> None:
     with served(Behaviour(batch_status="failed")) as (root, _), pytest.raises(BackendError) as caught:
         use(endpoint_at(root), tmp_path, asking(numbered(3)), config_in(tmp_path))

@@ -1,5 +1,6 @@
 """What a run spends, and the budget that stops it: cleanly, and so that it can go on."""
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -105,6 +106,48 @@ def test_stored_answers_cost_nothing(tmp_path: Path) -> None:
     with served(Behaviour()) as (root, _):
         assert use(endpoint_at(root), tmp_path, tokens, CONFIG) > 0
         assert use(endpoint_at(root), tmp_path, tokens, CONFIG, BudgetConfig(tokens=1)) == 0
+
+
+@pytest.mark.parametrize("behaviour", [Behaviour(tells_usage=False), Behaviour(fault_share=1.0, faults=("empty",))])
+def test_what_a_server_does_not_tell_counts_by_its_estimate(behaviour: Behaviour, tmp_path: Path) -> None:
+    config = CONFIG.model_copy(update={"max_attempts": 20})
+    with served(behaviour) as (root, server), run_named("untold"):
+        with pytest.raises(BudgetError, match="budget of 500 tokens"):
+            use(endpoint_at(root), tmp_path, asking(PAYLOADS), config, BudgetConfig(tokens=500))
+        assert len(server.counts.bodies) < 60
+    (model,) = spent_by(tmp_path, "untold")
+    assert model.n_estimated == len(server.counts.bodies) > 0
+    assert 400 < model.n_tokens_in + model.n_tokens_out <= 500
+
+
+def test_the_stop_tells_what_is_spent_in_the_end_and_what_the_next_one_needs(tmp_path: Path) -> None:
+    with served(Behaviour(first_token_s=0.02)) as (root, _), run_named("told"), pytest.raises(BudgetError) as caught:
+        use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, BudgetConfig(tokens=300))
+    (model,) = spent_by(tmp_path, "told")
+    used = model.n_tokens_in + model.n_tokens_out
+    assert f"{used} tokens are spent, the next one may take 31 tokens." in str(caught.value)
+    assert used + 31 > 300
+
+
+@pytest.mark.parametrize(
+    ("budget", "remedy"),
+    [
+        (BudgetConfig(tokens=30), "Raise it to at least 31 tokens"),
+        (BudgetConfig(usd=1e-4), r"Raise it to at least 0\.000182 US dollars"),
+    ],
+)
+def test_a_budget_below_one_request_says_how_far_to_raise_it(budget: BudgetConfig, remedy: str, tmp_path: Path) -> None:
+    with served(Behaviour()) as (root, server), pytest.raises(BudgetError, match=remedy):
+        use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, budget)
+    assert server.counts.bodies == []
+
+
+def test_runs_without_a_name_are_not_those_of_an_earlier_process(tmp_path: Path) -> None:
+    with served(Behaviour()) as (root, _):
+        use(endpoint_at(root), tmp_path, asking(PAYLOADS[:1]), CONFIG)
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        ((run,),) = cache.run("SELECT run FROM spending")
+    assert re.fullmatch(r"unnamed-[0-9a-f]{12}", run)
 
 
 def test_a_cache_of_before_budgets_is_read(tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
 """The engine for endpoints that others serve."""
 
 import http.server
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from backends.chat.double import DoubleEngine
-from backends.chat.remote import RemoteEngine
+from backends.chat.providers import provider_of
+from backends.chat.remote import RemoteEngine, is_named
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
 
@@ -17,10 +21,18 @@ from data_schemas.errors import BackendError, ConfigError
 def server(status: int, body: bytes) -> Iterator[str]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(status)
+            self.answer(status, body)
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            assert asked["max_tokens"] == 1
+            self.answer(200 if asked["model"] == "big" else 404, b'{"error": {"message": "no such model"}}')
+
+        def answer(self, code: int, content: bytes) -> None:
+            self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -46,7 +58,73 @@ def test_a_base_url_is_needed() -> None:
 
 def test_a_named_model_is_described_without_a_server() -> None:
     described = RemoteEngine(config("http://127.0.0.1:1/v1", "big")).describe()
-    assert (described.name, described.model, described.model_digest) == ("openai", "big", "")
+    assert (described.name, described.model, described.model_digest) == ("127.0.0.1", "big", "")
+
+
+@pytest.mark.parametrize(
+    ("base_url", "name"),
+    [("http://gpu7.lab.org:8000/v1", "gpu7.lab.org"), ("https://Lab.org/v1", "lab.org"), ("http://[::1]:80/v1", "::1")],
+)
+def test_an_endpoint_without_a_provider_is_named_after_its_host(base_url: str, name: str) -> None:
+    assert RemoteEngine(config(base_url, "big")).describe().name == name
+    assert RemoteEngine(config(base_url, "big", endpoint="mine")).describe().name == "mine"
+
+
+@pytest.mark.parametrize("text", ["", "name: lab\n"])
+def test_an_endpoint_of_a_providers_file_is_named_after_it_or_as_it_says(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "my-lab.yaml"
+    file.write_text(f"base_url: http://lab/v1\n{text}", encoding="utf-8")
+    described = RemoteEngine(ChatConfig(engine="openai", provider=str(file), model="big")).describe()
+    assert described.name == ("lab" if text else "my-lab")
+    assert RemoteEngine(ChatConfig(engine="openai", provider="ollama", model="big")).describe().name == "ollama"
+
+
+SECRET_URLS = ["https://me:s3cret@lab.org/v1", "https://s3cret@lab.org/v1", "https://lab.org/v1?api_key=s3cret"]
+
+
+@pytest.mark.parametrize("base_url", SECRET_URLS)
+def test_a_secret_in_a_url_is_refused_and_not_shown(base_url: str, tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="environment variable") as caught:
+        config(base_url)
+    assert all("s3cret" not in each["msg"] for each in caught.value.errors())
+    file = tmp_path / "lab.yaml"
+    file.write_text(f"base_url: {base_url}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="environment variable") as told:
+        provider_of(ChatConfig(engine="openai", provider=str(file)))
+    assert "s3cret" not in str(told.value)
+
+
+def test_a_key_where_its_variables_name_belongs_is_refused() -> None:
+    with pytest.raises(ValidationError, match="api_key_env"):
+        ChatConfig(engine="openai", base_url="http://lab/v1", api_key_env="sk-s3cret")
+
+
+def test_an_unknown_model_is_told_before_the_run() -> None:
+    with server(200, b'{"data": [{"id": "b"}, {"id": "models/a"}]}') as base_url:
+        with pytest.raises(ConfigError, match=r"has no model 'c'.*b, models/a"):
+            RemoteEngine(config(base_url, "c")).serve().__enter__()
+        with RemoteEngine(config(base_url, "a")).serve() as endpoint:
+            assert endpoint.model == "a"
+
+
+@pytest.mark.parametrize(("status", "body"), [(404, b"{}"), (200, b'{"data": []}')])
+def test_without_a_list_an_unknown_model_is_told_by_one_request(status: int, body: bytes) -> None:
+    with server(status, body) as base_url, pytest.raises(BackendError, match=r"cannot serve model 'small'"):
+        RemoteEngine(config(base_url, "small")).serve().__enter__()
+
+
+@pytest.mark.parametrize(
+    ("listed", "model", "same"),
+    [
+        ("models/gemini-2.5-flash", "gemini-2.5-flash", True),
+        ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5", True),
+        ("llama3:latest", "llama3", True),
+        ("gpt-4.1-mini", "gpt-4.1", False),
+        ("llama3:70b", "llama3", False),
+    ],
+)
+def test_a_model_is_known_by_its_shorter_names(listed: str, model: str, same: bool) -> None:
+    assert is_named(listed, model) == same
 
 
 def test_the_only_model_of_a_server_is_taken() -> None:

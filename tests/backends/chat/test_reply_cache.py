@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,30 @@ def test_the_first_answer_stays(tmp_path: Path) -> None:
     with ReplyCache(tmp_path / "replies.sqlite") as mine, ReplyCache(tmp_path / "replies.sqlite") as other:
         mine.put("key", REPLY, ENDPOINT)
         assert other.put("key", StoredReply("another", 1, 1, 1), ENDPOINT) == REPLY
+
+
+def test_why_an_answer_ends_is_kept(tmp_path: Path) -> None:
+    cut = StoredReply("two app", 10, 4, 2, finish_reason="length", is_estimated=True)
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        assert cache.put("key", cut, ENDPOINT) == cut
+        assert cache.get("key") == cut
+
+
+def test_a_file_of_the_first_format_keeps_its_answers_and_takes_new_ones(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    with closing(sqlite3.connect(path)) as old:
+        old.execute(
+            "CREATE TABLE replies (key TEXT PRIMARY KEY, text TEXT NOT NULL, n_tokens_in INTEGER NOT NULL, "
+            "n_tokens_cached INTEGER NOT NULL, n_tokens_out INTEGER NOT NULL, endpoint TEXT NOT NULL, "
+            "model TEXT NOT NULL) WITHOUT ROWID"
+        )
+        old.execute("INSERT INTO replies VALUES ('old', 'two apples', 10, 4, 2, 'e', 'm')")
+        old.execute("PRAGMA user_version = 1")
+        old.commit()
+    cut = StoredReply("two app", 1, 0, 1, "length")
+    with ReplyCache(path) as cache, ReplyCache(path) as other:
+        assert cache.get("old") == REPLY
+        assert cache.put("new", cut, ENDPOINT) == cut == other.get("new")
 
 
 def test_two_killed_writers_leave_all_they_stored(tmp_path: Path) -> None:

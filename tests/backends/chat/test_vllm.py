@@ -132,6 +132,24 @@ def test_a_folder_is_known_by_its_files_and_not_by_its_place(tmp_path: Path) -> 
     assert described(tmp_path / "b" / "tuned", b"2").model_digest != one.model_digest
 
 
+def test_a_folder_of_many_files_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "tuned"
+    folder.mkdir()
+    for number in range(20):
+        (folder / f"{number}.safetensors").write_bytes(bytes([number]))
+    opened: list[str] = []
+    read = Path.open
+
+    def noted(path: Path, *arguments: Any, **named: Any) -> Any:
+        opened.append(path.name)
+        return read(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "open", noted)
+    first = VllmEngine(ChatConfig(engine="vllm", model=str(folder))).describe()
+    assert VllmEngine(ChatConfig(engine="vllm", model=str(folder))).describe() == first
+    assert len(opened) == 20
+
+
 def test_the_gpu_profile_starts_it() -> None:
     described = VllmEngine(gpu().chat).describe()
     assert (gpu().chat.engine, described.name, described.model) == ("vllm", "vllm", gpu().chat.model)

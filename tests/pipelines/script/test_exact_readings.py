@@ -19,7 +19,6 @@ READINGS = [
     ("Fig. 13.20 and fig. 4", "Figure thirteen point twenty and figure four"),
     ("vol. 3, ch. 4, sec. 2", "volume three, chapter four, section two"),
     ("Mt. Rainier is in sight.", "Mount Rainier is in sight."),
-    ("He sat in. Nobody saw.", "He sat in. Nobody saw."),
     ("He is in. The door is open.", "He is in. The door is open."),
     # factorials and exclamation marks
     ("What is the value of 5!?", "What is the value of five factorial?"),
@@ -30,6 +29,9 @@ READINGS = [
     ("100!/98! trailing", "one hundred factorial over ninety eight factorial trailing"),
     ("Stop! We won 5 games!", "Stop! We won five games!"),
     ("It costs $5! Buy it.", "It costs five dollars! Buy it."),
+    ("15! / 13! and (k+1)! = 24",
+     "fifteen factorial over thirteen factorial and open parenthesis k plus one close parenthesis factorial equals "
+     "twenty four"),
     # differences
     ("What is 3 - 35?", "What is three minus thirty five?"),
     ("What is 8-15?", "What is eight minus fifteen?"),
@@ -61,9 +63,13 @@ READINGS = [
     ("a 2M solution", "a two molar solution"),
     ("a map of 1:1000000", "a map of one to one million"),
     ("a map of 1:25,000", "a map of one to twenty five thousand"),
+    ("a mass of 1000 g in 1000 K", "a mass of one thousand grams in one thousand kelvin"),
+    ("in 1000 g of it", "in one thousand grams of it"),
+    ("3 in. Hg", "three inches of mercury"),
     # powers of ten and units
     ("at 10−3 M", "at ten to the power of minus three molar"),
     ("at 10-3 M", "at ten to the power of minus three molar"),
+    ("[H+] = 10−3 M", "H plus, equals ten to the power of minus three molar"),
     ("10-15 m of rope", "ten to fifteen meters of rope"),
     ("10-8 = 2", "ten minus eight equals two"),
     ("5000 Å", "five thousand angstroms"),
@@ -73,11 +79,17 @@ READINGS = [
     ("Ångström lived in Sweden", "Angstrom lived in Sweden"),
     ("5 m - s^-1", "five meters per second"),
     ("a beam of 3 TeV", "a beam of three tera electron volts"),
+    ("the orbitals 1s and 2p", "the orbitals one s and two p"),
     ("He waits 3s between songs", "He waits three seconds between songs"),
     ("She rolled four 3s", "She rolled four threes"),
     # money, fractions
     ("£2.05 and $3 1/2", "two pounds and five pence and three and a half dollars"),
     ("3/8 in. wide", "three eighths inch wide"),
+    ("2/3s of them", "two thirds of them"),
+    ("1,002.5 and 0.05", "one thousand two point five and zero point zero five"),
+    ("at 7:05 PM", "at seven oh five in the evening"),
+    ("a ratio of 2:3", "a ratio of two to three"),
+    ("$1.01 and $2M", "one dollar and one cent and two million dollars"),
     ("5/6 of 2 1/3", "five sixths of two and one third"),
     # chemistry
     ("Al(OH)3 and Ca(OH)_2", "A L, O H three, and C A, O H two"),
@@ -107,7 +119,9 @@ REFUSALS = [
     ("a score of 3 - 12.", "formula"),
     ("She won 5!", "formula"),
     ("5!! is odd", "formula"),
+    ("He had (x+1)!", "formula"),
     ("a rate of 10−14 in water", "number"),
+    ("Max ran M miles and Ann 2M miles", "number"),
     ("due on 13/32/2020", "number"),
 ]
 

@@ -239,3 +239,22 @@ def test_an_unknown_reason_is_a_fault_of_ours() -> None:
     assert "needs_options" in REASONS
     with pytest.raises(ValueError, match="no reason"):
         NotAskable("whatever", "x")
+
+
+def test_none_of_these_is_no_end_of_a_sentence() -> None:
+    unfinished = item("Lakes freeze from", "none of the above", ("the east", "the west", "none of the above"))
+    assert {phrase(unfinished, OFFERED, seed).answer.text for seed in range(20)} == {"None of them."}
+
+
+def test_a_question_that_lost_its_mark_is_not_finished_with_what() -> None:
+    question = "At what depth will the boat float. The lake is 9 m deep and the boat weighs 2 tons"
+    said = asked(question, options=("1 m", "2 m"), config=ALONE)
+    assert said.startswith("At what depth will the boat float.")
+    assert "what" not in said.removeprefix("At what")
+
+
+def test_a_number_below_zero_keeps_its_sign_apart() -> None:
+    losses = item(
+        "What is the loss of the shop in a year, in dollars?", "- 17.5 dollars", ("- 17.5 dollars", "3 dollars")
+    )
+    assert all("minus seventeen" in phrase(losses, ALONE, seed).answer.text for seed in range(6))

@@ -1,0 +1,46 @@
+"""Whether a few spoken words are English, told by a dictionary and by small words of other languages.
+
+The dictionary (CMU's, 125,000 words) has names of all countries, so half the words of a German sentence may be in it;
+the small words tell more. Nearly all of either list are no English words; those that stand in English names too count
+less.
+"""
+
+from collections.abc import Sequence, Set
+from typing import Final
+
+from pipelines.script.spoken import word_set
+from pipelines.script.vocabulary import is_word
+
+MIN_WORDS: Final = 4
+"""Fewer words are not judged: names and numbers alone look like any language."""
+MOST_FOREIGN: Final = 0.25
+"""Share of words from which on a text with a telling foreign word is not English."""
+MOST_UNKNOWN: Final = 0.5
+"""Share of words above which a text without one is not: terms of science are in no dictionary either."""
+
+_TELLING: Final = word_set(
+    "ich ist das und nicht ein eine einen einem dem wie auch wir sie wird auf "  # German
+    "het een niet zijn wordt ook maar hij dat deze voor naar "  # Dutch
+    "est une dans avec qui pas sont cette ils elle nous vous "  # French
+    "que una para pero muy esta tiene "  # Spanish
+    "il che della sono molto nel gli uno "  # Italian
+    "uma nao mais tem voce "  # Portuguese
+    "jest nie tak jego att det som inte "  # Polish, Swedish
+)
+_IN_NAMES: Final = word_set("de la le les las los des el en van von der den di da du et un se es del al och como")
+
+
+def is_english(words: Sequence[str], known: Set[str] = frozenset()) -> bool:
+    """Whether words in lower case are English; too few of them always are.
+
+    Args:
+        known: words that the speakers said themselves, which may be said again.
+    """
+    if len(words) < MIN_WORDS:
+        return True
+    own = [word for word in words if word not in known]
+    telling = sum(word in _TELLING for word in own)
+    odd = sum(word in _IN_NAMES or not is_word(word) for word in own if word not in _TELLING)
+    if telling:
+        return telling + odd < MOST_FOREIGN * len(words)
+    return odd <= MOST_UNKNOWN * len(words)

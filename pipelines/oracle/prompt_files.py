@@ -1,0 +1,69 @@
+"""The text of the prompts that a dataset's oracles were asked with, in the dataset: `oracles/<version>/prompts-….yaml`.
+
+The digest in the name stands for the text, so a file needs no line in the manifest, and a row of a shard names its own.
+"""
+
+import re
+
+import yaml
+from pydantic import ValidationError
+
+from data_schemas.manifest import Manifest
+from pipelines.oracle.prompts import PromptSet, our_set_of, read_prompts
+from pipelines.shards import ORACLE
+from pipelines.store import Store
+
+_PATH = re.compile(r"oracles/([^/]+)/prompts-([0-9a-f]{16})\.yaml")
+
+
+def is_prompt_file(path: str) -> bool:
+    """Whether a file of a dataset is one of these, by its name."""
+    return _PATH.fullmatch(path) is not None
+
+
+def is_as_named(store: Store, path: str) -> bool:
+    """Whether such a file holds the prompts whose digest is in its name."""
+    found = _PATH.fullmatch(path)
+    return found is not None and stored_prompts(store, found[1], found[2]) is not None
+
+
+def prompts_path(version: str, digest: str) -> str:
+    """Where the prompts of some rows of a version stand in a dataset's folder."""
+    return f"oracles/{version}/prompts-{digest}.yaml"
+
+
+def write_prompts(store: Store, version: str, prompts: PromptSet) -> None:
+    """Lays a prompt set beside the oracles that it made; one that stands is left as it is."""
+    path = prompts_path(version, prompts.digest)
+    if stored_prompts(store, version, prompts.digest) is None:
+        text = yaml.safe_dump(prompts.model_dump(), sort_keys=False, allow_unicode=True, width=120)
+        store.write_bytes(path, text.encode())
+
+
+def find_prompts(store: Store, version: str, digest: str) -> PromptSet | None:
+    """The prompts that rows of a version were asked with: the dataset's own, else one of our sets; None: neither."""
+    return stored_prompts(store, version, digest) or our_set_of(digest)
+
+
+def stored_prompts(store: Store, version: str, digest: str) -> PromptSet | None:
+    """The prompt set in a dataset's folder; None where its file is missing or was changed."""
+    path = prompts_path(version, digest)
+    if not store.exists(path):
+        return None
+    try:
+        prompts = read_prompts(store.read_bytes(path).decode())
+    except (yaml.YAMLError, ValidationError, UnicodeDecodeError):
+        return None  # who needs it says so: nothing can be checked against it
+    return prompts if prompts.digest == digest else None
+
+
+def remove_unused_prompts(store: Store, manifest: Manifest) -> None:
+    """Removes the files of prompts that no row of the dataset was asked with."""
+    used = {
+        prompts_path(entry.oracle_version or "", digest)
+        for entry in manifest.of_kind(ORACLE)
+        for digest in set(store.read_table(entry.path, ["prompt_digest"])["prompt_digest"].to_pylist())
+    }
+    for path in store.files("oracles", ".yaml"):
+        if is_prompt_file(path) and path not in used:
+            store.remove(path)

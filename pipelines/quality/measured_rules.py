@@ -1,0 +1,162 @@
+"""Rules of what was measured on a row: its levels, what was heard of it, and where its sound lies; measured again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import pairwise
+
+import numpy as np
+
+from data_schemas.records import AudioDialogue, Hearing, Turn, Utterance, WordTiming
+from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
+from pipelines.audio import Sound
+from pipelines.mixing.timing import CHANNEL, quality_of
+from pipelines.script.spoken import spoken_words
+
+LEVEL_TOLERANCE_DB = 0.05
+"""What storing sound with 16 bits may change in a level: at -40 dBFS a thousandth of a dB, at a peak as much."""
+
+SHARE_TOLERANCE = 1e-3
+"""Shares and mean scores are stored with four digits, and scores of words as well."""
+
+BEFORE_WORD_S, AFTER_WORD_S = 0.15, 0.25
+"""How far around a word its sound may lie: aligners put edges where phones are sure, and rooms echo."""
+
+MOST_OUTSIDE = 0.05
+"""Greatest share of an utterance's energy that may lie around none of its words; of Kokoro's speech, timed by
+pocketsphinx, none does, in rooms and noise neither."""
+
+_MOST_WORDS_OF_TOKEN = 6  # what a written token is compared as: "$5.50" is five, with its cents
+MOST_BETWEEN = 0.01
+"""Greatest share of the energy on the assistant's channel that may lie in no utterance: storing rounds."""
+
+_SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # what `SpeechConfig` allows
+_TIME_TOLERANCE_S = 1e-5
+_FRAME = seconds_to_samples(0.01)
+_LEVELS = ("rms_dbfs_a", "rms_dbfs_b", "peak_dbfs")
+
+Wrong = Iterator[tuple[str, str]]
+
+
+def wrong_in_quality(row: AudioDialogue, sound: Sound) -> Wrong:
+    """Levels, mean score, error rate and recalls that are not those of the row's sound and hearings."""
+    if not any(said.words for turn in row.turns for said in turn.utterances):
+        return  # told by the rule that every spoken word is timed
+    stored, measured = asdict(row.quality), asdict(quality_of(sound, row.turns))
+    for name, value in measured.items():
+        told, tolerance = stored[name], LEVEL_TOLERANCE_DB if name in _LEVELS else SHARE_TOLERANCE
+        is_same = told == value if None in (told, value) else abs(told - value) <= tolerance
+        if not is_same:
+            yield "quality is that of the sound and of what was heard", f"{name} is {value}, not {told}"
+
+
+def wrong_in_hearings(row: AudioDialogue) -> Wrong:
+    """Hearings where nobody listened, none where somebody did, and counts that cannot be."""
+    for turn in row.turns:
+        last = max((at for at, said in enumerate(turn.utterances) if said.kind == "speech"), default=None)
+        for at, said in enumerate(turn.utterances):
+            where = f"turn {turn.turn_index}"
+            is_listened_to = row.provenance.asr is not None and said.kind == "speech"
+            if (said.hearing is not None) != is_listened_to:
+                yield "what a recogniser listened to has a hearing", f"{where}: by {row.provenance.asr}"
+            is_cut = turn.cut_s is not None and at == last  # its hearing is of all of it
+            n_words = None if is_cut else len(spoken_words(said.spoken_text))
+            if said.hearing is not None and not _can_be(said.hearing, n_words):
+                yield "counts of a hearing can be", f"{where}: {said.hearing}"
+
+
+def _can_be(hearing: Hearing, n_words: int | None) -> bool:
+    """Whether counts fit to each other and to `n_words` spoken words, of which some are counted together."""
+    most = hearing.n_words if n_words is None else n_words
+    n_heard = len(hearing.text.split())
+    return (
+        0 < hearing.n_words <= most
+        and 0 <= hearing.n_numbers_heard <= hearing.n_numbers <= hearing.n_words
+        and 0 <= hearing.n_names_heard <= hearing.n_names <= hearing.n_words
+        and 0 <= hearing.n_word_errors <= hearing.n_words + _MOST_WORDS_OF_TOKEN * n_heard
+        and (n_heard > 0 or hearing.n_word_errors == hearing.n_words)
+        and hearing.n_takes >= 1
+    )
+
+
+def wrong_in_speakers(row: AudioDialogue) -> Wrong:
+    """Voices that are not their speaker's, and speeds nobody is asked to speak at."""
+    voices = {"A": row.provenance.voice_a, "B": row.provenance.voice_b}
+    for turn in row.turns:
+        for said in turn.utterances:
+            if said.voice is None or said.voice != voices.get(turn.speaker, said.voice):
+                found = f"turn {turn.turn_index}: {said.voice}, not {voices.get(turn.speaker)}"
+                yield "a speaker has the voice that provenance tells", found
+            if said.speed is None or not _SPEED_MIN <= said.speed <= _SPEED_MAX:
+                yield f"speed lies between {_SPEED_MIN} and {_SPEED_MAX}", f"turn {turn.turn_index}: {said.speed}"
+
+
+def wrong_in_delay(turn: Turn) -> Wrong:
+    """A keyword delay that is not the time from the turn's first word to the one that bears the answer."""
+    words = [word for said in turn.utterances if said.kind == "speech" for word in said.words]
+    index = turn.answer_word_index
+    if index is not None and index >= len(words):
+        return  # told by the rule that this word is said
+    delay_s = None if index is None else words[index].start_s - words[0].start_s
+    told_s = turn.keyword_delay_s
+    is_same = told_s == delay_s if told_s is None or delay_s is None else abs(told_s - delay_s) <= _TIME_TOLERANCE_S
+    if not is_same:
+        yield "a keyword delay is that of its word", f"turn {turn.turn_index}: {told_s} s, not {delay_s} s"
+
+
+def wrong_in_coverage(row: AudioDialogue, sound: Sound) -> Wrong:
+    """Utterances whose sound lies elsewhere than their words: times that are squeezed, moved, or of other sound.
+
+    A noise floor is taken off by its stored level.
+    """
+    noise_dbfs = row.surroundings.noise_dbfs
+    floors = {"A": 0.0, "B": 0.0 if noise_dbfs is None else 10 ** (noise_dbfs / 10)}
+    for turn in row.turns:
+        for said in turn.utterances:
+            if turn.speaker not in CHANNEL or not _has_times(said, len(sound)):
+                continue  # told by other rules
+            share = _outside(sound[:, CHANNEL[turn.speaker]], said, floors[turn.speaker])
+            if share > MOST_OUTSIDE:
+                found = f"turn {turn.turn_index}: {share:.0%} of the sound of {said.spoken_text[:40]!r} lies elsewhere"
+                yield "the sound of an utterance lies around its words", found
+
+
+def wrong_in_silence(row: AudioDialogue, sound: Sound) -> Wrong:
+    """Sound on the assistant's channel, which has no noise and no echo, where the assistant says nothing."""
+    said = [each for turn in row.turns if turn.speaker == "A" for each in turn.utterances]
+    if not said or not all(_has_times(each, len(sound)) for each in said):
+        return  # told by other rules
+    power = np.square(sound[:, CHANNEL["A"]], dtype=np.float64)
+    whole = float(power.sum())
+    for each in said:
+        power[seconds_to_samples(each.start_s or 0.0) : seconds_to_samples(each.end_s or 0.0)] = 0.0
+    if float(power.sum()) > MOST_BETWEEN * whole:
+        share = float(power.sum()) / whole
+        yield "each speaker is on their own channel", f"{share:.1%} of the sound on A's lies where A says nothing"
+
+
+def _has_times(said: Utterance, n_samples: int) -> bool:
+    if said.start_s is None or said.end_s is None or not said.words:
+        return False
+    edges_s = [said.start_s, *(word.start_s for word in said.words), said.end_s]
+    is_ordered = all(one <= other + _TIME_TOLERANCE_S for one, other in pairwise(edges_s))
+    return is_ordered and said.start_s < said.end_s <= n_samples / SAMPLE_RATE_HZ + _TIME_TOLERANCE_S
+
+
+def _outside(channel: Sound, said: Utterance, floor: float) -> float:
+    """The share of an utterance's energy, less a noise floor's, that lies around none of its words."""
+    start, end = seconds_to_samples(said.start_s or 0.0), seconds_to_samples(said.end_s or 0.0)
+    sound = channel[start:end]
+    n_frames = len(sound) // _FRAME
+    power = np.square(sound[: n_frames * _FRAME].reshape(n_frames, _FRAME), dtype=np.float64).mean(axis=1) - floor
+    is_outside = ~_around(said.words, said.start_s or 0.0, n_frames)
+    whole = float(power.sum())
+    return float(power[is_outside].sum()) / whole if whole > 0 else 0.0
+
+
+def _around(words: Sequence[WordTiming], start_s: float, n_frames: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which frames of an utterance lie in or near one of its words; [n_frames]."""
+    is_near = np.zeros(n_frames, np.bool_)
+    for word in words:
+        first = seconds_to_samples(max(word.start_s - start_s - BEFORE_WORD_S, 0.0)) // _FRAME
+        is_near[first : seconds_to_samples(word.end_s - start_s + AFTER_WORD_S) // _FRAME + 1] = True
+    return is_near

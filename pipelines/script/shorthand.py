@@ -1,0 +1,100 @@
+"""Short forms that are read in full only beside a number or a name: pages, dates, years, millions, ages, scales."""
+
+import re
+from typing import Final
+
+from pipelines.script.money import MONTHS, START
+from pipelines.script.numerals import NUM, cardinal, ordinal, written_number, year
+from pipelines.script.rule import Match, Rule, after, before, refusal, rule
+from pipelines.script.spoken import Unspeakable
+
+PLACES: Final = {
+    "p": "page", "pp": "pages", "pg": "page", "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes",
+    "ch": "chapter", "chap": "chapter", "sec": "section", "sect": "section", "eq": "equation", "eqs": "equations",
+    "no": "number", "nos": "numbers", "ex": "example",
+}  # fmt: skip
+"""Where something stands in a book; "sec. 2" after a number is no section but seconds."""
+
+_PLACE: Final = "|".join(sorted(PLACES, key=len, reverse=True))
+_MONTH_NAMES: Final = MONTHS.split("|")
+_SCALES: Final = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion"}
+_COUNTED: Final = (
+    "people|users|customers|dollars|residents|inhabitants|citizens|workers|employees|subscribers|viewers|views|votes"
+    "|voters|copies|records|units|downloads|visitors|followers|barrels|shares|homes|households|jobs|players|students"
+    "|tourists|parameters|images|samples|tokens|tons|miles|steps|cars|books|streams|likes|soldiers|immigrants|cells"
+)
+_DATED: Final = (
+    "model|movie|film|novel|book|album|song|story|play|painting|essay|paper|article|study|report|survey|speech|case"
+    "|decision|ruling|law|statute|amendment|constitution|convention|conference|treaty|agreement|mortgage|will|deed"
+    "|edition|version|census|election|campaign|season|war|battle|invasion|revolution|revolt|uprising|rebellion|riot"
+    "|strike|coup|crisis|crash|depression|recession|earthquake|eruption|flood|fire|famine|epidemic|pandemic|outbreak"
+    "|massacre|expedition|harvest|vintage|reform|baseball season|net income|budget|interview|translation"
+)
+"""What a year stands before; other nouns after four digits may be counted."""
+
+_EARLY_CUE: Final = r"(?:(?<=\b[Ii]n )|(?<=[Ss]ince )|(?<=[Uu]ntil )|(?<=[Bb]efore )|(?<=[Cc]irca )|(?<=[Yy]ear ))"
+_FREE: Final = (
+    r"(?=[,;:?)]|\.(?!\d)|$| (?:[A-Z][a-z]{3}|(?:the|an|and|or|by|at|to|when|while|he|she|it|they|was|were|is|did|had"
+    r"|as|on|with|for|but|after|before|until|that|which|who|how|what|where|why|led|made|brought|marked)\b))"
+)
+
+
+def _place(match: Match) -> str:
+    word = PLACES[match[1].lower()]
+    return word.capitalize() if match[1][0].isupper() else word
+
+
+def _slashed_date(match: Match) -> str:
+    """Month first, as American speakers write; the day first where the first number can be no month."""
+    month, day = int(match["first"]), int(match["second"])
+    if month > len(_MONTH_NAMES):
+        month, day = day, month
+    if not (1 <= month <= len(_MONTH_NAMES) and 1 <= day <= 31):
+        raise Unspeakable("number", match[0])
+    return f"{_MONTH_NAMES[month - 1]} {ordinal(day)}, {year(int(match['year']))}"
+
+
+def _iso_date(match: Match) -> str:
+    return f"{_MONTH_NAMES[int(match['month']) - 1]} {ordinal(int(match['day']))}, {year(int(match['year']))}"
+
+
+def _scaled(match: Match) -> str:
+    """ "2M people", unless the letter stands alone elsewhere, as a variable does."""
+    if re.search(rf"(?<![A-Za-z\d&]){match[2]}(?![A-Za-z\d&'])", match.string[:4000]):
+        raise Unspeakable("number", match[0])
+    return f"{written_number(match[1])} {_SCALES[match[2]]}"
+
+
+def _age(match: Match) -> str:
+    amount = cardinal(int(match[1]))
+    attributive = re.match(r" (?!and|or|with|who|in|at|is|was|but|now)[a-z]", after(match)) or re.search(
+        r"\b(?:an?|the|this|that|her|his|their|our|my) $", before(match)
+    )
+    return f"{amount} year old" if attributive or amount == "one" else f"{amount} years old"
+
+
+def _capitals(match: Match) -> str:
+    """ "AT&T" is "A T and T", "M&Ms" "M and M's"."""
+    first, second = " ".join(match[1]), " ".join(match[2])
+    return f"{first} and {second}" + ("'s" if match[3] else "")
+
+
+SHORTHAND_RULES: Final[list[Rule]] = [
+    rule("word", rf"(?<![A-Za-z.'])(?<!\d )(?i:({_PLACE}))\. ?(?=\d)", _place),
+    rule("word", r"(?<![A-Za-z.'])Mts\.(?= [A-Z])", "Mounts"),
+    rule("word", r"(?<![A-Za-z.'])Mt\.?(?= [A-Z][a-z])", "Mount"),
+    rule("quantity", rf"{START}(?P<first>\d{{1,2}})/(?P<second>\d{{1,2}})/(?P<year>1[5-9]\d\d|20\d\d)"
+         r"(?![\d/]|[.,]\d| ?[=+*])", _slashed_date),
+    rule("quantity", rf"{START}(?P<year>1[5-9]\d\d|20\d\d)-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])"
+         r"(?![\d-]|[.,]\d)", _iso_date),
+    rule("quantity", rf"{START}({NUM})([kKMB])(?= (?:{_COUNTED})\b)",
+         _scaled),
+    rule("quantity", rf"{START}(\d{{1,3}})(?: |-)?y/o\b", _age),
+    rule("quantity", rf"{START}(1) ?: ?(\d{{5,9}}|\d{{1,3}}(?:,\d{{3}})+)(?![\d:]|[.,]\d)",
+         lambda m: f"one to {written_number(m[2])}"),
+    rule("word", r"(?<![A-Za-z\d&])([A-Z]{1,3})&([A-Z]{1,3})(s?)(?![A-Za-z\d&])", _capitals),
+    rule("number", rf"{_EARLY_CUE}10\d\d{_FREE}(?!,\d)", lambda m: year(int(m[0]))),
+    rule("number", rf"{START}(?<=[a-z] )(?:1[5-9]|20)\d\d(?= (?:{_DATED})s?\b)", lambda m: year(int(m[0]))),
+    refusal("formula", r"\[ ?\["),
+]  # fmt: skip
+"""Tried before all others that begin with a digit or a letter."""
