@@ -39,7 +39,7 @@ from pipelines.alignment.stage import AlignmentStage
 from pipelines.audio import Sound, from_flac
 from pipelines.mixing.stage import MixingStage
 from pipelines.mixing.timing import CHANNEL
-from pipelines.script.speakable import spoken_words
+from pipelines.script.spoken import spoken_words
 from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
 from pipelines.speech.stage import SpeechStage

@@ -13,7 +13,7 @@ from pipelines.audio import save_wav
 from pipelines.reader import as_json
 from pipelines.refresh import stages_of
 from pipelines.runner import joined
-from pipelines.script.speakable import spoken_words
+from pipelines.script.spoken import spoken_words
 from pipelines.served import run_in_memory
 from pipelines.sources.items import read_items
 from pipelines.stations import MIXING, ORACLE, SCRIPT, SERVED_STAGES, cpu_stages

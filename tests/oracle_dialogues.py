@@ -14,7 +14,7 @@ from data_schemas.records import Clip, Dialogue, Turn, Utterance, UtteranceWords
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
 from pipelines.mixing.layout import NoPlace, lay_out
 from pipelines.mixing.timing import timed_turn
-from pipelines.script.speakable import spoken_words
+from pipelines.script.spoken import spoken_words
 from tests.builders import make_dialogue, make_turn, make_utterance
 
 WORD_S = 0.35

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.script.speakable import spoken_words
+from pipelines.script.spoken import spoken_words
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from data_schemas.config import OracleConfig
 from pipelines.oracle.english import is_english
-from pipelines.script.speakable import Unspeakable, speak, spoken_words
+from pipelines.script.speakable import Unspeakable, speak
+from pipelines.script.spoken import spoken_words
 
 COPIED_WORDS = 4
 """A sentence of the hint of at least so many words is copied where it stands in the answer whole; a shorter one cannot

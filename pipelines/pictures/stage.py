@@ -22,7 +22,8 @@ from data_schemas.errors import RequestError
 from data_schemas.records import Item, Reject
 from pipelines.script.pictures import with_picture_told
 from pipelines.script.refusals import NotAskable
-from pipelines.script.speakable import Unspeakable, speak, spoken_words
+from pipelines.script.speakable import Unspeakable, speak
+from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult, refused
 
 MAX_WORDS: Final = 60

@@ -20,8 +20,8 @@ import jiwer
 from data_schemas.records import Hearing
 from pipelines.quality.number_words import number_at, value_of
 from pipelines.quality.sounds import is_near, is_spelling_of, sound
-from pipelines.script.speakable import Unspeakable, speak, spoken_words
-from pipelines.script.spoken import word_set
+from pipelines.script.speakable import Unspeakable, speak
+from pipelines.script.spoken import spoken_words, word_set
 
 NEGATIONS: Final = word_set(
     "no not never none nobody nothing nowhere neither nor without minus negative cannot cant couldnt dont doesnt didnt "

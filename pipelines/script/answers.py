@@ -9,8 +9,8 @@ from data_schemas.records import Item
 from pipelines.script.choices import lower_start, signed
 from pipelines.script.numerals import year
 from pipelines.script.refusals import refers_to_options
-from pipelines.script.speakable import Unspeakable, read_aloud, spoken_words
-from pipelines.script.spoken import Spoken, joined, word_set
+from pipelines.script.speakable import Unspeakable, read_aloud
+from pipelines.script.spoken import Spoken, joined, spoken_words, word_set
 
 _CONCLUSIONS: Final = ("The answer is {answer}.", "So the answer is {answer}.", "So that makes {answer}.",
                        "That makes {answer}.", "So it's {answer}.")  # fmt: skip

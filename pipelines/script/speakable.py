@@ -15,7 +15,7 @@ from pipelines.script.formulas import say_operator, say_times
 from pipelines.script.lexicon import Lexicon, lexicon_of
 from pipelines.script.readings import RULES
 from pipelines.script.rule import Inner, Saying
-from pipelines.script.spoken import REASONS, SPOKEN, Spoken, Unspeakable, spoken_words
+from pipelines.script.spoken import REASONS, SPOKEN, Spoken, Unspeakable
 from pipelines.script.tokens import Line, Token
 from pipelines.script.traced import Span, Traced
 from pipelines.script.words import PLAIN, is_plain
@@ -30,7 +30,6 @@ __all__ = [
     "read_aloud",
     "reading_with",
     "speak",
-    "spoken_words",
 ]
 
 _MAX_PASSES = 6

@@ -12,7 +12,7 @@ from data_schemas.records import Dialogue
 from pipelines.oracle.plan import Plan, plan_dialogue
 from pipelines.oracle.prompts import load_prompts, payload_of
 from pipelines.quality.knowledge_rules import blotted_out
-from pipelines.script.speakable import spoken_words
+from pipelines.script.spoken import spoken_words
 from tests.builders import make_dialogue, make_turn
 from tests.oracle_dialogues import (
     ANSWER,

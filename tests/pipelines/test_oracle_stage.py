@@ -12,7 +12,7 @@ from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import run_alone
 from pipelines.oracle.events import TOO_MANY_FAILED
 from pipelines.oracle.stage import OracleStage
-from pipelines.script.speakable import spoken_words
+from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult
 from tests.oracle_dialogues import (
     ANSWER,

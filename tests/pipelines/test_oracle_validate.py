@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from data_schemas.config import OracleConfig
 from pipelines.oracle.english import is_english
 from pipelines.oracle.validate import Asked, Unusable, usable_text
-from pipelines.script.speakable import spoken_words
+from pipelines.script.spoken import spoken_words
 
 HINT = "She has forty eight apples, because four times twelve is forty eight."
 INSTRUCTION = (

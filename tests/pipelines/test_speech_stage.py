@@ -15,7 +15,7 @@ from data_schemas.records import Clips, Dialogue, DialogueWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ
 from pipelines.alignment.stage import AlignmentStage
 from pipelines.audio import from_flac, peak_dbfs, rms_dbfs
-from pipelines.script.speakable import spoken_words
+from pipelines.script.spoken import spoken_words
 from pipelines.speech.stage import SpeechStage
 from pipelines.speech.voices import resolve_voices
 from tests.builders import make_dialogue, make_turn, make_utterance

@@ -8,7 +8,7 @@ from data_schemas.config import ScriptConfig
 from data_schemas.records import Item
 from pipelines.script.phrasing import phrase
 from pipelines.script.refusals import REASONS, NotAskable, refers_to_options
-from pipelines.script.speakable import spoken_words
+from pipelines.script.spoken import spoken_words
 from tests.builders import make_item
 
 TEN_FISH = ("a pike", "a perch", "a carp", "an eel", "a trout", "a salmon", "a cod", "a herring", "a tuna", "a roach")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.script.speakable import Unspeakable, read_aloud, spoken_words
-from pipelines.script.spoken import Spoken
+from pipelines.script.speakable import Unspeakable, read_aloud
+from pipelines.script.spoken import Spoken, spoken_words
 from pipelines.script.traced import Traced
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipelines.script.speakable import REASONS, SPOKEN, Unspeakable, speak, spoken_words
+from pipelines.script.speakable import REASONS, SPOKEN, Unspeakable, speak
+from pipelines.script.spoken import spoken_words
 
 READINGS = [
     # numbers

@@ -10,7 +10,7 @@ import pytest
 from backends.protocols import ChatReply, Endpoint
 from data_schemas.errors import RequestError
 from data_schemas.records import Dialogue, Placement
-from pipelines.script.speakable import spoken_words
+from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult
 from pipelines.wording.faithful import NotFaithful, faithful
 from pipelines.wording.stage import MAX_ATTEMPTS, WordingStage
