@@ -34,7 +34,7 @@ class OracleEvent:
 class OracleRow:
     """An oracle shard's row: a dialogue's events and what wrote them.
 
-    With its dialogue, an event's `attempt` and the prompts' text (`prompts-<prompt_digest>.yaml` beside the shard) each
+    With its dialogue, an event's `attempt` and the prompts' text (`prompts/<version>/<prompt_digest>.yaml`) each
     request can be made again, to the byte (`pipelines/quality/knowledge_rules.py`). `simulator` is `llm`, or `random`
     for true answers of other items; then `model` and `endpoint` say so too. This version has rows for the dialogues
     that draw a place in [`share_from`, `share_to`) (`pipelines/oracle/share.py`), and for no others.

@@ -1,4 +1,4 @@
-"""The text of the prompts that a dataset's oracles were asked with, in the dataset: `oracles/<version>/prompts-….yaml`.
+"""The text of the prompts that a dataset's oracles were asked with, in the dataset: `prompts/<version>/<digest>.yaml`.
 
 The digest in the name stands for the text, so a file needs no line in the manifest, and a row of a shard names its own.
 """
@@ -13,7 +13,7 @@ from pipelines.oracle.prompts import PromptSet, our_set_of, read_prompts
 from pipelines.shards import ORACLE
 from pipelines.store import Store
 
-_PATH = re.compile(r"oracles/([^/]+)/prompts-([0-9a-f]{16})\.yaml")
+_PATH = re.compile(r"prompts/([^/]+)/([0-9a-f]{16})\.yaml")
 
 
 def is_prompt_file(path: str) -> bool:
@@ -28,12 +28,12 @@ def is_as_named(store: Store, path: str) -> bool:
 
 
 def prompts_path(version: str, digest: str) -> str:
-    """Where the prompts of some rows of a version stand in a dataset's folder."""
-    return f"oracles/{version}/prompts-{digest}.yaml"
+    """Where prompts of a version stand in a dataset: not among its shards, which tools read by the folder."""
+    return f"prompts/{version}/{digest}.yaml"
 
 
 def write_prompts(store: Store, version: str, prompts: PromptSet) -> None:
-    """Lays a prompt set beside the oracles that it made; one that stands is left as it is."""
+    """Lays down a prompt set that oracles were made with; one that stands is left as it is."""
     path = prompts_path(version, prompts.digest)
     if stored_prompts(store, version, prompts.digest) is None:
         text = yaml.safe_dump(prompts.model_dump(), sort_keys=False, allow_unicode=True, width=120)
@@ -64,6 +64,6 @@ def remove_unused_prompts(store: Store, manifest: Manifest) -> None:
         for entry in manifest.of_kind(ORACLE)
         for digest in set(store.read_table(entry.path, ["prompt_digest"])["prompt_digest"].to_pylist())
     }
-    for path in store.files("oracles", ".yaml"):
+    for path in store.files("prompts", ".yaml"):
         if is_prompt_file(path) and path not in used:
             store.remove(path)

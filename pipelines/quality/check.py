@@ -197,7 +197,7 @@ def _without_oracles(source: _Source) -> list[Fault]:
 
 def _unlisted(store: Store, manifest: Manifest) -> list[Fault]:
     listed = {entry.path for entry in manifest.shards}
-    there = [path for folder in ("data", "oracles", "rejects") for path in store.files(folder)]
+    there = [path for folder in ("data", "oracles", "prompts", "rejects") for path in store.files(folder)]
     strange = [path for path in there if path not in listed and not is_prompt_file(path)]
     changed = [path for path in there if is_prompt_file(path) and not is_as_named(store, path)]
     return [

@@ -51,7 +51,7 @@ def files(config: RefreshConfig) -> set[str]:
 
 
 def prompt_files(config: RefreshConfig) -> list[str]:
-    return sorted(Store(config.out).files("oracles", ".yaml"))
+    return sorted(Store(config.out).files("prompts", ".yaml"))
 
 
 def column(config: RefreshConfig, folder: str, name: str) -> list[Any]:
@@ -204,11 +204,11 @@ def test_an_evaluation_set_that_is_added_later_takes_its_questions_out(config: R
 def test_the_prompts_text_lies_beside_the_oracles_that_it_made(config: RefreshConfig, tmp_path: Path) -> None:
     refresh(config)
     (path,) = prompt_files(config)
-    assert path == f"oracles/default/prompts-{load_prompts('v2').digest}.yaml"
+    assert path == f"prompts/default/{load_prompts('v2').digest}.yaml"
     assert read_prompts(Path(config.out, path).read_text(encoding="utf-8")) == load_prompts("v2")
     mine = own_prompts(tmp_path)
     refresh(config, oracle=OracleConfig(prompt=mine))
-    assert prompt_files(config) == [f"oracles/default/prompts-{load_prompts(mine).digest}.yaml"]
+    assert prompt_files(config) == [f"prompts/default/{load_prompts(mine).digest}.yaml"]
 
 
 def own_prompts(folder: Path) -> str:
