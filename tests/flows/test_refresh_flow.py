@@ -125,7 +125,14 @@ def test_bytes_are_those_of_the_plain_run(made: Made, tmp_path: Path) -> None:
         _, manifest, figures = run_refresh(doubles(tmp_path / "plain"), bars)
     assert (made.manifest, made.figures) == (manifest, figures)
     plain = files_of(tmp_path / "plain")
-    assert {path.split("/")[0] for path in plain} == {"README.md", "data", "dataset.json", "oracles", "rejects"}
+    assert {path.split("/")[0] for path in plain} == {
+        "README.md",
+        "data",
+        "dataset.json",
+        "oracles",
+        "prompts",
+        "rejects",
+    }
     assert files_of(made.out) == plain
 
 
