@@ -19,6 +19,11 @@ _SAID_ALIKE: Final = {"to": "two", "an": "a"}
 _WEAK: Final = word_set("a an the it at is as of and to for")
 """Words whose vowels are reduced in fluent speech, so that nobody hears which one it was ("it" and "at")."""
 
+_CLITICS: Final = frozenset(
+    frozenset({word, f"{word}s"}) for word in ("it", "that", "what", "there", "here", "who", "he", "she", "where")
+)
+"""Words with and without "'s" (its apostrophe gone), which is lost before an s and says nothing that is not clear."""
+
 _PREFIXES: Final = ("hyper", "hypo", "endo", "exo", "inter", "intra", "macro", "micro", "anti", "ante")
 _SUFFIXES: Final = ("ate", "ite", "ide", "ane", "ene", "yne", "ose", "ase")
 """Parts of terms that no dictionary has whole, and that mean the contrary or another substance."""
@@ -49,7 +54,7 @@ def is_spelling_of(said: str, heard: str, is_name: bool) -> bool:
     "decrease"), but for names and reduced words that differ in vowels alone ("Natalia", "Natalya"; "it", "at"). A word
     that no dictionary has is what a recogniser writes of a name or a rare word.
     """
-    if sound(said) == sound(heard):
+    if sound(said) == sound(heard) or frozenset({said, heard}) in _CLITICS:
         return True
     if not heard or _turns(said, heard) or not (is_near(said, heard) or _is_near_by_letters(said, heard)):
         return False

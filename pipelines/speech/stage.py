@@ -36,7 +36,7 @@ class SpeechStage:
     """
 
     name: ClassVar[str] = "speech"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     inputs: ClassVar[tuple[str, ...]] = ("wording",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = Clips
