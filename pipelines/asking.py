@@ -9,7 +9,11 @@ import asyncio
 import math
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import cache
+from importlib.resources import files
 from typing import Any, Protocol, TypeVar
+
+import yaml
 
 from backends.protocols import ChatClient
 from pipelines.runner import Part, PartRecord, Runner
@@ -85,3 +89,11 @@ async def together(works: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@cache
+def read_texts(package: str) -> dict[str, str]:
+    """The texts of a package's `prompt.yaml`: its version, and what a chat model is told, by name."""
+    text = (files(package) / "prompt.yaml").read_text(encoding="utf-8")
+    texts: dict[str, str] = yaml.safe_load(text)
+    return texts

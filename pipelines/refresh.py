@@ -28,7 +28,7 @@ from pipelines.shards import by_shard
 from pipelines.sources.items import evaluation_questions, read_items, spec_of
 from pipelines.sources.reading import check_file
 from pipelines.stage import Recipe, StageDescription, recipes_of
-from pipelines.stations import MIXING, SERVED_STAGES, STAGES, check_back_ends, cpu_stages
+from pipelines.stations import MIXING, SERVED_STAGES, STAGES, cpu_stages
 from pipelines.store import Store
 from pipelines.workers import Workers
 
@@ -106,7 +106,6 @@ def check_request(config: RefreshConfig) -> None:
         spec_of(source)
         if source.path is not None:
             check_file(source.path)
-    check_back_ends(config)
     stages_of(config)
     store = Store(config.out)
     if (

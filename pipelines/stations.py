@@ -38,6 +38,7 @@ def _cpu_stages(config_json: str) -> dict[str, Stage[Any]]:
     config = RefreshConfig.model_validate_json(config_json)
     tts = registry.build("tts", config.speech.tts, config.speech.tts_options)
     aligner = registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options)
+    check_languages(config.sources, tts, aligner)
     stages: list[Stage[Any]] = [
         ScriptStage(config.script, config.forms, config.variants, config.seed),
         SpeechStage(config.speech, config.gate, tts, _recogniser(config.gate), config.seed),
@@ -56,20 +57,12 @@ def _recogniser(config: GateConfig) -> Recogniser | None:
 
 
 def cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
-    """The stages that never ask a chat model, in order; what they need is loaded when first used, once a process."""
-    return _cpu_stages(config.model_dump_json())
-
-
-def check_back_ends(config: RefreshConfig) -> None:
-    """Whether voices, recogniser and aligner are there, in all languages that are asked for.
+    """The stages that never ask a chat model, in order; what they need is loaded when first used, once a process.
 
     Raises:
-        ConfigError: one is not installed, or a language lacks something.
+        ConfigError: a back-end is not installed, or a language lacks something.
     """
-    tts = registry.build("tts", config.speech.tts, config.speech.tts_options)
-    aligner = registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options)
-    _recogniser(config.gate)
-    check_languages(config.sources, tts, aligner)
+    return _cpu_stages(config.model_dump_json())
 
 
 def chat_engine(config: ChatConfig) -> ChatEngine:

@@ -8,22 +8,19 @@ script stage rejects those that need their picture.
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Final
-
-import yaml
 
 from backends.chat.client import ask_all
 from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Item, Reject
+from pipelines.asking import read_texts
 from pipelines.script.pictures import with_picture_told
 from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import spoken_words
+from pipelines.script.spoken import lowered_words, position_of
 from pipelines.stage import StageResult, refused
 
 MAX_WORDS: Final = 60
@@ -57,7 +54,12 @@ class PicturesStage:
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
-        return {"model": model, "prompt": ids.digest(_prompt()), "attempts": MAX_ATTEMPTS, "words": MAX_WORDS}
+        return {
+            "model": model,
+            "prompt": ids.digest(read_texts("pipelines.pictures")),
+            "attempts": MAX_ATTEMPTS,
+            "words": MAX_WORDS,
+        }
 
     def run(self, batch: Sequence[tuple[Item]]) -> StageResult[Item]:
         """Without a model: every item as it is."""
@@ -107,7 +109,7 @@ class PicturesStage:
             why = "no folder of pictures is given" if item.source not in self._folders else "no such picture file"
             return refused(item, self.name, "picture_missing", f"{item.picture}: {why}")
         picture = base64.b64encode(file.read_bytes()).decode()
-        prompt = _prompt()
+        prompt = read_texts("pipelines.pictures")
         content = [
             {"type": "image_url", "image_url": {"url": f"data:{media};base64,{picture}"}},
             {"type": "text", "text": prompt["request"].strip().replace("{question}", item.question)},
@@ -136,16 +138,16 @@ def described(raw_text: str, answer: str) -> str:
     """
     text = " ".join(raw_text.split())
     try:
-        words = [word.lower() for word in spoken_words(speak(text))]
+        words = lowered_words(speak(text))
     except Unspeakable as refusal:
         raise PictureUnread(f"cannot be said, {refusal.reason}") from refusal
     if len(words) > MAX_WORDS:
         raise PictureUnread(f"{len(words)} words, at most {MAX_WORDS} are said")
     try:
-        wanted = [word.lower() for word in spoken_words(speak(answer))]
+        wanted = lowered_words(speak(answer))
     except Unspeakable:
         return text  # an answer that cannot be said cannot be given away; the script stage rejects it
-    if any(words[at : at + len(wanted)] == wanted for at in range(len(words) - len(wanted) + 1)):
+    if position_of(wanted, words) is not None:
         raise PictureUnread("gives the answer away")
     return text
 
@@ -161,10 +163,3 @@ def _needs_picture(item: Item) -> bool:
 def _attempt(payload: dict[str, Any], attempt: int) -> dict[str, Any]:
     """The payload of a further attempt: warmer, so that a deterministic server says something else."""
     return payload | {"temperature": 0.4 * attempt, "seed": attempt}
-
-
-@cache
-def _prompt() -> dict[str, str]:
-    text = (files("pipelines.pictures") / "prompt.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, str] = yaml.safe_load(text)
-    return loaded

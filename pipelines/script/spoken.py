@@ -82,6 +82,17 @@ def spoken_words(text: str) -> list[str]:
     return re.findall(_WORD, text)
 
 
+def lowered_words(text: str) -> list[str]:
+    """The words of a spoken text in small letters, to compare them."""
+    return [word.lower() for word in spoken_words(text)]
+
+
+def position_of(wanted: list[str], words: list[str]) -> int | None:
+    """Where some words first stand in others; None where they do not."""
+    starts = range(len(words) - len(wanted) + 1)
+    return next((at for at in starts if words[at : at + len(wanted)] == wanted), None)
+
+
 def word_set(text: str) -> frozenset[str]:
     """A set of words written as one string, for the word lists of the rules."""
     return frozenset(text.split())

@@ -4,7 +4,7 @@ from typing import Final
 
 from pipelines.quality.number_words import number_at, value_of
 from pipelines.script.speakable import read_aloud
-from pipelines.script.spoken import Spoken, Unspeakable, spoken_words
+from pipelines.script.spoken import Spoken, Unspeakable, lowered_words, position_of, spoken_words
 
 LEAST_SHARE: Final = 0.5
 MOST_SHARE: Final = 1.6
@@ -35,7 +35,7 @@ def faithful(raw_text: str, said: str, answer: str, *, must_answer: bool) -> Spo
         new = read_aloud(" ".join(raw_text.strip().strip('"').split()))
     except Unspeakable as refusal:
         raise NotFaithful(f"cannot be said, {refusal.reason}: {refusal.detail}") from refusal
-    words, old, wanted = lowered(new.text), lowered(said), lowered(answer)
+    words, old, wanted = lowered_words(new.text), lowered_words(said), lowered_words(answer)
     if not LEAST_SHARE * len(old) <= len(words) <= MOST_SHARE * len(old):
         raise NotFaithful(f"{len(words)} words for {len(old)}")
     if words == old:
@@ -48,10 +48,10 @@ def faithful(raw_text: str, said: str, answer: str, *, must_answer: bool) -> Spo
         raise NotFaithful(f"{n_new} negations for {n_old}")
     if ("?" in said) != ("?" in new.text):
         raise NotFaithful("a question for a statement, or the other way round")
-    has_answer = position(wanted, words) is not None
+    has_answer = position_of(wanted, words) is not None
     if must_answer and not has_answer:
         raise NotFaithful("without the answer")
-    if not must_answer and has_answer and position(wanted, old) is None:
+    if not must_answer and has_answer and position_of(wanted, old) is None:
         raise NotFaithful("gives the answer away")
     return new
 
@@ -78,14 +78,3 @@ def names_of(said: str) -> set[str]:
     tokens = said.split()
     inside = [word for before, word in zip([".", *tokens], tokens, strict=False) if before[-1] not in ".?!"]
     return {each.lower() for word in inside if word[0].isupper() for each in spoken_words(word)} - {"i", "i'm", "i'll"}
-
-
-def position(wanted: list[str], words: list[str]) -> int | None:
-    """Where some words stand in others, both in small letters; None where they do not."""
-    starts = range(len(words) - len(wanted) + 1)
-    return next((at for at in starts if words[at : at + len(wanted)] == wanted), None)
-
-
-def lowered(said: str) -> list[str]:
-    """The words of a spoken text in small letters, to compare them."""
-    return [word.lower() for word in spoken_words(said)]

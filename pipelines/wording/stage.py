@@ -7,22 +7,19 @@ a word, or that are said in several breaths, keep their words, because the scrip
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 from typing import Any, ClassVar, Final
-
-import yaml
 
 from backends.chat.client import ask_all
 from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Dialogue, Turn, WrittenSpan
+from pipelines.asking import read_texts
 from pipelines.script.forms.turns import verbatim
 from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import Spoken, joined, spoken_words
+from pipelines.script.spoken import Spoken, joined, lowered_words, position_of, spoken_words
 from pipelines.stage import StageResult
-from pipelines.wording.faithful import NotFaithful, faithful, lowered, position
+from pipelines.wording.faithful import NotFaithful, faithful
 
 MAX_ATTEMPTS: Final = 3
 MAX_TOKENS: Final = 400
@@ -64,7 +61,12 @@ class WordingStage:
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
-        return {"model": model, "prompt": ids.digest(_prompt()), "attempts": MAX_ATTEMPTS, "seed": self._seed}
+        return {
+            "model": model,
+            "prompt": ids.digest(read_texts("pipelines.wording")),
+            "attempts": MAX_ATTEMPTS,
+            "seed": self._seed,
+        }
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Dialogue]:
         """Without a model: every dialogue in the rules' words."""
@@ -96,7 +98,7 @@ class WordingStage:
         return said, len(failed)
 
     def _payload(self, place: Place, wanted: _Wanted, attempt: int) -> dict[str, Any]:
-        prompt = _prompt()
+        prompt = read_texts("pipelines.wording")
         request = prompt[wanted.kind].strip().replace("{text}", wanted.said)
         return {
             "messages": [{"role": "system", "content": prompt["system"].strip()}, {"role": "user", "content": request}],
@@ -136,7 +138,7 @@ def _wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
     asks = turn.speaker == "B" and _answers(dialogue, turn.turn_index + 1)
     if len(spoken_words(turn.body)) < _FEW_WORDS or not (is_answer or asks):
         return None
-    has_answer = position(lowered(answer), lowered(turn.body)) is not None
+    has_answer = position_of(lowered_words(answer), lowered_words(turn.body)) is not None
     if is_answer:
         return _Wanted(turn.body, "answer", answer) if has_answer else None
     return None if has_answer else _Wanted(turn.body, "question", answer)
@@ -171,7 +173,7 @@ def _with_body(dialogue: Dialogue, turn: Turn, body: Spoken) -> Turn:
     whole = joined([*lead, body, *tail])
     answer_word_index = turn.answer_word_index
     if answer_word_index is not None:
-        at = position(lowered(speak(dialogue.answer)), lowered(body.text))
+        at = position_of(lowered_words(speak(dialogue.answer)), lowered_words(body.text))
         assert at is not None  # `faithful` has looked
         answer_word_index = at + len(spoken_words(turn.lead or ""))
     spans = tuple(
@@ -192,10 +194,3 @@ def _with_body(dialogue: Dialogue, turn: Turn, body: Spoken) -> Turn:
         answer_word_index=answer_word_index,
         utterances=utterances,
     )
-
-
-@cache
-def _prompt() -> dict[str, str]:
-    text = (files("pipelines.wording") / "prompt.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, str] = yaml.safe_load(text)
-    return loaded

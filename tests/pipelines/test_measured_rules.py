@@ -13,22 +13,6 @@ from pipelines.audio import from_flac, rms_dbfs
 from tests import mixed as made
 from tests.broken_rows import broken, on_sound, on_utterance, provenance, quality, squeezed
 
-
-@pytest.fixture(scope="module")
-def row() -> AudioDialogue:
-    return made.mixed(made.plain())
-
-
-@pytest.fixture(scope="module")
-def interrupted() -> AudioDialogue:
-    return made.mixed(made.interrupted())
-
-
-@pytest.fixture(scope="module")
-def early() -> AudioDialogue:
-    return made.mixed(made.early_start())
-
-
 ELSEWHERE = "the sound of an utterance lies around its words"
 NOISY = SurroundingsConfig(noise_share=1, snr_min_db=6, snr_max_db=6, room_share=0, telephone_share=0)
 
