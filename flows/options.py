@@ -86,6 +86,8 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
             *path, last = name.split(".")
             place = settings
             for step in path:
+                if place.get(step) is None:  # a section that is off, or none of ours: `validated` names that one
+                    place[step] = {}
                 place = place[step]
                 if not isinstance(place, dict):
                     raise ConfigError(

@@ -134,6 +134,14 @@ def test_a_setting_that_is_none_is_refused(text: str) -> None:
         parse_settings([text])
 
 
+def test_a_section_that_is_off_is_set_and_one_nobody_knows_is_named() -> None:
+    seeing = build_config("embedded", None, parse_settings(["pictures.engine=openai", "pictures.model=m"])).pictures
+    assert seeing is not None
+    assert (seeing.engine, seeing.model) == ("openai", "m")
+    with pytest.raises(ConfigError, match="hssbench: Extra inputs"):
+        build_config("embedded", None, parse_settings(["hssbench.x=1"]))
+
+
 def test_pictures_and_licences_go_to_their_sources() -> None:
     (parsed,) = parse_sources(["hssbench=h.jsonl"], [], ["hssbench=own"], ["hssbench=shots"])
     assert (parsed["licence"], parsed["pictures"]) == ("own", "shots")
