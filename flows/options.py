@@ -79,6 +79,7 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
     if profile not in PROFILES:
         raise ConfigError(f"There is no profile {profile!r}.", f"Choose one of: {', '.join(PROFILES)}.")
     settings = PROFILES[profile]().model_dump()
+    off = {name for name, section in settings.items() if section is None}
     if file is not None:
         _merge(settings, read_yaml(file))
     for name, value in options.items():
@@ -86,8 +87,8 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
             *path, last = name.split(".")
             place = settings
             for step in path:
-                if place.get(step) is None:  # a section that is off, or none of ours: `validated` names that one
-                    place[step] = {}
+                if step not in place or (step in off and place[step] is None):
+                    place[step] = {}  # a section that was off, or none of ours: `validated` names that one
                 place = place[step]
                 if not isinstance(place, dict):
                     raise ConfigError(
