@@ -133,8 +133,8 @@ async def _count(payloads: Sequence[Payload], client: ChatClient) -> PromptToken
 def main() -> None:
     """Compares on a dataset's first dialogues with the embedded model, its answers cached nowhere that stays."""
     from data_schemas.arrow import from_table
-    from pipelines.reader import DatasetReader
-    from pipelines.shards import DATA
+    from data_schemas.manifest import DATA
+    from data_schemas.reader import DatasetReader
     from pipelines.stations import chat_engine, open_client
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)

@@ -18,11 +18,11 @@ import numpy as np
 
 from backends.protocols import Recogniser
 from data_schemas.arrow import from_table
+from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
 from pipelines.audio import from_flac
 from pipelines.quality.hearing import compare
-from pipelines.reader import DatasetReader
 from pipelines.speech.gate import with_silence
 
 CHANNELS = {"A": 0, "B": 1}

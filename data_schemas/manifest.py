@@ -7,6 +7,8 @@ from data_schemas.config import Config, SplitConfig
 from data_schemas.records import SCHEMA_VERSION
 
 MANIFEST = "dataset.json"
+DATA, ORACLE, REJECTS = "data", "oracle", "rejects"
+"""Kinds of files."""
 
 
 class ShardEntry(Config):

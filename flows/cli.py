@@ -192,9 +192,10 @@ def inspect(
 ) -> None:
     """Counts of a dataset, and one dialogue as text: words on a time line, events beside it."""
     with speaking_plainly(as_json):
+        from data_schemas.reader import DatasetReader
+        from data_schemas.reader import as_json as told
         from flows import show
-        from pipelines.reader import DatasetReader
-        from pipelines.reader import as_json as told
+        from pipelines.figures import figures_of
 
         reader = DatasetReader(folder)
         row, oracle = reader.dialogue(dialogue)
@@ -206,7 +207,7 @@ def inspect(
             print_json({"counts": reader.manifest.counts.model_dump(), **told(row, oracle)})
             return
         console = show.console()
-        console.print(show.figures(reader.figures()), show.dialogue(row, oracle))
+        console.print(show.figures(figures_of(reader)), show.dialogue(row, oracle))
         if wav is not None:
             console.print(f"Listen: {wav} (left: assistant, right: user)")
 

@@ -26,8 +26,8 @@ def moshi_finetune(
 
         from rich.progress import Progress
 
+        from data_schemas.reader import DatasetReader
         from pipelines.export.moshi_finetune import export_moshi_finetune
-        from pipelines.reader import DatasetReader
 
         n_dialogues = DatasetReader(folder).manifest.counts.dialogues
         with Progress(disable=as_json, transient=True) as progress:

@@ -28,17 +28,18 @@ def report(
 ) -> None:
     """The ladder measured: nearness to the true answer by level and source; table, plot and JSON (`report/`), card."""
     with speaking_plainly(as_json):
+        from data_schemas.reader import DatasetReader
         from flows import show
         from pipelines.card import CARD
+        from pipelines.figures import figures_of
         from pipelines.oracle.plot import write_report
         from pipelines.oracle.report import measure
         from pipelines.publish import write_card
-        from pipelines.reader import DatasetReader
 
         reader = DatasetReader(folder, version)
         measured = measure(reader)
         written = [*write_report(reader.store, measured), CARD]
-        write_card(reader.store, reader.manifest, DatasetReader(folder).figures())
+        write_card(reader.store, reader.manifest, figures_of(DatasetReader(folder)))
         if as_json:
             print_json({**measured.as_json(), "files": written})
             return

@@ -8,16 +8,16 @@ from typing import Any
 from backends.chat.budget import run_named
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import SourceError, StoreError
+from data_schemas.reader import as_json
 from data_schemas.records import AudioDialogue, Item, OracleRow
+from data_schemas.store import Store
 from pipelines.audio import save_wav
-from pipelines.reader import as_json
 from pipelines.refresh import stages_of
 from pipelines.runner import joined
 from pipelines.script.spoken import spoken_words
 from pipelines.served import run_in_memory
 from pipelines.sources.items import read_items
 from pipelines.stations import MIXING, ORACLE, SCRIPT, SERVED_STAGES, cpu_stages
-from pipelines.store import Store
 
 ROWS_LOOKED_AT = 100
 """Rows of each source among which the shortest questions are sought."""

@@ -17,8 +17,8 @@ from backends.chat.log import written_to
 from data_schemas import ids
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError
+from data_schemas.store import Store
 from pipelines.served import ANSWERS
-from pipelines.store import Store
 
 _PACKAGES = ("kame-pipeline", "pyarrow", "datasets", "openai", "numpy", "soundfile")
 """Whose versions are recorded; engines tell theirs by their digests."""

@@ -5,9 +5,8 @@ from typing import Any
 
 import yaml
 
-from data_schemas.manifest import Manifest, ShardEntry
+from data_schemas.manifest import DATA, ORACLE, Manifest, ShardEntry
 from pipelines.figures import LISTENER, NOBODY, Figures, tables
-from pipelines.shards import DATA, ORACLE
 
 CARD = "README.md"
 

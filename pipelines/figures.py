@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_schemas.manifest import ShardEntry
-from pipelines.shards import DATA, ORACLE, REJECTS
-from pipelines.store import Store
+from data_schemas.manifest import DATA, ORACLE, REJECTS, ShardEntry
+from data_schemas.reader import DatasetReader
+from data_schemas.store import Store
 
 _CARD_COLUMNS = ["source", "split", "form", "licence", "duration_s", "turns", "provenance"]
 LISTENER, NOBODY = "listener", "nobody"
@@ -211,3 +211,8 @@ def _count_events(figures: Figures, table: Any) -> None:
 def _count_simulators(figures: Figures, table: Any) -> None:
     columns = (table[name].to_pylist() for name in _SIMULATOR_COLUMNS)
     figures.simulators.update(tuple(cell or "" for cell in row) for row in zip(*columns, strict=True))
+
+
+def figures_of(reader: DatasetReader) -> Figures:
+    """The card's figures of a dataset."""
+    return count(reader.store, reader.manifest.shards, reader.oracle_version)

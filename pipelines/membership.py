@@ -15,9 +15,9 @@ from data_schemas import ids
 from data_schemas.arrow import from_table, to_table
 from data_schemas.config import PartConfig, SplitConfig
 from data_schemas.records import Item, Reject
+from data_schemas.store import Store
 from pipelines.sources.items import STAGE, SourceReading
 from pipelines.stage import refused
-from pipelines.store import Store
 
 FOLDER = ".store/membership"
 _PLAN = b"kame_plan"

@@ -1,64 +1,23 @@
 """Shards to a dataset that others can open: rejects, card, and the manifest last; then what is superseded goes."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 
-from pydantic import ValidationError
-
 from data_schemas.config import RefreshConfig
-from data_schemas.errors import DatasetError
-from data_schemas.manifest import MANIFEST, Counts, Manifest, ShardEntry, make_manifest
-from data_schemas.records import SCHEMA_VERSION, Reject
+from data_schemas.flags import flagged
+from data_schemas.manifest import DATA, MANIFEST, ORACLE, Counts, Manifest, ShardEntry, make_manifest
+from data_schemas.reader import manifest_if_any
+from data_schemas.records import Reject
+from data_schemas.store import Store
 from pipelines.card import CARD, render
 from pipelines.figures import Figures, count
-from pipelines.flags import flagged
 from pipelines.oracle.ladder_section import ladders
 from pipelines.oracle.prompt_files import remove_unused_prompts, write_prompts
 from pipelines.oracle.prompts import load_prompts
 from pipelines.runner import Part, Runner
-from pipelines.shards import DATA, ORACLE, compact, write_rejects
-from pipelines.store import Store
+from pipelines.shards import compact, write_rejects
 
 _OURS = re.compile(r"/[a-z0-9_]+(-[a-z0-9_]+)?-[0-9a-f]{16}\.parquet$")
-
-
-def read_manifest(store: Store) -> Manifest:
-    """The manifest of a dataset.
-
-    Raises:
-        DatasetError: there is none, it is damaged, or it is of another schema.
-    """
-    if not store.exists(MANIFEST):
-        raise DatasetError(f"{store.root} is no dataset: it has no {MANIFEST}.", "Make one with `kame refresh`.")
-    raw = store.read_bytes(MANIFEST)
-    try:
-        version = json.loads(raw).get("schema_version")
-        if isinstance(version, int) and version > SCHEMA_VERSION:
-            raise DatasetError(
-                f"{store.root} has schema {version}; this program knows up to {SCHEMA_VERSION}.",
-                "Update kame-pipeline.",
-            )
-        if isinstance(version, int) and version < SCHEMA_VERSION:
-            raise DatasetError(
-                f"{store.root} has schema {version}, of an earlier kame-pipeline; this one reads {SCHEMA_VERSION}.",
-                "Make it anew in another folder with --out.",
-            )
-        return Manifest.model_validate_json(raw)
-    except (ValueError, AttributeError, ValidationError) as error:
-        raise DatasetError(
-            f"{MANIFEST} of {store.root} is damaged: {str(error).splitlines()[0]}.",
-            "Remove that file and run `kame refresh` with all the dataset's sources; nothing is made twice.",
-        ) from error
-
-
-def manifest_if_any(store: Store) -> Manifest | None:
-    """The manifest of a dataset, or None where none has been published yet.
-
-    Raises:
-        DatasetError: it is damaged, or of another schema.
-    """
-    return read_manifest(store) if store.exists(MANIFEST) else None
 
 
 def compact_group(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:

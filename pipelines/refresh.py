@@ -17,11 +17,12 @@ from filelock import FileLock, Timeout
 
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError, StoreError
+from data_schemas.flags import flagged
 from data_schemas.manifest import MANIFEST, Manifest
+from data_schemas.reader import manifest_if_any
 from data_schemas.records import Reject
-from pipelines.flags import flagged
+from data_schemas.store import Store
 from pipelines.membership import Member, MembershipBook
-from pipelines.publish import manifest_if_any
 from pipelines.runner import OnPart, Part, Runner, make_part
 from pipelines.served import described
 from pipelines.shards import by_shard
@@ -29,7 +30,6 @@ from pipelines.sources.items import evaluation_questions, read_items, spec_of
 from pipelines.sources.reading import check_file
 from pipelines.stage import Recipe, StageDescription, recipes_of
 from pipelines.stations import MIXING, SERVED_STAGES, STAGES, cpu_stages
-from pipelines.store import Store
 from pipelines.workers import Workers
 
 BYTES_PER_DIALOGUE = 2_500_000

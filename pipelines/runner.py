@@ -14,9 +14,9 @@ from data_schemas.arrow import from_table, schema_of, to_table
 from data_schemas.errors import StoreError
 from data_schemas.fingerprint import fingerprint
 from data_schemas.records import Item, Reject
+from data_schemas.store import Store, Written
 from pipelines.membership import Member
 from pipelines.stage import Recipe, Stage, StageDescription, StageResult
-from pipelines.store import Store, Written
 
 FOLDER = ".store/parts"
 ITEMS = "items"

@@ -12,6 +12,7 @@ from backends.chat.budget import check_price
 from backends.chat.providers import price_of
 from backends.protocols import ChatEngine, Endpoint
 from data_schemas.config import ChatConfig, RefreshConfig
+from data_schemas.store import Store
 from pipelines.asking import AskingStage, parts_at_once, run_alone, run_asking
 from pipelines.oracle.random_answers import RandomOracleStage
 from pipelines.oracle.stage import OracleStage
@@ -19,7 +20,6 @@ from pipelines.pictures.stage import PicturesStage
 from pipelines.runner import OnPart, Part, Runner
 from pipelines.stage import Stage, StageDescription, StageResult
 from pipelines.stations import ORACLE, PICTURES, SERVED_STAGES, OnUsage, chat_engine, open_client
-from pipelines.store import Store
 from pipelines.wording.stage import WordingStage
 
 ANSWERS = ".store/answers.sqlite"

@@ -9,13 +9,11 @@ import pyarrow.parquet as pq
 
 from data_schemas import ids
 from data_schemas.arrow import schema_of, to_table
-from data_schemas.manifest import ShardEntry
+from data_schemas.manifest import DATA, ORACLE, REJECTS, ShardEntry
 from data_schemas.records import AudioDialogue, OracleRow, Reject
+from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ
 from pipelines.runner import Part, Runner
-from pipelines.store import Store
-
-DATA, ORACLE, REJECTS = "data", "oracle", "rejects"
 
 
 def by_shard(parts: Sequence[Part]) -> list[list[Part]]:

@@ -13,9 +13,9 @@ from typing import Self
 
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import BackendError
+from data_schemas.store import Store
 from pipelines.runner import Part, PartRecord, Runner
 from pipelines.stations import cpu_stages
-from pipelines.store import Store
 
 OnPart = Callable[[Part, PartRecord], None]
 

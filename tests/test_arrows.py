@@ -75,10 +75,10 @@ def test_no_file_is_too_long() -> None:
     ("package", "line", "seen"),
     [
         ("data_schemas", "from backends.registry import entry", "backends"),
-        ("backends", "import pipelines.store as store", "pipelines"),
+        ("backends", "import pipelines.runner as runner", "pipelines"),
         ("pipelines", "import json, flows.cli", "flows"),
         ("pipelines", "from kame_model import encode", "kame_model"),
-        ("kame_model", "from pipelines.store import Store", "pipelines"),
+        ("kame_model", "from pipelines.runner import Runner", "pipelines"),
         ("dashboard", "from backends import registry", "backends"),
         ("flows", "import dashboard", "dashboard"),
         ("pipelines", "def f():\n    from prefect import task", "prefect"),
@@ -99,7 +99,7 @@ def test_an_import_against_the_arrows_is_found(tmp_path: Path, package: str, lin
     [
         ("backends", "from data_schemas import units"),
         ("pipelines", "from backends.protocols import Aligner"),
-        ("pipelines", "from pipelines.store import Store"),
+        ("pipelines", "from pipelines.runner import Runner"),
         ("pipelines", "from .flows import something_of_our_own_folder"),
         ("flows", "from prefect import flow"),
         ("flows", "from kame_model import encode"),

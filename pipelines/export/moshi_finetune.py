@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from data_schemas.errors import ConfigError, StoreError
+from data_schemas.flags import flagged
+from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
+from data_schemas.store import TEMPORARY
 from pipelines.audio import save_wav
-from pipelines.flags import flagged
-from pipelines.reader import DatasetReader
-from pipelines.store import TEMPORARY
 
 LABEL = {"A": "SPEAKER_MAIN", "B": "SPEAKER_USER"}
 _EXPORT = "export.json"

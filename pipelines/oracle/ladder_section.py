@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.store import Store
+from data_schemas.store import Store
 
 _TITLES = {"sources": "", "other_turns": ", other turns of the user", "user_words": ", the user's next words"}
 """Groups of a report, and what is added to the name of a source of theirs."""

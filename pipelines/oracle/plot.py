@@ -5,10 +5,10 @@ import json
 from typing import TYPE_CHECKING
 
 from data_schemas.errors import ConfigError
+from data_schemas.store import Store
 from pipelines.oracle.ladder_section import report_paths
 from pipelines.oracle.nearness import Estimate
 from pipelines.oracle.report import LEVELS, LadderReport
-from pipelines.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,9 @@ import re
 import yaml
 from pydantic import ValidationError
 
-from data_schemas.manifest import Manifest
+from data_schemas.manifest import ORACLE, Manifest
+from data_schemas.store import Store
 from pipelines.oracle.prompts import PromptSet, our_set_of, read_prompts
-from pipelines.shards import ORACLE
-from pipelines.store import Store
 
 _PATH = re.compile(r"prompts/([^/]+)/([0-9a-f]{16})\.yaml")
 

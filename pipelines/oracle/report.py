@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 from data_schemas import ids
 from data_schemas.arrow import from_table
 from data_schemas.errors import DatasetError
+from data_schemas.manifest import DATA, ORACLE
+from data_schemas.reader import DatasetReader
 from data_schemas.records import OracleEvent, OracleRow
 from pipelines.oracle.nearness import Estimate, is_found, mean_over_items, spearman_over_items, word_f1, words_of_text
 from pipelines.oracle.schedule import TRUTH_LEVEL
-from pipelines.reader import DatasetReader
 from pipelines.script.speakable import Unspeakable, speak
-from pipelines.shards import DATA, ORACLE
 
 LEVELS = range(TRUTH_LEVEL)
 N_OTHERS = 20

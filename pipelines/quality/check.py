@@ -10,17 +10,16 @@ import pyarrow as pa
 
 from data_schemas.arrow import from_table, schema_of
 from data_schemas.errors import StoreError
-from data_schemas.manifest import MANIFEST, Manifest, ShardEntry, make_manifest
+from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, Manifest, ShardEntry, make_manifest
+from data_schemas.reader import read_manifest
 from data_schemas.records import AudioDialogue, OracleRow, Reject, Turn
+from data_schemas.store import Store
 from pipelines.oracle.prompt_files import find_prompts, is_as_named, is_prompt_file
 from pipelines.oracle.prompts import PromptSet
 from pipelines.oracle.share import is_in_share
-from pipelines.publish import read_manifest
 from pipelines.quality.dialogue_rules import Wrong, wrong_in_dialogue
 from pipelines.quality.knowledge_rules import N_REMADE, wrong_in_knowledge
 from pipelines.quality.oracle_rules import AskedTurn, asked_turns, wrong_in_oracles
-from pipelines.shards import DATA, ORACLE, REJECTS
-from pipelines.store import Store
 
 _RECORDS: dict[str, type] = {DATA: AudioDialogue, ORACLE: OracleRow, REJECTS: Reject}
 

@@ -14,9 +14,9 @@ from typer.testing import CliRunner, Result
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import DatasetError
 from data_schemas.profiles import PROFILES
+from data_schemas.reader import read_manifest
+from data_schemas.store import Store
 from flows.cli import app
-from pipelines.publish import read_manifest
-from pipelines.store import Store
 
 HEAVY = {"torch", "prefect", "datasets", "onnxruntime", "openai", "pyarrow", "numpy", "pydantic", "yaml"}
 

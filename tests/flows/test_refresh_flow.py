@@ -34,6 +34,7 @@ from data_schemas.config import (
 from data_schemas.errors import BackendError
 from data_schemas.manifest import Manifest
 from data_schemas.records import Item
+from data_schemas.store import Store
 from flows import refresh_flow
 from flows.cli import app
 from flows.options import sample_sources
@@ -45,7 +46,6 @@ from pipelines.figures import tables as figure_tables
 from pipelines.membership import MembershipBook
 from pipelines.sources.items import SourceReading
 from pipelines.stations import STAGES
-from pipelines.store import Store
 from tests.builders import make_item
 
 STEPS = (*STAGES, "compact")

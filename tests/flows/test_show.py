@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
+from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, OracleRow
 from flows import show
 from pipelines.figures import Figures
 from pipelines.quality.check import Fault
-from pipelines.reader import DatasetReader
 
 
 def seen(what: RenderableType, width: int = 200) -> str:

@@ -12,11 +12,11 @@ import pytest
 from backends.protocols import ChatClient, ChatReply
 from data_schemas.errors import BackendError
 from data_schemas.records import Item
+from data_schemas.store import Store
 from pipelines.asking import parts_at_once, run_asking, together
 from pipelines.membership import Member
 from pipelines.runner import Part, PartRecord, Runner, make_part
 from pipelines.stage import StageResult, recipes_of
-from pipelines.store import Store
 from tests.builders import make_item
 
 N_ITEMS = 4

@@ -12,13 +12,13 @@ from data_schemas import ids
 from data_schemas.arrow import from_table, to_table
 from data_schemas.errors import DatasetError
 from data_schemas.manifest import MANIFEST, Manifest, make_manifest
+from data_schemas.reader import read_manifest
 from data_schemas.records import Audio, AudioDialogue, OracleRow, Reject
+from data_schemas.store import Store
 from pipelines.audio import from_flac, to_flac
 from pipelines.figures import count
 from pipelines.mixing.timing import quality_of
-from pipelines.publish import read_manifest
 from pipelines.quality.check import check
-from pipelines.store import Store
 
 RECORDS: dict[str, type] = {"data": AudioDialogue, "oracle": OracleRow, "rejects": Reject}
 

@@ -8,9 +8,9 @@ import pytest
 from data_schemas.arrow import to_table
 from data_schemas.manifest import Counts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Hearing
+from data_schemas.store import Store
 from pipelines.card import render
 from pipelines.figures import Figures, count, tables
-from pipelines.store import Store
 from tests import mixed as made
 
 PATH = "data/train.parquet"

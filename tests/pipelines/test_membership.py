@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from data_schemas import ids
 from data_schemas.config import PartConfig, SplitConfig
 from data_schemas.records import Item, Reject
+from data_schemas.store import Store
 from pipelines.membership import Membership, MembershipBook
 from pipelines.sources.items import SourceReading
-from pipelines.store import Store
 from tests.builders import make_item
 
 SPLIT, PARTS = SplitConfig(), PartConfig(dialogues_per_part=2, parts_per_shard=2)

@@ -13,9 +13,9 @@ import pytest
 
 from data_schemas.arrow import schema_of
 from data_schemas.manifest import Manifest
+from data_schemas.reader import read_manifest
 from data_schemas.records import AudioDialogue, OracleRow
-from pipelines.publish import read_manifest
-from pipelines.store import Store
+from data_schemas.store import Store
 
 JOIN = """select count(*), count(distinct d.dialogue_id), sum(len(o.events))
           from '{0}/data/*.parquet' d join '{0}/oracles/default/*.parquet' o using (dialogue_id)"""

@@ -16,7 +16,9 @@ from data_schemas.arrow import to_table
 from data_schemas.config import OracleConfig
 from data_schemas.errors import DatasetError
 from data_schemas.manifest import MANIFEST, Counts, ShardEntry, make_manifest
+from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, Dialogue, OracleRow, Quality, Surroundings, Turn
+from data_schemas.store import Store
 from pipelines.asking import run_alone
 from pipelines.oracle.ladder_section import ladders, report_paths
 from pipelines.oracle.nearness import NOTHING, is_found, mean_over_items, spearman_over_items, word_f1
@@ -24,8 +26,6 @@ from pipelines.oracle.plot import ladder_png, write_report
 from pipelines.oracle.random_answers import RandomOracleStage
 from pipelines.oracle.report import Simulator, measure, question_turn
 from pipelines.oracle.stage import OracleStage
-from pipelines.reader import DatasetReader
-from pipelines.store import Store
 from tests.oracle_dialogues import Scripted, batch_of, greeting, opened, plain
 
 WORDS = st.lists(st.sampled_from(["it", "is", "the", "red", "hat", "of", "a", "cat"]), max_size=12).map(" ".join)

@@ -6,10 +6,11 @@ import pytest
 
 from benchmarks.runs import Silent, config_on_doubles
 from data_schemas.config import OracleConfig, RefreshConfig
+from data_schemas.reader import DatasetReader
 from flows.run import run_refresh
+from pipelines.figures import figures_of
 from pipelines.oracle.events import TOO_MANY_FAILED
 from pipelines.quality.check import check
-from pipelines.reader import DatasetReader
 
 RANDOM = OracleConfig(simulator="random", version="random")
 
@@ -29,7 +30,7 @@ def by_random(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_dialogues_whose_oracles_were_refused_have_a_reject_and_are_no_fault(by_random: Path) -> None:
-    figures = DatasetReader(str(by_random)).figures()
+    figures = figures_of(DatasetReader(str(by_random)))
     n_refused = sum(n for (_, reason), n in figures.rejects.items() if reason == TOO_MANY_FAILED)
     assert n_refused > 0
     assert sum(figures.simulators.values()) == figures.n_dialogues - n_refused
@@ -47,7 +48,7 @@ def test_another_simulator_adds_a_folder_and_touches_no_sound(by_random: Path) -
     assert sounds() == before
     assert sorted(path.name for path in (by_random / "oracles").iterdir()) == ["default", "random"]
     assert check(str(by_random)) == []
-    assert set(DatasetReader(str(by_random)).figures().simulators) == {
+    assert set(figures_of(DatasetReader(str(by_random))).simulators) == {
         ("default", "llm", "double", "double", "v2"),
         ("random", "random", "random", "random", "none"),
     }

@@ -11,10 +11,10 @@ from benchmarks.runs import Silent, config_on_doubles, contents
 from data_schemas.config import ChatConfig, OracleConfig, PartConfig, RefreshConfig, SourceConfig, SplitConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.manifest import Manifest
+from data_schemas.reader import DatasetReader
 from flows.run import run_refresh
 from pipelines import served
 from pipelines.quality.check import check
-from pipelines.reader import DatasetReader
 
 ROWS = [
     {"q": "How many legs has a spider that has lost two of its eight?", "a": "six"},

@@ -13,17 +13,17 @@ from typer.testing import CliRunner
 from benchmarks.runs import Silent, config_on_doubles
 from data_schemas.config import OracleConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import DatasetError, StoreError
+from data_schemas.flags import FLAGS, flagged
 from data_schemas.manifest import MANIFEST, Manifest
+from data_schemas.reader import read_manifest
 from data_schemas.records import SCHEMA_VERSION
+from data_schemas.store import Store
 from flows.oracle_command import app as oracle_app
 from flows.run import run_refresh
 from pipelines.card import CARD
-from pipelines.flags import FLAGS, flagged
 from pipelines.oracle.ladder_section import report_paths
 from pipelines.oracle.prompts import load_prompts, read_prompts
-from pipelines.publish import read_manifest
 from pipelines.quality.check import Checked, check, examine
-from pipelines.store import Store
 
 ROWS = [{"question": f"How much is {n} plus {n} in this sum?", "answer": f"#### {2 * n}"} for n in range(2, 5)]
 MIDDLE = 0.5

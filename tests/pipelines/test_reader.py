@@ -8,9 +8,9 @@ import yaml
 
 from data_schemas.errors import DatasetError
 from data_schemas.manifest import Counts, ShardEntry, make_manifest
+from data_schemas.reader import DatasetReader
 from pipelines.card import render
-from pipelines.figures import Figures
-from pipelines.reader import DatasetReader
+from pipelines.figures import Figures, figures_of
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_oracles_of_a_version_that_is_not_there_are_none(made: Path) -> None:
 
 
 def test_figures_are_those_of_the_manifest(reader: DatasetReader) -> None:
-    found, said = reader.figures(), reader.manifest.counts
+    found, said = figures_of(reader), reader.manifest.counts
     assert (found.n_dialogues, found.n_events, sum(found.rejects.values())) == (
         said.dialogues,
         said.events,
@@ -60,12 +60,12 @@ def test_figures_are_those_of_the_manifest(reader: DatasetReader) -> None:
 
 def test_the_card_on_disk_states_these_figures_and_names_every_file(made: Path, reader: DatasetReader) -> None:
     text = (made / "README.md").read_text(encoding="utf-8")
-    assert text == render(reader.manifest, reader.figures())
+    assert text == render(reader.manifest, figures_of(reader))
     head = yaml.safe_load(text.split("---")[1])
     named = {path for config in head["configs"] for file in config["data_files"] for path in file["path"]}
     assert named == {entry.path for entry in reader.manifest.shards if entry.kind != "rejects"}
     assert reader.manifest.fingerprint in text
-    for (source, reason), n in reader.figures().rejects.items():
+    for (source, reason), n in figures_of(reader).rejects.items():
         assert f"| {source} | {reason} | {n} |" in text
 
 
@@ -92,3 +92,11 @@ def test_the_card_counts_a_source_of_which_all_was_refused() -> None:
     figures.rejects["mine", "not_json"] = 3
     manifest = make_manifest([], Counts(dialogues=0, audio_s=0, events=0, rejects=3), "default")
     assert "| mine | 0 | 0.0 | 3 |" in render(manifest, figures)
+
+
+def test_rows_of_each_shard_come_with_their_oracles(made: Path, reader: DatasetReader) -> None:
+    rows = [row for shard in reader.shards() for row in reader.rows(shard)]
+    assert [row.dialogue_id for row, _ in rows] == [row.dialogue_id for row in reader.dialogues()]
+    assert all(oracle is not None and oracle.dialogue_id == row.dialogue_id for row, oracle in rows)
+    other = DatasetReader(str(made), "no_such_version")
+    assert all(oracle is None for shard in other.shards() for _, oracle in other.rows(shard))

@@ -11,11 +11,11 @@ import soundfile
 import sphn
 
 from data_schemas.errors import ConfigError, DatasetError, StoreError
+from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from pipelines.audio import from_flac
 from pipelines.export import moshi_finetune
 from pipelines.export.moshi_finetune import Exported, export_moshi_finetune
-from pipelines.reader import DatasetReader
 
 
 @pytest.fixture(scope="module")

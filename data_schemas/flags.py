@@ -3,7 +3,7 @@
 import json
 
 from data_schemas.errors import DatasetError
-from pipelines.store import Store
+from data_schemas.store import Store
 
 FLAGS = "flags.jsonl"
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_schemas.errors import StoreError
-from pipelines.store import TEMPORARY, Store
+from data_schemas.store import TEMPORARY, Store
 
 TABLE = pa.table({"a": list(range(1_000)), "b": [f"text {n}" for n in range(1_000)]})
 
