@@ -65,6 +65,17 @@ def cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
     return _cpu_stages(config.model_dump_json())
 
 
+def user_voices(config: RefreshConfig) -> list[str]:
+    """The voices that users may have in a run.
+
+    Raises:
+        ConfigError: a back-end is not installed, or a voice asked for is not there.
+    """
+    speech = cpu_stages(config)["speech"]
+    assert isinstance(speech, SpeechStage)
+    return speech.cast.voices_b
+
+
 def chat_engine(config: ChatConfig) -> ChatEngine:
     """The engine that serves, or reaches, the chat model."""
     engine: ChatEngine = registry.load("chat", config.engine)(config)

@@ -75,7 +75,7 @@ def test_brackets_in_values_are_shown_as_they_are(tmp_path: Path) -> None:
 def test_backends_are_listed_with_kind_licence_and_what_to_type() -> None:
     rows = {(row["kind"], row["name"]): row for row in as_json("backends")}
     assert rows["tts", "double"]["installed"] == "yes"
-    assert {kind for kind, _ in rows} == {"tts", "aligner", "asr", "chat"}
+    assert {kind for kind, _ in rows} == {"tts", "aligner", "asr", "chat", "codec"}
     assert all(row["licence"] for row in rows.values())
     assert "pocketsphinx" in kame("backends").stdout
 
@@ -130,6 +130,7 @@ def test_refresh_prints_figures_for_people_and_counts_for_programs(made_config: 
     shown = kame(*typed)
     assert first.fingerprint in shown.stdout
     assert "rejects" in shown.stdout
+    assert "make voices" in shown.stderr
 
 
 def test_errors_are_json_for_programs_beside_the_message(tmp_path: Path) -> None:
