@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from backends.asr.moonshine import Moonshine
+from backends.asr.moonshine import Moonshine, pieces
 from backends.protocols import Samples
 from backends.tts.kokoro import Kokoro
 
@@ -28,3 +30,28 @@ def test_long_recordings_are_written_down_to_the_end(speech: Samples) -> None:
 
 def test_nothing_is_heard_in_no_sound() -> None:
     assert Moonshine().transcribe(np.zeros(0, dtype=np.float32), 24_000) == ""
+
+
+def test_the_same_sound_is_heard_the_same_whatever_was_heard_before(speech: Samples) -> None:
+    recogniser = Moonshine()
+    others = [speech[::-1].copy(), np.concatenate([speech, speech])]
+    heard = {recogniser.transcribe(speech, 24_000)}
+    for other in others * 2:
+        recogniser.transcribe(other, 24_000)
+        heard.add(recogniser.transcribe(speech, 24_000))
+    assert len(heard) == 1
+
+
+@given(st.lists(st.sampled_from([0.0, 0.01, 0.5]), min_size=1, max_size=40))
+def test_pieces_are_all_of_the_recording_and_short_enough(levels: list[float]) -> None:
+    sound = np.repeat(np.asarray(levels, dtype=np.float32), 2 * 16_000)
+    cut = list(pieces(sound))
+    np.testing.assert_array_equal(np.concatenate(cut), sound)
+    assert all(len(piece) <= 28 * 16_000 for piece in cut)
+
+
+def test_a_long_recording_is_cut_where_it_is_quiet() -> None:
+    sound = np.ones(40 * 16_000, dtype=np.float32)
+    sound[20 * 16_000 : 21 * 16_000] = 0
+    first, _ = pieces(sound)
+    assert 20 * 16_000 < len(first) < 21 * 16_000
