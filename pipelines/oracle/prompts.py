@@ -33,6 +33,7 @@ class PromptExample(Config):
     """One worked example, the same for every level so that all requests share it."""
 
     level: int = Field(ge=0, le=4)
+    history: list[str] = Field(default_factory=list, description="What was said before, a line a turn.")
     heard: str
     hint: str = ""
     reply: str
@@ -67,7 +68,7 @@ class PromptTexts(Config):
         """
         messages = [{"role": "system", "content": self.system.strip()}]
         for example in self.examples:
-            shown = self._request([], example.heard, example.level, example.hint)
+            shown = self._request(example.history, example.heard, example.level, example.hint)
             messages += [{"role": "user", "content": shown}, {"role": "assistant", "content": example.reply.strip()}]
         return [*messages, {"role": "user", "content": self._request(history, heard, level, hint)}]
 
