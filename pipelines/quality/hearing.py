@@ -17,8 +17,8 @@ from typing import Final
 
 import jiwer
 
+from data_schemas.number_words import number_at, value_of
 from data_schemas.records import Hearing
-from pipelines.quality.number_words import number_at, value_of
 from pipelines.quality.sounds import is_near, is_spelling_of, sound
 from pipelines.script.speakable import Unspeakable, speak
 from pipelines.script.spoken import spoken_words, word_set

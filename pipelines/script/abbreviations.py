@@ -34,7 +34,9 @@ EMPHASISED: Final = word_set(
 )
 """Words in capitals for emphasis, said as words and so written in small letters."""
 
-ABBREVIATION: Final = re.compile(rf"(?<![A-Za-z.])({'|'.join(map(re.escape, sorted(FULL, key=len, reverse=True)))})\.")
+ABBREVIATION: Final = re.compile(
+    rf"(?<![A-Za-z.])(?!Jan\. [A-Z])({'|'.join(map(re.escape, sorted(FULL, key=len, reverse=True)))})\."
+)
 TITLED: Final = (
     "World War|Type|Part|Chapter|Title|Article|Phase|Stage|Class|Act|Section|Volume|Book|Schedule|Factor|Algorithm"
     "|Method|Program|Sample|Experiment|Design"

@@ -28,6 +28,12 @@ _BARE_STARTS: Final = word_set(
 _FINITE: Final = re.compile(
     r"\b(?:is|are|was|were|will|would|can|could|may|might|must|should|has|have|had|does|do|did|cannot|\w+n't)\b"
 )
+_SHORT_SENTENCE: Final = re.compile(
+    r"(?:[Tt]he |[Tt]here |[Ii]t |[A-Z])(?:(?!who|that|which|where|when|what|how|whose)\w+ ){0,2}"
+    r"(?:is|are|was|were|has|have|will|can|cannot|does|did) \w"
+)
+"""A sentence of three or four words: "the shares are equal"."""
+
 _MAX_SHORT_WORDS: Final = 4
 _SENTENCE_WORDS: Final = 5
 _VOWELS: Final = frozenset("aeio")
@@ -231,6 +237,7 @@ def alone(option: str, completes: bool, rng: random.Random) -> Answer:
     first = words[0].lower().strip(",") if words else ""
     is_capital = text[:1].isupper() and first not in _NOUN_STARTS
     is_sentence = len(words) >= _SENTENCE_WORDS and _FINITE.search(text) is not None
+    is_sentence |= _SHORT_SENTENCE.match(text) is not None
     if completes or first in _BARE_STARTS or is_sentence or (is_capital and len(words) > 2):
         return _framed("{answer}.", f"{text[:1].upper()}{text[1:]}")
     return _framed(rng.choice(_SHORT if len(words) <= _MAX_SHORT_WORDS else _LONG), lower_start(text))

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from pipelines.script.spoken import word_set
-from pipelines.script.tokens import NUMBERS, Line, Token, is_operand
+from pipelines.script.tokens import NUMBERS, Line, Token, is_operand, is_term
 
 _MATHS_SIGNS: Final = frozenset("=+*×÷/<>≤≥≠≈±√∛∜-^∫∑∏∂∇~¬∧∨⊃≡∪∩∈⊂⊆→↔⇒•|‖!∝≪≫⊥∥∀∃∞…'%")
 _JOINING: Final = frozenset("=+*×÷/<>≤≥≠≈±√∛∜∫∑∏∂∇~¬∧∨⊃≡∪∩∈⊂⊆↔⇒•∝≪≫∀∃")
 _NAMES: Final = {"(": "parenthesis", "[": "bracket", "{": "brace"}
 _CALLED: Final = word_set("f g h u v y z F G H P E V T U C Q N φ ψ Φ Ψ phi psi sigma pi")
 """Letters that a bracket right after them makes a function of what is in it; after others it is a factor."""
+
+_CALLED_OF: Final = word_set("x p q r s w i e X Y R S M I v a b")
+_ARGUMENTS: Final = [["t"], ["x"], ["n"], ["z"], ["0"]]
+"""Letters that are functions of one of these: "p(x)", "x(t)"."""
 
 _SIGNALS: Final = word_set("x y h u g f v w d X Y H")
 _LISTS: Final = word_set("vector matrix list array row column sequence point pair tuple")
@@ -56,7 +60,11 @@ def _is_maths(token: Token) -> bool:
         return token.text in _MATHS_SIGNS
     if token.kind == "mark":
         return token.text == ","
-    return token.kind not in {"word"} or len(token.text) == 1 or token.text in {"and", "or", "choose", "mod"}
+    return (
+        token.kind not in {"word"}
+        or max(map(len, token.text.split())) == 1
+        or token.text in {"and", "or", "choose", "mod"}
+    )
 
 
 def _pairs(line: Line) -> tuple[list[_Pair], list[int]]:
@@ -119,6 +127,11 @@ def _raises_product(pair: _Pair) -> bool:
     return is_product and after is not None and after.kind == "suffix"
 
 
+def _raises_fraction(pair: _Pair) -> bool:
+    """ "3 (1/3)^n": the power of a fraction, after a factor."""
+    return "/" in pair.inside[0].written and pair.after is not None and pair.after.kind == "suffix"
+
+
 def _say_call(pair: _Pair) -> tuple[str, str]:
     """ "f(x)", "f(x, y)", "P(A | B)": an argument that is a sum keeps its brackets."""
     opening = "" if pair.before is not None and pair.before.kind == "function" else "of"
@@ -137,7 +150,10 @@ def _is_called(pair: _Pair) -> bool:
         return True
     while at > 0 and tokens[at].kind == "suffix" and tokens[at].written.startswith("_"):
         at -= 1
-    return tokens[at].text in _CALLED and tokens[at].kind in {"variable", "word"}
+    is_letter = tokens[at].kind in {"variable", "word"}
+    if is_letter and tokens[at].text in _CALLED_OF and [token.written for token in pair.inside] in _ARGUMENTS:
+        return True
+    return is_letter and tokens[at].text in _CALLED
 
 
 def _is_sequence(pair: _Pair) -> bool:
@@ -166,8 +182,10 @@ def _say_square(pair: _Pair) -> tuple[str, str] | None:
     """ "[0, 1]" by itself is an interval."""
     is_square = pair.line.tokens[pair.start].text == "[" and pair.line.tokens[pair.end].text == "]"
     is_listed = pair.before is not None and pair.before.text.lower() in _LISTS
-    is_pair = pair.is_maths and _n_commas(pair) == 1 and len(pair.inside) <= 5 and _rises(pair)
-    if is_square and is_pair and not is_listed and not pair.is_glued:
+    is_pair = (
+        not pair.line.is_list and pair.is_maths and _n_commas(pair) == 1 and len(pair.inside) <= 5 and _rises(pair)
+    )
+    if is_square and is_pair and not is_listed and not (pair.is_glued and is_term(pair.before)):
         return ("" if pair.before is not None and pair.before.text == "interval" else "the interval"), ","
     return None
 
@@ -193,6 +211,8 @@ def _say(pair: _Pair) -> tuple[str, str]:
             return _say_call(pair)
         if _is_plain(pair):
             return _say_factor(pair)
+    elif _is_plain(pair) and before is not None and before.kind == "number" and _raises_fraction(pair):
+        return "times", ""
     elif _is_plain(pair) and not _raises_product(pair) and not _follows_closely(pair):
         return "", ""
     return f"open {name}", f"close {name}"

@@ -68,7 +68,7 @@ def mend_words(text: Traced) -> Traced:
     """Spaces put back where only one reading is left: "in3 years", "fromthe", "isLiberman", "last10years"."""
     text = part_words(text)
     text = text.sub(_PARTED_THE, lambda m: " ".join(part for part in m.groups() if part))
-    text = text.sub(_PARTED_CAPITAL, r"\1 ").sub(_PARTED_AFTER_WORD, r"\1 ").sub(_PARTED_ARTICLE, r"\1 ")
+    text = text.sub(_PARTED_CAPITAL, r"\1 ").sub(_PARTED_AFTER_WORD, _part_capital).sub(_PARTED_ARTICLE, r"\1 ")
     text = (
         text.sub(_PARTED_FIRST, r"\1 ")
         .sub(_PARTED_FORMULA, r"\g<0> ")
@@ -90,6 +90,11 @@ def is_run_together(word: str) -> bool:
     if re.search("[a-z][A-Z]", word) and (not _CAPITAL_INSIDE.fullmatch(word) or _NOT_A_NAME.fullmatch(word)):
         return True
     return _GLUED.fullmatch(word) is not None
+
+
+def _part_capital(match: re.Match[str]) -> str:
+    """ "productsA", but not "testifS": what stands before the capital is a word."""
+    return f"{match[1]} " if is_word(match[1]) else match[0]
 
 
 def _part_names(match: re.Match[str]) -> str:

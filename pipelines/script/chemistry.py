@@ -23,6 +23,7 @@ NAMES: Final = {
     "Y": "yttrium", "La": "lanthanum", "Eu": "europium", "Gd": "gadolinium",
 }  # fmt: skip
 _ELEMENT: Final = f"(?:{'|'.join(sorted(NAMES, key=len, reverse=True))})"
+_TWO: Final = f"(?:{'|'.join(name for name in NAMES if len(name) > 1 and name not in {'He', 'In', 'As', 'At', 'Be'})})"
 _COUNT: Final = r"(?:_ ?\{? ?\d{1,3} ?\}?|\d{1,3})"
 _ATOMS: Final = rf"(?:{_ELEMENT}{_COUNT}?)"
 _GROUP: Final = rf"(?:\({_ATOMS}{{1,8}}\)_?\{{?\d{{1,2}}\}}?)"
@@ -94,6 +95,18 @@ def _element(match: Match) -> str:
     return NAMES[match[0]]
 
 
+def _symbol_named(match: Match) -> str:
+    """A symbol that could be a word, in letters where its element is named in the text."""
+    is_named = NAMES[match[0]] in match.string[:4000].lower()
+    return spell_compound(match[0]) if is_named else match[0]
+
+
+def _listed_element(match: Match) -> str:
+    """The last of a list of elements: "Al, Co"; a person's name after other words."""
+    is_listed = re.search(rf"(?<![A-Za-z]){_ELEMENT}(?:_?\d)?(?:,| [<>]) $", before(match)) is not None
+    return NAMES[match[0]] if is_listed else match[0]
+
+
 def _allele(match: Match) -> str:
     """Genes in letters: "Bb" is "big B little b"."""
     return " ".join(f"{'big' if char.isupper() else 'little'} {char}" for char in match[0])
@@ -156,6 +169,10 @@ CHEMISTRY_RULES: Final[list[Rule]] = [
     rule("word", r"(?<![A-Za-z\d])([A-Z])(?=[a-z](?![A-Za-z\d^_']))(?i:\1)(?<!Aa)(?<!Mm)(?<!Ee)(?<!Oo)(?<!Ii)"
          r"(?![A-Za-z\d])",
          _allele),
+    rule("word", rf"(?<![\w.,]){_TWO}(?=(?:,| >| <|,? and) {_ELEMENT}(?:_?\d)?(?:[,.;:?]| [<>]| and\b|$))", _element),
+    rule("word", r"(?<![\w.])(?:Si|Al|Ar|Ni|Ti|Se|Te|Ge|Ga)(?![\w'(])", _symbol_named),
+    rule("word", r"(?<=\d)(?:Al|Fe|Mg|Na|Cu|Zn|Ag|Ca|Li|Mn|Si|Pb)(?= ?[+→])", lambda m: spell_compound(m[0])),
+    rule("word", rf"(?:(?<=, )|(?<= [<>] )){_TWO}(?=[,.;:?]| [<>.]|$)", _listed_element),
     rule("word", r"(?<![A-Za-z\d_])(?:Na|Fe|Cu|Ag|Ca|Mn|Hg|Pt|Sn|Zn|Cd|Rb|Cs|Rn|Rh|Pb|Mg|Br|Cl|Kr|Sr|Pd)"
          r"(?![A-Za-z\d_^'(])", _element),
     rule("word", r"(?<![A-Za-z\d_])(?:[A-Z][A-Za-z]{0,4}|[a-z]{1,3})\d{1,4}(?:[A-Z][A-Za-z]{0,3}\d{0,2})?[a-z]?"

@@ -3,7 +3,15 @@
 import re
 from typing import Final
 
-from pipelines.script.ranges import is_difference, is_telephone, range_word, tells_range
+from pipelines.script.ranges import (
+    is_chained,
+    is_difference,
+    is_normal_range,
+    is_rising,
+    is_telephone,
+    range_word,
+    tells_range,
+)
 from pipelines.script.spoken import Unspeakable, word_set
 from pipelines.script.tokens import NUMBERS, OPERANDS, Line, Place, Token, ends_term, is_operand, is_term, starts_term
 
@@ -108,33 +116,16 @@ def _say_slash(place: Place) -> str:
     if left.kind != "word":
         return "over"
     pair = (left.text.lower(), right.text.lower())
+    if before is not None and before.text == "/" and pair[0] in _RATES:
+        return "per"  # "$100/day/worker"
     if sign.space_before != sign.space_after:
         return "slash" if not place.in_equation else "over"
     return "" if pair == ("and", "or") else "or" if pair in _ALTERNATIVES else "slash"
 
 
-def _value(token: Token) -> float | None:
-    try:
-        return float(token.written.strip("$£€¥%° ").replace(",", ""))
-    except ValueError:
-        return None
-
-
-def _is_range(left: Token, right: Token) -> bool:
-    """Whether two numbers rise, or are of a kind without a size here, such as times of day."""
-    low, high = _value(left), _value(right)
-    return low is None or high is None or low < high
-
-
-def _is_normal_range(place: Place) -> bool:
-    """ "N=22-198" beside a finding in medicine: the range that is normal."""
-    before = place.line.tokens[max(0, place.at - 3) : place.at - 1]
-    return [token.written for token in before] == ["N", "="]
-
-
 def _say_between_numbers(place: Place, left: Token, right: Token) -> str:
     """A hyphen without spaces between two numbers: a difference in an equation, else a range from low to high."""
-    if place.in_equation and not _is_normal_range(place):
+    if place.in_equation and not is_normal_range(place):
         return "minus"
     before = place.line.tokens[place.at - 2] if place.at >= 2 else None
     if before is not None and before.kind == "operator" and before.text in "×*/+÷":
@@ -143,7 +134,7 @@ def _say_between_numbers(place: Place, left: Token, right: Token) -> str:
         raise place.line.refuse(place.at, "number")
     if is_difference(place):
         return "minus"
-    if _is_range(left, right):
+    if is_rising(left, right):
         return range_word(place)
     beyond = place.line.tokens[place.at + 2] if place.at + 2 < len(place.line.tokens) else None
     if beyond is not None and beyond.kind == "operator" and beyond.text in "/×*":
@@ -173,13 +164,16 @@ def _say_hyphen(place: Place) -> str:
         if (is_operand(left) or closes) and (is_operand(right) or opens or right.kind == "function"):
             is_minus = place.in_equation or sign.space_after or closes or opens or _is_symbolic(left, right)
             return "minus" if is_minus else ""
+        if is_operand(left) and right.kind == "operator" and right.text in "√∛∜∫∑∏":
+            return "minus"
         if sign.space_after:
             if left.text.lower() in _BEFORE_NUMBERS and right.kind in NUMBERS:
                 return "minus"
             return "minus" if place.in_equation and starts_term(place) and is_term(left) else ","
         return "" if is_term(left) and is_term(right) else _say_sign(place) or ""
     if not sign.space_before:
-        return "minus" if is_operand(left) and place.in_equation else ""
+        is_minus = (is_operand(left) or closes) and (place.in_equation or opens)
+        return "minus" if is_minus else ""
     return "minus" if is_operand(right) or (opens and place.in_equation) else ","
 
 
@@ -196,8 +190,8 @@ def _say_sign(place: Place) -> str:
 
 
 def _say_spaced(place: Place, left: Token, right: Token) -> str:
-    if place.in_equation or not _is_range(left, right):
-        return "" if left.written == right.written and not place.in_equation else "minus"
+    if place.in_equation or not is_rising(left, right):
+        return "" if left.written == right.written and not place.in_equation and not is_chained(place) else "minus"
     if is_difference(place):
         return "minus"
     if tells_range(place, left, right):
@@ -222,14 +216,24 @@ def _say_bar(place: Place) -> str:
     raise place.refuse()
 
 
+def _nears(place: Place) -> bool:
+    """ "as x → 0": a variable that comes near to something."""
+    cue = place.line.tokens[place.at - 2] if place.at >= 2 else None
+    return place.left is not None and place.left.kind == "variable" and cue is not None and cue.text == "as"
+
+
 def _say_arrow(place: Place) -> str:
     name = _ARROWS[place.sign.text]
     if place.sign.text not in "↑↓" and not (ends_term(place.left) and starts_term(place)):
         if name == ", so" and starts_term(place):
             return name
         raise place.refuse()
+    if name == "to" and _nears(place):
+        return "approaches"
     is_reaction = place.sign.text == "→" and any(
-        token is not None and token.kind == "word" and re.match(r"[A-Z] [A-Za-z]", token.text)
+        token is not None
+        and token.kind == "word"
+        and re.search(r"\b[A-Z] (?:[A-Z]|two|three|four|five|six|eight)\b", token.text)
         for token in (place.left, place.right)
     )
     return "yields" if is_reaction else name

@@ -26,7 +26,8 @@ _FUNCTIONS: Final = {
 CALLED_FUNCTIONS: Final = {
     **_FUNCTIONS, "exp": "the exponential", "max": "the maximum", "min": "the minimum", "sup": "the supremum",
     "inf": "the infimum", "det": "the determinant", "dim": "the dimension", "rank": "the rank", "gcd": "the G C D",
-    "lcm": "the L C M", "Var": "the variance", "Cov": "the covariance", "sqrt": "the square root",
+    "lcm": "the L C M", "Var": "the variance",
+    "var": "the variance", "cov": "the covariance", "Cov": "the covariance", "sqrt": "the square root",
     "floor": "the floor", "ceil": "the ceiling", "abs": "the absolute value", "arg": "the argument",
 }  # fmt: skip
 """Functions that are words of their own: only where brackets follow."""
@@ -177,6 +178,7 @@ MATHS_RULES: Final[list[Rule]] = [
     rule("suffix", r"(?<=[A-Za-z)])(?<![A-Za-z]{2})(?<!'[A-Za-z])('{1,3})(?=[ ]?[(=+\-,)*/]|$)(?! ?\()|"
          r"(?<=[A-Za-z])(?<![A-Za-z]{2})('{1,3})(?=\()",
          lambda m: ["prime", "double prime", "triple prime"][len(m[1] or m[2]) - 1]),
+    rule("suffix", r"(?<=_[A-Za-z\d])('{1,3})(?=[ .,)=]|$)", _prime),
     rule("suffix", r"(?<=[\w)\]}α-ωΑ-Ω])\^(?:\{ ?([1-7]?) ?([+-]) ?\}|([1-7]?)([+-])(?=[,.;:)?_]|$| [a-z]{2}| [→⇌]))",
          lambda m: charge(m[1] or m[3] or "", m[2] or m[4])),
     rule("suffix", r"(?<=[A-Z])°(?! ?[CFKR]\b)", "naught"),

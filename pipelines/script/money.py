@@ -28,11 +28,27 @@ _YEAR_CUE: Final = re.compile(
     rf"|autumn|fall|winter|the|ca\.|{MONTHS})[ -]$|[(]$",
     re.IGNORECASE,
 )
+_NAME_AND_VERB: Final = re.compile(r" (?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)[A-Z][a-z]+ [a-z]+s\b")
+"""What begins a sentence after "6 P.M.": "Anna takes", but not "Monday" nor "Eastern time"."""
+
+_DESCRIBED: Final = re.compile(
+    r"(?:bill|note|coupon|voucher|gift|coin|deposit|bond|pencil|pen|ticket|stamp|payment|installment|prize|share|token"
+    r"|loan|mortgage|bet)s?\b|par\b"
+)
+"""What a sum of money stands before to describe it: "$50 par-value stock", "$1000 deposits"."""
+
 _HALF: Final = r"(?P<half>[ap]\. ?m\.|[ap]m\b|[AP]\. ?M\.|[AP]M\b)"
 
 
 def _plural(name: str) -> str:
     return {"penny": "pence", "yen": "yen"}.get(name, name + "s")
+
+
+def measures_noun(match: Match) -> bool:
+    """Whether "the 5 kg ..." goes on with the noun that it describes; of "the 5 km covered" one cannot tell so."""
+    noun = re.match(r" ([a-z]{3,})", after(match))
+    is_one = re.search(r"\b(?:the|this|that|each|its|another) $", before(match), re.IGNORECASE) is not None
+    return is_one and noun is not None and noun[1] not in FUNCTION_WORDS and not noun[1].endswith(("ed", "ing", "ly"))
 
 
 def follows_as_noun(match: Match) -> bool:
@@ -41,7 +57,7 @@ def follows_as_noun(match: Match) -> bool:
     if noun is None or noun[1] in FUNCTION_WORDS:
         return False
     return bool(re.search(rf"\b(?:a|an|another|\d+|{_SMALL_NUMBERS})\s$", before(match), re.IGNORECASE)) or bool(
-        re.match(r"(?:bill|note|coupon|voucher|gift card|coin)s?\b", noun[1])
+        _DESCRIBED.match(noun[1])
     )
 
 
@@ -81,7 +97,8 @@ def _clock(match: Match) -> str:
     hour, minute, half = int(match["hour"]), match["minute"], (match["half"] or "").lower()[:1]
     if hour > 24 or (minute and int(minute) > 59) or (half and not 1 <= hour <= 12):
         raise Unspeakable("number", match[0])
-    stop = "." if (match["half"] or "").endswith(".") and starts_sentence(after(match)) else ""
+    is_last = starts_sentence(after(match)) or _NAME_AND_VERB.match(after(match)) is not None
+    stop = "." if (match["half"] or "").endswith(".") and is_last else ""
     if half and hour == 12 and not int(minute or "0"):
         return ("midnight" if half == "a" else "noon") + stop
     if not minute or not int(minute):
@@ -141,8 +158,15 @@ def is_year(match: Match) -> bool:
         return True
     if re.match(r" to (?:1[1-9]|20)\d\d (?:[BC]\.? ?[CE]|A\.? ?D)", right):
         return True
+    if re.search(r"[A-Za-z]\($", left):
+        return False  # the argument of a function
     noun = re.match(r"\s+([A-Za-z$%]+)", right)
-    is_free = noun is None or noun[1].lower() in FUNCTION_WORDS or noun[1][0].isupper()
+    is_free = (
+        noun is None
+        or noun[1].lower() in FUNCTION_WORDS
+        or noun[1] in {"leaving", "having", "being"}
+        or noun[1][0].isupper()
+    )
     return is_free and bool(_YEAR_CUE.search(left)) and not re.match(r" ?[-+*/=×÷%<>]", right)
 
 

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from pipelines.script.money import END, START, follows_as_noun, is_year
+from pipelines.script.money import END, START, follows_as_noun, is_year, measures_noun
 from pipelines.script.numerals import NUM, cardinal, digits, fraction, is_one, ordinal, power, written_number, year
 from pipelines.script.rule import Match, Rule, Saying, after, before, refusal, rule, starts_sentence
 from pipelines.script.spoken import Unspeakable
@@ -72,7 +72,7 @@ def _ten_to(match: Match) -> str:
 
 
 def _exponent(match: Match) -> str:
-    return f"{written_number(match[1])} times ten {power(match[2].lstrip('+'))}"
+    return f"{written_number(match[1])} times ten {power(str(int(match[2])))}"
 
 
 @lru_cache(maxsize=64)
@@ -135,12 +135,26 @@ def _bare_s(match: Match) -> str:
     raise Unspeakable("number", before(match)[-10:] + match[0])
 
 
+@lru_cache(maxsize=256)
+def _is_variable(letter: str, text: str) -> bool:
+    """Whether a letter stands for a quantity somewhere in a text: "mass m", "a voltage V", "V = 3"."""
+    if not re.fullmatch("[VmMWLTNA]", letter):
+        return False
+    named = (
+        r"\b(?:mass(?:es)?|voltage|difference|lengths?|force|weight|area|width|period|volume|radius) "
+        rf"{letter}(?![\w'°])"
+    )
+    return re.search(rf"{named}|(?<![\w.)\]}}^/] )(?<![\w.^/\]]){letter} ?=", text) is not None
+
+
 def _quantity(match: Match) -> str:
     if match["unit"] == "s" and not match["gap"] and not re.search(_OF_TIME, match.string[:4000]):
         return _bare_s(match)
     if match["unit"] == "s" and not match["gap"] and re.search(r"\(s\)|s\^2", match.string[:2000]):
         return f"{written_number(match['amount'])} s"  # the Laplace transform's variable
-    singular = is_one(match["amount"]) or match["gap"] == "-" or follows_as_noun(match)
+    if not match["gap"] and _is_variable(match["unit"], match.string[:4000]):
+        return f"{written_number(match['amount'])} {match['unit']}"
+    singular = is_one(match["amount"]) or match["gap"] == "-" or follows_as_noun(match) or measures_noun(match)
     stop = "." if match["unit"].endswith(".") and starts_sentence(after(match)) else ""
     return f"{written_number(match['amount'])} {_unit(match, plural=not singular)}{stop}"
 
@@ -155,7 +169,9 @@ def _fraction_of_unit(match: Match) -> str:
 
 
 def _coefficient(match: Match) -> str:
-    if match[2] == "x" and re.match(r" (?:as|more|the|faster|larger|bigger)\b", after(match)):
+    if match[2] == "x" and re.match(
+        r" (?:as|more|the|faster|larger|bigger|magni\w+|zoom|objective|eyepiece|lens)\b", after(match)
+    ):
         return f"{written_number(match[1])} times"
     return f"{written_number(match[1])} {' '.join(match[2])}"
 
@@ -230,7 +246,7 @@ QUANTITY_RULES: Final[list[Rule]] = [
          lambda m: f"{cardinal(int(m[1]))} prime"),
     rule("number", rf"{START}(\d[\d,]*) ?(?:st|nd|rd|th)\b", _ordinal),
     rule("quantity", rf"{START}({NUM})[ -]?%(?: percent\b)?", lambda m: f"{written_number(m[1])} percent"),
-    rule("number", rf"{START}({NUM})[eE]([-+]?\d{{1,2}})(?![\dA-Za-z.])", _exponent),
+    rule("number", rf"{START}({NUM})[eE]([-+]?\d{{1,2}})(?![\dA-Za-z]|\.\d)", _exponent),
     rule("quantity", rf"{START}(?:(?P<amount>{NUM}) ?[x×*X•] ?)?{_TEN}(?:[ ~]*(?P<unit>{_ANY_UNIT}))?(?![\d]"
          rf"|\.\d)", _ten_to),
     rule("quantity", rf"{START}(?P<amount>\d+\.\d+|\d) {_TEN}(?: ?~? ?(?P<unit>{_ANY_UNIT}))?(?![\dA-Za-z^]"
@@ -238,10 +254,10 @@ QUANTITY_RULES: Final[list[Rule]] = [
     rule("quantity", rf"{START}(?P<amount>\d\.\d+) ?[x×] ?{_LOST}(?![\d.,-]| ?=)(?: ?(?P<unit>{_ANY_UNIT}))?", _ten_to),
     rule("quantity", rf"{START}(?P<amount>\d(?:\.\d+)?) ?[x×] ?10(?P<exponent>-[1-9]\d?)(?![\d.,-]| ?=)"
          rf"(?: ?(?P<unit>{_ANY_UNIT}))?", _ten_to),
-    rule("quantity", rf"{START}(?:(?P<whole>\d+)[ -])?(?P<top>\d+) ?/ ?(?P<bottom>\d+)(?P<gap>[ -])(?!in\b(?!\.)"
-         rf"|A\b|a\b)"
-         rf"(?P<unit>(?:mm ?Hg|in\.|ft\.?|lbs?\.?|oz\.?|cm|mm|km|mi|hr|hrs|gal|tsp|tbsp|yd)(?![A-Za-z]))(?!-[a-z])"
-              rf"(?! ?[/^])",
+    rule("quantity", rf"{START}(?:(?P<whole>\d+)[ -])?(?P<top>\d+) ?/ ?(?P<bottom>\d+)(?P<gap>[ -])"
+         r"(?!in\b(?!\.| (?:and|thick|diameter|wide|long|high|deep)\b)|A\b|a\b)"
+         r"(?P<unit>(?:mm ?Hg|in\.?|ft\.?|lbs?\.?|oz\.?|cm|mm|km|mi|hr|hrs|min|sec|gal|tsp|tbsp|yd)(?![A-Za-z]))"
+         r"(?!-[a-z])(?! ?[/^])",
          _fraction_of_unit),
     rule("number", rf"{START}(?P<whole>\d[\d,]*) ?\( ?(?P<top>\d+) ?/ ?(?P<bottom>\d+) ?\)(?! ?[-+*/^=])"
          r"(?P<percent> ?%)?", _mixed),

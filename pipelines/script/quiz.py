@@ -27,6 +27,18 @@ _NONE: Final = re.compile(
 )
 _ALL: Final = re.compile(r"all (?:of )?(?:the )?(?:above|these)(?: answers| choices| options)?\.?", re.IGNORECASE)
 _LETTERS: Final = re.compile(r"\(?[a-e]\)?(?:(?:,| and|, and|,? or) \(?[a-e]\)?)*(?: only)?\.?", re.IGNORECASE)
+_VERDICT: Final = re.compile(r"(?:Is|Are|Was|Does|Do|Did|Can|Could|Will|Has|Have)\b[^?]*\?")
+_MONTH_NAMES: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH: Final = f"({'|'.join(_MONTH_NAMES)})"
+_FRACTION_AS_DATE: Final = re.compile(rf"(\d{{1,2}})-{_MONTH}|{_MONTH}-(\d{{2}})")
+_NUMBERED_PART: Final = (
+    r"(?<!quation )(?<!quations )(?<!tep )(?<!q\. )\({n}\)(?= ?[\w$\\-])(?! ?(?:and|or|is|to|above|below|in)\b)"
+)
+_LONE_LABEL: Final = re.compile(
+    r"(?:^|(?<=[.?!:;\"] )|(?<=[.?!:;\"])|(?<=[.?!:;\"])\n|([^\s.?!:;])\n)\((?:a|b|i|1)\)\s+(?=[A-Z])"
+)
+"""A label before a sentence that has no other beside it: the row holds one part of a longer question."""
+
 _MAX_UNSHUFFLED: Final = 5
 """MMLU-Pro adds wrong options to four or five and shuffles: with more, "above" is not sure."""
 
@@ -56,14 +68,18 @@ def take(item: Item, question: str) -> Quiz:
     """
     if not re.search(r"\w", item.answer):
         raise Unspeakable("blank", item.answer)
-    answer = _unlabelled(item.answer) if item.options else item.answer.strip()
-    wrong = [_unlabelled(option) for at, option in enumerate(item.options) if at != item.answer_index]
+    answer = _as_asked(_unlabelled(item.answer), question) if item.options else item.answer.strip()
+    wrong = [
+        _as_asked(_unlabelled(option), question) for at, option in enumerate(item.options) if at != item.answer_index
+    ]
     if {option.strip().lower().rstrip(".") for option in item.options} == {"true", "false"}:
         return Quiz(question, answer, tuple(wrong), is_true_or_false=True)
+    if answer in {"Yes", "No"} and item.answer.strip() in {"0.0", "1.0"}:
+        wrong = []  # numbers of the other rows' kind
     if item.options and (named := _statements(question, answer)) is not None:
         return named
     offered = tuple(_parts(text) for text in wrong if not refers_to_options(text))
-    has_parts = _parts(question) != question
+    has_parts = "part one" in _parts(question).lower()
     question, answer = _parts(question), _parts(answer)
     if item.options and _NONE.fullmatch(answer) and answer.lower() != "none":
         return Quiz(question, "None of them", offered, closing="none of these")
@@ -80,6 +96,27 @@ def _unlabelled(option: str) -> str:
     text = option.strip()
     has_parts = re.search(r"\(a\).*\(b\)", text, re.IGNORECASE | re.DOTALL) is not None
     return text if has_parts else re.sub(r"^\([A-J]\) +", "", text)
+
+
+def _as_asked(option: str, question: str) -> str:
+    """An option in the form that the question asks for.
+
+    A ratio that a spreadsheet took for a time of day ("1:03") or a fraction for a date ("10-Sep"), a list without its
+    brackets, 1 where "1.0" stands for it, and yes or no where that is asked but not "return 1 for yes".
+    """
+    if re.search(r"(?i)\bratio\b|\bodds\b", question) and (ratio := re.fullmatch(r"(\d{1,3}):0(\d)(?::00)?", option)):
+        return f"{ratio[1]} to {ratio[2]}"
+    if (dated := _FRACTION_AS_DATE.fullmatch(option)) and not re.search(r"(?i)\b(?:date|day|month|when)\b", question):
+        return f"{_MONTH_NAMES.index(dated[2] or dated[3]) + 1}/{dated[1] or dated[4]}"
+    listed = re.fullmatch(r"\[([^\[\]]*,[^\[\]]*)\]", option)
+    if listed and (re.search(r"(?i)\blist\b", question) or not re.search(r"(?i)\bintervals?\b", question)):
+        return listed[1].strip()
+    if option in {"0.0", "1.0"}:
+        if re.search(r"(?i)\breturn [01]\b|\b[01] for\b|\b[01] \(?(?:if|means)\b", question):
+            return option[0]
+        if _VERDICT.match(re.split(r"[.?!] +(?=[A-Z])", question.strip())[-1]):
+            return "Yes" if option == "1.0" else "No"
+    return option
 
 
 def _statements(question: str, answer: str) -> Quiz | None:
@@ -133,14 +170,20 @@ def _labelled(question: str, styles: Sequence[str], names: Sequence[str]) -> str
 
 def _parts(text: str) -> str:
     """ "(a) … (b) …" as "part one, … part two, …"; other text as it is."""
-    for style in (r"\({n}\)", r"(?<!\(){n}\)"):
+    for letters, style in (("abcdef", r"\({n}\)"), ("abcdef", r"(?<!\(){n}\)"), ("123456", _NUMBERED_PART)):
         made, at, count = text, 0, 0
-        for letter, ordinal in zip("abcdef", _ORDINALS, strict=False):
+        for letter, ordinal in zip(letters, _ORDINALS, strict=False):
             found = re.compile(rf"(?<![\w]){style.format(n=letter)}[.:]?\s*(?=\S)", re.IGNORECASE).search(made, at)
             if found is None:
                 break
             head = f"{made[: found.start()]}part {ordinal}, "
             made, at, count = head + made[found.end() :], len(head), count + 1
         if count >= 2:
-            return re.sub(r"(?:^|(?<=[.?!] ))part\b", "Part", re.sub(r"\bpart part\b", "part", made))
-    return text
+            made = re.sub(r"(?<=[A-Za-z\d)])(?<!and)(?<!or) (?=part (?:two|three|four|five|six), )", ", ", made)
+            made = re.sub(r"\bparts? \(([a-f])\)", lambda m: f"part {_ORDINALS['abcdef'.index(m[1])]}", made)
+            made = re.sub(r"\bpart part\b", "part", made)
+            made = re.sub(r"(\bpart \w+, [-−–]) (?=[\d.$])", r"\1", made)
+            return re.sub(r"(?:^|(?<=[.?!] ))part\b", "Part", made)
+    if re.search(r"\((?:b|ii|2)\)", text, re.IGNORECASE):
+        return text
+    return _LONE_LABEL.sub(lambda m: f"{m[1]}. " if m[1] else " " if m[0][0] == "\n" else "", text)

@@ -66,3 +66,27 @@ def is_telephone(place: Place, left: Token, right: Token) -> bool:
     """Whether three and four digits may be somebody's number: "555-1234"."""
     written = re.fullmatch(r"\d{3}-\d{4}", f"{left.written}-{right.written}")
     return written is not None and not right.written.endswith("00") and not tells_range(place, left, right)
+
+
+def _value(token: Token) -> float | None:
+    try:
+        return float(token.written.strip("$£€¥%° ").replace(",", ""))
+    except ValueError:
+        return None
+
+
+def is_rising(left: Token, right: Token) -> bool:
+    """Whether two numbers rise, or are of a kind without a size here, such as times of day."""
+    low, high = _value(left), _value(right)
+    return low is None or high is None or low < high
+
+
+def is_normal_range(place: Place) -> bool:
+    """ "N=22-198" beside a finding in medicine: the range that is normal."""
+    before = place.line.tokens[max(0, place.at - 3) : place.at - 1]
+    return [token.written for token in before] == ["N", "="]
+
+
+def is_chained(place: Place) -> bool:
+    """Whether the two numbers about a hyphen are part of a longer sum: "12 - 2 - 2"."""
+    return any((token := _at(place, offset)) is not None and token.text in {"-", "+"} for offset in (-2, 2))

@@ -38,7 +38,7 @@ def _mark_or_factorial(match: Match) -> str:
 
 
 _FIRST: Final[list[Rule]] = [
-    rule("word", r"(?<!\w)_{2,}(?!\w)|\.{5,}|(?<= )_(?= )", "blank"),
+    rule("word", r"(?<!\w)_{2,}(?!\w)|\.{5,}|(?<= )_(?= (?!\*))", "blank"),
     refusal("symbol", r"\?{3,}"),
     rule("word", r"(?<=[=/] )\?(?= )|\?(?= ?[/=])", "what"),
 ]
@@ -51,7 +51,7 @@ _LAST: Final[list[Rule]] = [
     rule("variable", r"(?<=\d)x(?=\d)", "x"),
     rule(
         "operator",
-        r"(?<=[,+*×<] )\.\.\.(?=\.? ?(?:[,+*×<)}\]]|[a-z\d](?![a-z])|$))|--+",
+        r"(?<=[,+*×<] )\.\.\.(?= ?\.? ?(?:[,+*×<)}\]]|[a-z\d](?![a-z])|$))|--+",
         lambda m: "…" if "." in m[0] else "—",
     ),
     rule("operator", f"[{re.escape(OPERATORS)}]", lambda m: m[0]),

@@ -68,6 +68,7 @@ _NEEDS_WRITING: Final = any_of(
     r"\b(?:predicate|propositional) logic\b|\bproposition in PL\b|\bbest translation\b",
     r"\bwell[- ]formed formula|\bwff\b|\b(?:use|using|construct|complete) (?:an? )?(?:\w+ )?truth tables?\b",
     r"\bfollowing (?:code|program|pseudo-?code|script|list of steps|sequence of characters)\b",
+    r"\bFORTRAN\b|\bBASIC (?:program|statement)|\bprogram segment\b|\bsubroutine\b",
     r"\bcode (?:fragment|segment|snippet)\b|\bpseudo-?code\b|\bint main\b",
     r"\bdot diagram\b|\bstructural formula\b|\bsketch\b",
     r"\bdraw (?:the|a) (?:\w+ )?(?:graph|diagram|structure|curve|figure|circuit|tree)\b",
@@ -85,6 +86,7 @@ _JOINING: Final = word_set(
     "the a an of is are was and or in to at by for with from on if has have that = + × x * / - → • · ⋅ \\cdot"
 )
 _COLUMNS: Final = re.compile(r"\S[ \t\u00a0]{3,}\S")
+_COLUMNS_OF_MONEY: Final = re.compile(r"\$\d[\d,]*(?:\.\d+)?(?:(?<=\d)\s+\$\d[\d,]*(?:\.\d+)?){2,}")
 _MAX_BRACKETS: Final = 4
 
 
@@ -94,6 +96,8 @@ def check_wording(question: str, answer: str) -> None:
     Raises:
         NotAskable: `needs_writing`.
     """
+    if columns := _COLUMNS_OF_MONEY.fullmatch(answer.strip()):
+        raise NotAskable("needs_writing", columns[0][:80])
     if written := _NEEDS_WRITING.search(question) or _COLUMNS.search(answer):
         raise NotAskable("needs_writing", written[0][:80])
     if table := _run_of_cells(question):

@@ -73,6 +73,12 @@ def _age(match: Match) -> str:
     return f"{amount} year old" if attributive or amount == "one" else f"{amount} years old"
 
 
+def _about_year(match: Match) -> str:
+    """ "about 1840" is a year where the text has another one after "in" or "from"."""
+    has_year = re.search(r"\b(?:[Ii]n|[Ff]rom|[Ss]ince|[Uu]ntil) 1[4-9]\d\d\b", match.string[:4000]) is not None
+    return year(int(match[0])) if has_year else cardinal(int(match[0]))
+
+
 def _capitals(match: Match) -> str:
     """ "AT&T" is "A T and T", "M&Ms" "M and M's"."""
     first, second = " ".join(match[1]), " ".join(match[2])
@@ -95,6 +101,14 @@ SHORTHAND_RULES: Final[list[Rule]] = [
     rule("word", r"(?<![A-Za-z\d&])([A-Z]{1,3})&([A-Z]{1,3})(s?)(?![A-Za-z\d&])", _capitals),
     rule("number", rf"{_EARLY_CUE}10\d\d{_FREE}(?!,\d)", lambda m: year(int(m[0]))),
     rule("number", rf"{START}(?<=[a-z] )(?:1[5-9]|20)\d\d(?= (?:{_DATED})s?\b)", lambda m: year(int(m[0]))),
-    refusal("formula", r"\[ ?\["),
+    rule("number", r"(?<=\()(?:1[89]|20)\d\d(?= ?= ?100\b)", lambda m: year(int(m[0]))),  # of an index
+    rule("number", r"(?<=\b[Aa]bout )1[4-9](?!00)\d\d(?= (?:are|were|was|the|by|and|when|as)\b|[,;.])", _about_year),
+    rule("number", r"(?<=Boeing )7\d7", lambda m: f"seven {cardinal(int(m[0][1:]))}"),
+    rule("number", r"(?<![\w.])80[58][0-9](?= ?(?:micro|[Aa]ssembl|chips?|instruct|CPU|process))",
+         lambda m: f"eighty {cardinal(int(m[0][2:]))}"),
+    rule("word", r"(?<=[Tt]ype[ -])I([ab])\b", lambda m: f"one {m[1].upper()}"),
+    rule("word", r"(?<![A-Za-z])(di|tri|tetra|bi)-(?= ?(?:or|and|to)\b)", lambda m: m[1]),
+    refusal("formula", r"\[ ?\[|\{ ?_|(?<= )_ ?\*"),
+    refusal("formula", r"(?<![A-Za-z])(?:Pt|Ag|Zn|Cu|Hg|Cd|Fe) ?(?:\(s\) ?)?/ ?[A-Z][\w ^+-]*\("),  # a cell
 ]  # fmt: skip
 """Tried before all others that begin with a digit or a letter."""

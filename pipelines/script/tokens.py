@@ -56,6 +56,11 @@ class Line:
         """Whether signs of formal logic stand in it; there a slash comes before the conclusion."""
         return any(token.kind == "operator" and token.text in "⊃∨∀∃" for token in self.tokens)
 
+    @cached_property
+    def is_list(self) -> bool:
+        """Whether it speaks of a list, whose square brackets are no interval."""
+        return any(token.text.lower() in {"list", "lists", "coordinates", "optimal"} for token in self.tokens)
+
     def refuse(self, at: int, reason: str = "formula") -> Unspeakable:
         """The refusal of the token at `at`, with its neighbours for the eye."""
         return Unspeakable(reason, " ".join(token.written for token in self.tokens[max(0, at - 3) : at + 4]))

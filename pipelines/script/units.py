@@ -20,7 +20,7 @@ _POWER: Final = r"(?:\^ ?\{? ?[2-6] ?\}?|[23](?!\d|\.\d))"
 _INVERSE: Final = r"\^ ?\{? ?- ?[1-4] ?\}?"
 _ENDS: Final = r"(?![A-Za-z])"
 _TIMES: Final = r"(?: ?[×*•] ?|-|\.(?! ))"
-_UNDER: Final = rf"(?:{_ONE}|{'|'.join(sorted(_FULL_NAMES, key=len, reverse=True))}){_POWER}?{_ENDS}"
+_UNDER: Final = rf"(?:{_ONE}|C(?![A-Za-z°])|{'|'.join(sorted(_FULL_NAMES, key=len, reverse=True))}){_POWER}?{_ENDS}"
 _PRODUCT: Final = (
     r"(?:[kM]?N|kg|[mkM]?W|m?A|[km]?Pa|k?J|C|ft\.?|lb\.?|lbf|in\.?|oz|mol|eV|MeV|g|L|l|liter|atm|Pa|T|V|m)"
     r"(?: |\. |-|\.-)(?:hr?|m|s|ft|lbf?|K|atm|sec|mol)|(?:lb|oz|kg|lbf|dyn|N)s?\.?-(?:in|cm)"
@@ -49,7 +49,7 @@ UNIT_BEYOND: Final = (
 )
 """Start of a unit that `UNIT` did not match as a whole."""
 
-_NAMES: Final = f"{_ONE}|{'|'.join(sorted(_FULL_NAMES, key=len, reverse=True))}"
+_NAMES: Final = f"{_ONE}|C|{'|'.join(sorted(_FULL_NAMES, key=len, reverse=True))}"
 _NAMED: Final = re.compile(
     rf"(?P<name>{_NAMES}){_ENDS}(?P<inverse>{_INVERSE})?(?P<power>{_POWER})?|(?P<odd>{_ONE})(?P<oddpower>[23])"
 )
@@ -62,7 +62,7 @@ def _name(abbreviation: str, plural: bool) -> str:
         return words if plural else re.sub(r"^(degree|feet|mile|part|dalton|lumen)s?\b", _single, words)
     if abbreviation in IRREGULAR:
         return IRREGULAR[abbreviation][plural]
-    name = REGULAR.get(abbreviation, abbreviation)
+    name = "coulomb" if abbreviation == "C" else REGULAR.get(abbreviation, abbreviation)
     if not plural:
         return name
     first, space, rest = name.partition(" ")
@@ -117,5 +117,5 @@ def _factors(text: str) -> list[re.Match[str]]:
 PLAIN_UNITS: Final = word_set("lbs hrs kgs mins mL mph kWh kJ kPa kW yds Hz kHz MHz GHz kcal mmHg atm")
 """Units said in full even without a number before them, for they can be nothing else."""
 
-NUMBERED_UNITS: Final = word_set("km cm mm kg mg lb hr hp nm ml ft oz kw lbf lbm cc rpm mL dB cfm mol psi")
+NUMBERED_UNITS: Final = word_set("km cm mm kg mg lb hr hp nm ml ft oz kw lbf lbm cc rpm mL dB cfm mol psi dm")
 """Units said in full only where something counts them, as in "how many km": alone they may be two variables."""

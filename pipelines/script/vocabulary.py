@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
+from pipelines.script.segments import are_frequent, are_small, segmented
 from pipelines.script.spoken import word_set
 from pipelines.script.traced import Traced
 
@@ -47,13 +48,34 @@ _ENDINGS: Final = tuple(
     for stem, endings in {"": "s es ed d ing ly al ally ity able ness ic", "e": "ed ing able"}.items()
     for ending in endings.split()
 )
+_CUT: Final = word_set("con com dia dis re im trans sur ob ab ac per en in de pro")
+_AFTER_CUT: Final = word_set(
+    "sign signed signs form formed cover covered creation create creates lay press pressed sent count counts fuse "
+    "bound "
+    "store stored mark marked dress lease serve served treat treated turn turned edit law laws house depth line lines "
+    "shore country state group patient"
+)
+"""What stands after "re-" or "in-" with a hyphen of its own: "re-sign" is not "resign"."""
+
 _NEVER: Final = word_set("seisin offence offences hereof thereof whereof therefor")
 _SUFFIXES: Final = word_set(
     "able ably ing ed er ers ly ment ments ness tion tions sion ous ity ive al ally ism ist arianism oration"
 )
 _PREFIXES: Final = word_set("re un de ex bi no so up by we my me he go do us am pre non pro sub anti")
 _UNKNOWN: Final = re.compile(r"(?<![\w'\\^_{$-])[a-z]{4,48}(?![\w'^_}-])")
-_GLUED_QUESTION: Final = re.compile(r"\b(?:What|How|There)(?:is|are|was|were|will|would)\b")
+_GLUED_OF: Final = re.compile(r"(?<![\w'-])of((?![ft])[a-z]{9,40})(?![\w'-])")
+"""No word of the dictionary that begins so goes on with another letter than these and is as long."""
+
+_GLUED_FIRST: Final = re.compile(
+    r"(?<![\w'-])(The|What|Which|How|When|Where|Find|If|Using|Assume|Calculate|With|For|This|There)[a-z]{2,40}(?![\w'-])"
+)
+_GLUED_NOUN: Final = re.compile(
+    r"(?<![\w'-])([a-z]{3,}(?:ity|tion|sion|ness|ment|ance|ence|ism))(of|is|in|and|for|due|to|at|as)(?![\w'-])"
+)
+_GLUED_NAME: Final = re.compile(
+    r"(?<![\w'-])([A-Z][a-z]{3,})(number|barrier|method|equation|effect|theory|cycle|constant|principle|model|process"
+    r"|approximation|distribution|theorem|formula)(?![\w'-])"
+)
 _AFTER_UNIT: Final = re.compile(
     r"(?<=\d)([ -]?)([Pp]sia?|psig|lbm|lbf|lbs?|cms?|mm|nm|km|kg|mg|gms?|ft|rpm|mph|atm|sec|hrs?|min|ml|[kM]eV|Mev|mW"
     r"|[kM]?Pa|[kKM]?Hz)([a-z]{2,30})(?![\w^-])"
@@ -111,7 +133,9 @@ def _short(left: str, right: str) -> bool:
 
 
 def _begins(left: str, right: str) -> bool:
-    return (left in _FIRST_IF_BROKEN and is_content(right)) or (left in {"in", "as", "at"} and is_content(right, _LONG))
+    return (left in _FIRST_IF_BROKEN and is_content(right)) or (
+        left in {"in", "as", "at"} and is_content(right, _LONG) and not right.endswith(("ity", "ible", "able"))
+    )
 
 
 def _ends(left: str, right: str) -> bool:
@@ -119,7 +143,8 @@ def _ends(left: str, right: str) -> bool:
 
 
 def _are_long(left: str, right: str, shortest: int) -> bool:
-    return is_content(left, shortest) and is_content(right, shortest) and right not in _SUFFIXES
+    are_words = is_content(left, shortest) and is_content(right, shortest) and right not in _SUFFIXES
+    return are_words and are_frequent((left, right))
 
 
 def _in_three(word: str) -> Iterator[tuple[str, ...]]:
@@ -146,12 +171,14 @@ def parted(word: str, is_broken: bool = False) -> tuple[str, ...]:
     """
     if word in _NEVER or len(word) > _LONGEST or is_word(word):
         return (word,)
+    if are_small(pieces := segmented(word, is_broken=True)) and len(pieces) > 1:
+        return pieces
     found = list(_in_two(word, is_broken)) or list(_in_three(word))
     if len(found) > 1:
         found = [parts for parts in found if any(part in _FUNCTION for part in parts)] or found
     if len(found) > 1:
         found = [parts for parts in found if parts[0] == "the"]
-    return found[0] if len(found) == 1 else (word,)
+    return found[0] if len(found) == 1 else segmented(word, is_broken)
 
 
 def part_words(text: Traced) -> Traced:
@@ -159,16 +186,22 @@ def part_words(text: Traced) -> Traced:
     if "-" in text.text:
         text = text.sub(_BROKEN_AT_HYPHEN, _put_together)
     text = text.sub(_AFTER_UNIT, _part_unit).sub(_AFTER_POWER, r"\1 \2")
-    text = text.sub(r"(?<![\w'-])The[a-z]{4,40}(?![\w'-])", _part_first)
+    parted_first = text.sub(_GLUED_FIRST, _part_first)
     unknown = [word for word in _UNKNOWN.findall(text.text) if word not in _words()]
-    is_broken = any(len(parted(word)) > 1 for word in unknown) or _GLUED_QUESTION.search(text.text) is not None
+    is_broken = parted_first.text != text.text or any(len(parted(word)) > 1 for word in unknown)
+    text = parted_first.sub(_GLUED_OF, r"of \1").sub(_GLUED_NOUN, r"\1 \2").sub(_GLUED_NAME, _part_named)
     return text.sub(_UNKNOWN, lambda match: " ".join(parted(match[0], is_broken)))
 
 
 def _part_first(match: re.Match[str]) -> str:
-    """A sentence's first word with the article run into it; other capitals may begin names."""
+    """A sentence's first word, an article or the like, with others run into it; other capitals may begin names."""
     pieces = parted(match[0].lower(), is_broken=True)
-    return " ".join(pieces).capitalize() if pieces[0] == "the" else match[0]
+    return " ".join(pieces).capitalize() if pieces[0] == match[1].lower() else match[0]
+
+
+def _part_named(match: re.Match[str]) -> str:
+    """ "Nusseltnumber": what bears somebody's name."""
+    return match[0] if is_word(match[0].lower()) else f"{match[1]} {match[2]}"
 
 
 def _part_unit(match: re.Match[str]) -> str:
@@ -184,8 +217,9 @@ def _put_together(match: re.Match[str]) -> str:
     left, right = match[1].lower(), match[2]
     if " " in match[0] and right in _FUNCTION:
         return match[0]  # "mono- and disaccharides"
+    is_cut = left in _CUT and right not in _AFTER_CUT
     is_one = left + right in _words() and (
-        " " in match[0] or right in _SUFFIXES or not _stands_alone(left) or not _stands_alone(right)
+        is_cut or " " in match[0] or right in _SUFFIXES or not _stands_alone(left) or not _stands_alone(right)
     )
     return match[1] + right if is_one else match[0]
 

@@ -71,6 +71,23 @@ _ASKING_LATE: Final = re.compile(
     r"[,;:] (?:then )?(?:(?:at|in|to|for|on|by) )?(?:what|how (?:many|much|long|far|fast|large|big|high))\b[^,;:]*$"
     r"|\b(?:is|are|was|were|by|as) (?:what|which of (?:these|those))$"
 )
+_ASKS_INSIDE: Final = re.compile(r"(?<![a-z,] )(?<!\")\b(?:How (?:much|many|far|long|fast)|What (?:is|are)) [a-z]")
+_OPEN_ENDS: Final = (
+    " is",
+    " are",
+    " likely",
+    " should",
+    " will",
+    " be",
+    " that",
+    " because",
+    " by",
+    " to",
+    " evidence",
+)
+_SUPPOSES: Final = re.compile(r"(?:Assum(?:e|ing)|Take|Neglect|Note|Let|Use|Ignore|Hint|Give|Express)\b")
+"""The start of a sentence that tells what to go by, after the question."""
+
 BLANK: Final = re.compile(r"_{2,}|\.{5,}")
 _LAST_SENTENCE: Final = re.compile(
     r"(?:.*(?<!\b[A-Zv])(?<!\bvs)(?<!\b[DM]r)(?<!\bMrs)(?<!\bSt)(?:[.?!][\"')]?\s+|(?<=[\d\")])\n\s*)(?=[A-Z\"'$\d_]))?(.*)",
@@ -93,6 +110,13 @@ class Shape:
     last: str
 
 
+_NOTED: Final = re.compile(r"^(.*[.?!] )?((?:[^.?!]|\.(?=\d))*\?) \(([A-Z][a-z][^()?]{3,}?)\)\s*$", re.DOTALL)
+"""A question and a note after it: "… the force? (Neglect friction.)"; the note is said first."""
+
+_LEFT_OUT: Final = re.compile(r"(?<=[a-z]{2}) \.\.\. (?=[a-z]{2})")
+"""Dots inside the one sentence of a question are a blank."""
+
+
 def tidy(question: str) -> str:
     """The question without its number, points or labels at the edges, and without shouting ("NOT")."""
     text = re.sub(r"^\s*\d+\.\d+-\d+\.?\s+(?=[A-Z])", "", question)
@@ -100,6 +124,10 @@ def tidy(question: str) -> str:
     text = re.sub(r"\s*\(\s*\d+ (?:points?|marks?)\s*\)\s*$", "", text).strip()
     text = re.sub(r"\b(?:NOT|EXCEPT|LEAST|MOST|BEST|ONLY|FALSE|TRUE|INCORRECT|CORRECT)\b", lambda m: m[0].lower(), text)
     text = re.sub(r"\s+[.:]$", "", text)
+    text = _NOTED.sub(lambda m: f"{m[1] or ''}{m[3].rstrip('.')}. {m[2]}", text)
+    text = re.sub(r"(?<=\? )(return|answer|give|assume|round|use|express|note)\b", lambda m: m[1].capitalize(), text)
+    if '"' not in text and len(left_out := re.findall(_LEFT_OUT, text)) == 1:
+        text = text.replace(left_out[0], " _____ ")
     text = re.sub(r"\b([Aa])(?:\(n\)| ?\(an\)|/an)(?!\w)", r"\1", text)
     text = re.sub(r"\b(?:is|are) ?[/(] ?(?:are|is)\)?(?= )", "is or are", text)
     return re.sub(r"(statement|answer|option|choice|factor)\(s\)", r"\1s", text)
@@ -113,8 +141,20 @@ def shape_of(text: str) -> Shape:
     if BLANK.search(text):
         return Shape("blank", before, last)
     bare = last.rstrip(" .:;,")
-    if "?" in text or is_order(last) or _ASKING.match(bare) or _ASKING_LATE.search(bare):
+    is_quoted = '?"' in before and "?" not in re.sub(r'\?"', "", text)
+    if (
+        ("?" in text and not (is_quoted and text.endswith(_OPEN_ENDS)))
+        or _ASKS_INSIDE.search(text)
+        or is_order(last)
+        or _ASKING.match(bare)
+        or _ASKING_LATE.search(bare)
+    ):
         return Shape("asks", before, last)
+    if before and _SUPPOSES.match(last):
+        return Shape("asks", before, last)
+    is_open = not last.endswith((".", "!", '"', ")"))
+    if before and is_open and re.fullmatch(r"Consider [^.?!]*\. ", before):
+        return Shape("stem", before, last)
     if before and (is_order_somewhere(before) or _asks_somewhere(before)):
         return Shape("asks", before, last)
     return Shape("states" if last.endswith((".", "!", '"')) else "stem", before, last)

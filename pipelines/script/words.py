@@ -13,7 +13,7 @@ from pipelines.script.numerals import cardinal
 from pipelines.script.rule import Match, Rule, after, before, rule, starts_sentence
 from pipelines.script.shorthand import PLACES
 from pipelines.script.spoken import Unspeakable, word_set
-from pipelines.script.units import NUMBERED_UNITS, PLAIN_UNITS, say_unit
+from pipelines.script.units import NUMBERED_UNITS, PLAIN_UNITS, UNIT, say_unit
 
 _COUNTS: Final = word_set(
     "many two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty seventy "
@@ -109,7 +109,7 @@ def _unit_alone(match: Match) -> str:
     unit, left, right = match[0], before(match), after(match)
     one = _ONE_OF.search(left)
     counted = re.search(r"([A-Za-z]+)[ -]$", left)
-    is_counted = re.search(r"\d ?$", left) or (counted is not None and counted[1].lower() in _COUNTS)
+    is_counted = re.search(r"(?:\d|_) ?$", left) or (counted is not None and counted[1].lower() in _COUNTS)
     is_asked = re.search(r"(?:\b[Ii]n |\(|, )$", left) and re.match(r"\s*(?:[.,;:?)]|$)", right)
     goes_on = re.match(r"-[A-Za-z]", right) or (unit == "mph" and left.endswith("/"))
     if (unit in PLAIN_UNITS or one or is_counted or is_asked) and not goes_on:
@@ -131,6 +131,11 @@ def _abbreviation(match: Match) -> str:
     return full + ("." if ends else "")
 
 
+def _saint_or_street(match: Match) -> str:
+    """ "St. Helena", but "110 Walnut St., Salem"."""
+    return "Street" if re.search(r"\d [A-Z][a-z]+ $", before(match)) else "Saint"
+
+
 def _initials(match: Match) -> str:
     letters = " ".join(match[1].replace(".", "").replace(" ", "").upper())
     return letters + ("." if not after(match).strip() or starts_sentence(after(match)) else "")
@@ -141,7 +146,7 @@ def _roman_after_title(match: Match) -> str:
 
 
 def _monarch(match: Match) -> str:
-    return f"{match[1]} the {short.ROMAN_ORDINALS[match[2]]}"
+    return f"{match[1]} the {short.ROMAN_ORDINALS[match[2]]}{match[3] or ''}"
 
 
 def _roman(match: Match) -> str:
@@ -167,27 +172,29 @@ WORD_RULES: Final[list[Rule]] = [
          r"|dL|kg|cm|m|day))"
          r"(?![A-Za-z\d^/])", _rate),
     rule("word", r"(?<![A-Za-z\d])r(?:ev)?/min(?![A-Za-z])", "revolutions per minute"),
+    rule("word", rf"\(?\b[Uu]nits?: ?(?P<unit>{UNIT})\)?", lambda m: f", in {say_unit(m['unit'], plural=True)},"),
     rule("word", r"(?<=[\d)]) ?/ ?°([CFK])(?![A-Za-z])", lambda m: f"per {say_unit('°' + m[1], plural=False)}"),
-    rule("word", r"(?<=/)(?:min|hr|sec)(?![A-Za-z\d.-])", lambda m: say_unit(m[0], plural=False)),
+    rule("word", r"(?<=/)(?:min|hr|sec)(?![A-Za-z\d-]|\.\d)", lambda m: say_unit(m[0], plural=False)),
     rule("word", r"(?<=[a-z]{5}/)s(?![A-Za-z\d'])", "second"),
     rule("word", r"(?<=/)([cmkμ]?m)\^?([23])(?![\w^])", lambda m: say_unit(m[0], plural=False)),
     rule("word", rf"\b({short.TITLED})s? ({_ROMANS})(?![A-Za-z\d'])", _roman_after_title),
-    rule("word", rf"\b({short.MONARCHS}) ({short.ROMAN_ORDINAL_PATTERN})(?![A-Za-z\d'])", _monarch),
+    rule("word", rf"\b({short.MONARCHS}) ({short.ROMAN_ORDINAL_PATTERN})('s)?(?![A-Za-z\d'])", _monarch),
     rule("word", rf"(?<![A-Za-z\d])({_LONG_ROMANS})(?:rd|th|nd|st)?(?![A-Za-z\d^_(])(?!'[a-rt-z])", _roman),
     rule("word", r"(?<![A-Za-z])(i{2,3}|iv|vi{1,3}|ix|xi{1,3})(?=[).,;:]|$| [A-Z])", _listed),
     rule("word", short.ABBREVIATION.pattern, _abbreviation),
     rule("word", r"(?<![A-Za-z.])Ph\.? ?D(?:\.(?! [A-Z]|$)|\b)", "P H D"),
-    rule("word", r"(?<![A-Za-z.])St\.(?= [A-Z])", "Saint"),
+    rule("word", r"(?<![A-Za-z.])St\.(?= [A-Z])|(?<=[a-z] )St\.(?= ?[,;])", _saint_or_street),
     rule("word", r"(?<![A-Za-z.])w/o(?![A-Za-z])", "without"),
     rule("word", r"(?<![A-Za-z.])w/ ?(?=[a-z\d])", "with"),
     rule("word", r"(?<![A-Za-z.])c/o(?![A-Za-z])", "care of"),
     rule("word", r"(?<= )v\.(?= [A-Z])", "versus"),
     rule("word", r"(?<![A-Za-z.])((?:[A-Za-z]\.){2,}|(?:[A-Z]\. )+[A-Z]\.|(?:[A-Z]\.)+[A-Z]\b)(?![A-Za-z])", _initials),
     rule("word", rf"(?:{_MANY}|(?<=[A-Z][a-z]{{4}} )|(?<=[A-Z][a-z]{{5}} ))([A-Z])\.(?= [A-Za-z])", _initials),
+    rule("word", r"(?<![A-Za-z])([A-Za-z]+)\(s\) ([a-z]+)\(s\)", lambda m: f"{m[1]}s {m[2]}"),
     rule("word", r"(?<![A-Za-z])([A-Za-z]+)\((?:s|es)\)", lambda m: m[0].replace("(", "").replace(")", "")),
     rule("variable", r"(?<![A-Za-z\d'])[B-HJ-Zb-z](?![A-Za-z\d]|'[a-z])", lambda m: m[0]),
     rule("variable", r"(?<![A-Za-z'])(?:a(?=[_^=]| ?[=+]|_\d)|A(?=[_^(=]| [=∪∩]))", lambda m: m[0]),
-    rule("variable", r"(?<![A-Za-z'])(?!at|am|an|by|my|up|us|nt|km|mm|nm|pm|dB|ab\b(?! ?[=)^]))(?:d[a-zA-Z]"
+    rule("variable", r"(?<![A-Za-z'])(?<!_ )(?!at|am|an|by|my|up|us|nt|km|mm|nm|pm|dB|ab\b(?! ?[=)^]))(?:d[a-zA-Z]"
          r"|[xyzabcnmpqruvtk]{2})(?=[)\^/=,]|_\d| [=+-]|$)", lambda m: _spelled(m[0])),
     rule("word", r"[A-Za-z]+(?:'[A-Za-z]+)*", _word),
 ]  # fmt: skip

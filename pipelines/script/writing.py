@@ -6,6 +6,7 @@ from typing import Final
 
 from pipelines.script.broken import mend_words
 from pipelines.script.latex import has_latex, open_latex
+from pipelines.script.slips import without_slips
 from pipelines.script.spoken import Unspeakable, word_set
 from pipelines.script.traced import Traced
 from pipelines.script.typography import flattened_powers, in_one_form
@@ -132,8 +133,12 @@ def _fold(text: Traced) -> Traced:
 
 def _lines(text: Traced) -> Traced:
     """Line ends as pauses: a blank line ends a sentence, a single one only where the next line starts a new one."""
+    text = text.sub(
+        r"(?<=[a-z]) *\n\s*\n\s*(?=(?:between|of|and|or|in|to|for|with|by|on|at|from|that|which|than)\b)", ", "
+    )
     text = text.sub(r"([^\s.?!:;,]) *\n\s*\n\s*", r"\1. ")
     text = text.sub(r"(?<=\d) *\n\s*(?=(?:The|Which|What|According|This|In|How|Who|Based|All|It|Why)\b)", ". ")
+    text = text.sub(r"(?<=[a-z)]) *\n\s*(?=(?:Which|What|How|Based on|According to|Who|Why)\b)", ". ")
     text = text.sub(r"([^\s.?!:;,]) *\n\s*(?=[A-Z0-9\ue100-\uf8ff][^\n]*\n|[•*-] )", r"\1. ")
     return text.sub(r"\s{2,}|[^\S ]", " ").sub(r"^ | $", "")
 
@@ -175,7 +180,7 @@ def normalise(written: str | Traced) -> Traced:
         raise Unspeakable("table", text.text[text.text.index("|") :][:40])
     for pattern, sign in _SIGNS:
         text = text.sub(pattern, sign)
-    text = in_one_form(text)
+    text = in_one_form(without_slips(text))
     text = text.sub(r"\b([Aa])\(n\)", r"\1").sub(r"(?<=\d) *μ +(?=[CFmgsTVAW]\b)", " μ").sub(_TIED, " ")
     text = text.sub(rf"\b({'|'.join(_MONTHS)})\.? (?=\d)", lambda m: f"{_MONTHS[m[1]]} ")
     text = text.sub(r"(?<![\d,])\d+(?:,\d+)+", _listed_numbers).sub(r"\| ?\|", "‖")
@@ -186,7 +191,7 @@ def normalise(written: str | Traced) -> Traced:
         r"(?!(?<=[a-z]{2} )[_^]\{?\d{1,3}\}?(?:_\{?\d{1,2}\}?)?[A-Z])",
         "",
     )
-    text = text.sub(rf"(?<![\w.])(\d[\d,.]*) ?\( ?({UNIT}) ?\)", r"\1 \2")
+    text = text.sub(rf"(?<![\w.])(\d[\d,.]*) ?\( ?(?!T ?/)({UNIT}) ?\)", r"\1 \2")
     text = text.sub(r",(?=-\d)|(?<=\.\d),(?=\d)|(?<=\.\d\d),(?=\d)|(?<=\d),(?=\d{1,2}\.\d)", ", ")
     return _lines(mend_words(_fold(text)))
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pipelines.quality.number_words import number_at, value_of
+from data_schemas.number_words import number_at, value_of
 from pipelines.script.speakable import read_aloud
 from pipelines.script.spoken import Spoken, Unspeakable, lowered_words, position_of, spoken_words
 

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_schemas.number_words import number_at, value_of
 from pipelines.quality.hearing import compare, hearing_of
-from pipelines.quality.number_words import number_at, value_of
 from pipelines.script.numerals import cardinal, ordinal, year
 
 

@@ -89,3 +89,55 @@ def test_lettered_parts_are_numbered_in_question_and_answer() -> None:
 
 def test_an_options_own_letter_is_not_said() -> None:
     assert made("What swims?", ("(A) a pike", "(B) a hen"), 0).answer.text.endswith(" a pike.")
+
+
+@pytest.mark.parametrize(
+    ("question", "option", "said"),
+    [
+        ("What is the ratio of hens to pikes?", "1:04", "one to four"),
+        ("What share of the hens swims?", "10-Sep", "nine tenths"),
+        ("What share of the hens swims?", "Mar-64", "three over sixty four"),
+        ("Find the next two numbers and return them as a list.", "[3, -5]", "three, minus five"),
+        ("Is five prime? Return 1 for yes and 0 for no.", "1.0", "one"),
+        ("We add two pikes. Is their number even?", "0.0", "No"),
+    ],
+)
+def test_an_option_takes_the_form_that_is_asked_for(question: str, option: str, said: str) -> None:
+    assert made(question, (option, "77"), 0, offer_share=0).answer.text.rstrip(".").endswith(said)
+
+
+def test_a_date_and_an_interval_stay_what_they_are() -> None:
+    assert made("On what day do pikes swim?", ("10-Sep", "77"), 0, offer_share=0).answer.text.count("tenths") == 0
+    exchange = made("On what interval does it rise?", ("[0, 3]", "77"), 0, offer_share=0)
+    assert "the interval zero, three" in exchange.answer.text
+
+
+def test_a_label_with_no_other_beside_it_is_left_out() -> None:
+    exchange = made("A pike has mass 3.\n(a) Find its length.", ("4", "5"), 0, offer_share=0)
+    assert exchange.question.text == "A pike has mass three. Find its length."
+
+
+def test_a_label_with_a_second_one_stays() -> None:
+    exchange = made("These are given: (i) A pike swims. (ii) A hen walks. Which flies?", ("a hen", "a pike"), 0)
+    assert "given: i, A pike swims." in exchange.question.text
+
+
+def test_numbered_parts_and_what_refers_to_them() -> None:
+    exchange = made("(1) Find the mass. (2) Find the speed.", ("4 g", "5 g"), 0, offer_share=0)
+    assert exchange.question.text == "Part one, Find the mass. Part two, Find the speed."
+    exchange = made("Find (a) the mass, (b) the speed. (c) Repeat part (b) by night.", ("4 g", "5 g"), 0, offer_share=0)
+    assert "Repeat part two by night" in exchange.question.text
+
+
+def test_a_part_below_zero_keeps_its_sign() -> None:
+    exchange = made(
+        "Find (a) the heat and (b) the work.", ("(a) - 31 J, (b) - 4 J", "(a) 3 J, (b) 4 J"), 0, offer_share=0
+    )
+    assert "art one, minus thirty one joules, part two, minus four joules." in exchange.answer.text
+
+
+def test_an_answer_of_three_columns_of_money_is_refused() -> None:
+    with pytest.raises(NotAskable, match="needs_writing"):
+        made("What do they pay? North South West", ("$0 $250 $0", "$1 $2 $3"), 0)
+    exchange = made("What do they pay?", ("$1,480, $2, $3.50", "$1"), 0, offer_share=0)
+    assert "one thousand four hundred eighty dollars, two dollars, three dollars" in exchange.answer.text

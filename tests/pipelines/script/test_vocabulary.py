@@ -13,12 +13,13 @@ GLUED = [
     ("wasangry", "was angry"),
     ("transportbetween", "transport between"),
     ("electricalinsulation", "electrical insulation"),
-    ("theairbetween", "theairbetween"),
+    ("theairbetween", "the air between"),
     ("intheautumn", "in the autumn"),
     ("thetwo", "the two"),
 ]
 WHOLE = ["albumin", "chitin", "vaginalis", "asymptomatic", "anisotropic", "operand", "seisin", "offence",
-         "mitochondrion", "effector", "therapist", "tuberosity", "androgen", "photosynthate", "within"]  # fmt: skip
+         "mitochondrion", "effector", "therapist", "tuberosity", "androgen", "photosynthate", "within",
+         "histone", "sidereal", "windowsill", "carotene", "autotransformer"]  # fmt: skip
 SENTENCES = [
     ("Show why thesail of a boat is longerthan its mast.", "Show why the sail of a boat is longer than its mast."),
     ("A garden-er is repay-able and her tempera- ture fell.", "A gardener is repayable and her temperature fell."),
@@ -30,6 +31,15 @@ SENTENCES = [
     ("Then AnnaBakeris late.", "Then Anna Baker is late."),
     ("STAFFStaff may smoke.", "STAFF Staff may smoke."),
     ("Add 5 g ofNaCl to water.", "Add five grams of N A C L to water."),
+    (
+        "The gasare warm, payinga fee. Howmuchin all doeshe owe?",
+        "The gas are warm, paying a fee. How much in all does he owe?",
+    ),
+    ("What washis loss ofthe day?", "What was his loss of the day?"),
+    ("It moves inelectronvoltsof work for fiveyears.", "It moves in electron volts of work for five years."),
+    ("the theory ofuniformitarianism", "the theory of uniformitarianism"),
+    ("the Nusseltnumber and the diffusivityof it", "the Nusselt number and the diffusivity of it"),
+    ("A con-cave glass was re-leased to re-sign.", "A concave glass was released to re sign."),
     ("We use JavaScript and PowerPoint.", "We use JavaScript and PowerPoint."),
 ]
 

@@ -1,0 +1,134 @@
+"""Words that lost several spaces, parted by how frequent their parts are: "inelectronvoltsof", "payinga", "fiveyears".
+
+The frequencies are the unigrams of the English language model that ships with pocketsphinx. A parting is taken only
+where its parts are frequent for their length, so that rare terms of science stay whole.
+"""
+
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from pipelines.script.spoken import word_set
+
+if TYPE_CHECKING:
+    from pocketsphinx import NGramModel
+
+_SMALL: Final = word_set(
+    "a an as at be by do he if in is it no of on or so to we and are can did for had has her him his how its may not "
+    "one our out she the two use was who why you any all but per when that with from this which what then than they "
+    "their into have been will were where does"
+)
+"""Small words; no others of at most three letters may be parts, for they are found in terms by chance."""
+
+_SHORT_CONTENT: Final = word_set("air gas oil man sum law day new old end ten six car tax hot wet dry net raw")
+_NEVER_PARTS: Final = word_set(
+    "ally able ably ability ary ate ation ion ism ist ship ers er or ant ent us ness al ery ity less like fold wise "
+    "hood itis ize ized ies ents ment est age sis ors men"
+)
+"""Endings that the model has as words."""
+
+_PREFIXES: Final = word_set(
+    "non over pre dis mal sub anti post semi auto mid meta mono poly tri uni bio trans super hyper endo micro kilo out "
+    "under mis pro con tele geo thermo hydro electro multi inter intra psycho neuro nor tetra "
+    "penta para mega giga nano pico del rare para ultra photo radio up back body home house light off counter self"
+)
+"""Beginnings of words that need no space after them."""
+
+_NEVER: Final = word_set(
+    "hereof whereof persisters atrioventricular parthenogenesis sidereal windowsill endothermy relaxin atrial "
+    "amoralists histone histones vaginalis forbear marginalist rationalist airstream"
+)
+"""Words that the dictionary lacks and whose parts are frequent."""
+
+_SHORTEST: Final = 6
+_SHORTEST_SURE: Final = 9
+_LONGEST_PART: Final = 18
+_NATS_A_LETTER: Final = {True: 2.46, False: 1.95}
+"""Most nats a letter, in a text that lost spaces elsewhere too and in others; of the unknown words of MMLU-Pro nearly
+all below are words run together, and nearly all above are not."""
+_NATS_WITHOUT_SMALL: Final = {True: 2.45, False: 1.6}
+_NATS_IN_MANY: Final = 2.2
+_FEW: Final = 2
+_LONG_GLUED: Final = 12
+"""Three words or more of together so many letters are no term."""
+_ENDS_OF_TERMS: Final = ("ity", "ible", "able", "ence", "ency", "ive", "ate", "ous")
+"""Of words that "in" may be a syllable of: "ineligibility"."""
+
+_BEFORE_ARTICLE: Final = ("ing", "of", "is", "in", "by", "for", "as", "with")
+_NATS_OF_TWO: Final = 2.55
+_LONG: Final = 8
+"""A part that the model does not know is a word all the same if the dictionary has it and it is as long as this."""
+_LOG_BASE: Final = 1e-4
+"""Of the model's integers, whose base is 1.0001."""
+_UNKNOWN: Final = -500_000_000
+
+
+@cache
+def _model() -> "NGramModel":
+    from pocketsphinx import NGramModel, get_model_path
+
+    return NGramModel.readfile(get_model_path("en-us/en-us.lm.bin"))
+
+
+@lru_cache(maxsize=100_000)
+def _cost(part: str) -> float | None:
+    """Nats of a part by itself; None where it may be no part."""
+    is_short = len(part) <= 3
+    if part in _NEVER_PARTS or (is_short and part not in _SMALL and part not in _SHORT_CONTENT):
+        return None
+    logarithm = int(_model().prob([part]))
+    return None if logarithm < _UNKNOWN else -logarithm * _LOG_BASE
+
+
+def are_small(parts: tuple[str, ...]) -> bool:
+    """Whether all parts are small words, which no term is made of: "was his"."""
+    return all(part in _SMALL and len(part) > 1 for part in parts)
+
+
+def are_frequent(parts: tuple[str, ...]) -> bool:
+    """Whether parts are frequent enough to be words beside each other, not halves of a rare one ("induct orson")."""
+    costs = [_cost(part) for part in parts]
+    if None in costs:
+        return all(cost is not None or len(part) >= _LONG for cost, part in zip(costs, parts, strict=True))
+    return sum(cost or 0.0 for cost in costs) <= _NATS_OF_TWO * sum(map(len, parts))
+
+
+@lru_cache(maxsize=20_000)
+def segmented(word: str, is_broken: bool = False) -> tuple[str, ...]:
+    """The likeliest words of a word in lower case that no dictionary has; the word alone where that is not sure.
+
+    Args:
+        is_broken: whether its text has surely lost spaces elsewhere.
+    """
+    if word in _NEVER or len(word) < _SHORTEST:
+        return (word,)
+    best: list[tuple[float, tuple[str, ...]] | None] = [(0.0, ()), *[None] * len(word)]
+    for end in range(1, len(word) + 1):
+        for start in range(max(0, end - _LONGEST_PART), end):
+            head, cost = best[start], _cost(word[start:end])
+            if head is None or cost is None:
+                continue
+            reached = best[end]
+            if reached is None or head[0] + cost < reached[0]:
+                best[end] = (head[0] + cost, (*head[1], word[start:end]))
+    found = best[-1]
+    return found[1] if found is not None and _is_sure(*found, len(word), is_broken) else (word,)
+
+
+def _is_sure(cost: float, parts: tuple[str, ...], length: int, is_broken: bool) -> bool:
+    if len(parts) < 2 or parts[0] in _PREFIXES or parts[-2:] == ("it", "is"):
+        return False
+    if any(len(left) <= 2 and len(right) <= 2 for left, right in pairwise(parts)):
+        return False
+    if any(right == "a" and not left.endswith(_BEFORE_ARTICLE) for left, right in pairwise(parts)):
+        return False
+    if len(parts) > _FEW and length >= _LONG_GLUED:
+        return cost <= _NATS_IN_MANY * length
+    if parts[0] == "in" and parts[1].endswith(_ENDS_OF_TERMS):
+        return False
+    if are_small(parts):
+        return cost <= _NATS_A_LETTER[True] * length
+    if length < _SHORTEST_SURE and not is_broken:
+        return False
+    limits = _NATS_A_LETTER if any(part in _SMALL for part in parts) else _NATS_WITHOUT_SMALL
+    return cost <= limits[is_broken] * length

@@ -1,0 +1,53 @@
+"""Where in a text the question stands, and what is done with what stands around it."""
+
+import pytest
+
+from data_schemas.config import ScriptConfig
+from pipelines.script.phrasing import Exchange, phrase
+from tests.builders import make_item
+
+ALONE = ScriptConfig(offer_share=0, max_spoken_options=0)
+
+
+def made(question: str, answer: str = "7 g") -> Exchange:
+    return phrase(make_item(question, answer, options=(answer, "12 g"), answer_index=0), ALONE, 0)
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        (
+            "A hen eats. What does it weigh at 0.5 m? (Assume the hen is grey.)",
+            "A hen eats. Assume the hen is grey. What does it weigh at zero point five meters?",
+        ),
+        (
+            "A hen weighs twice a pike. What does it weigh? return the answer in grams",
+            "A hen weighs twice a pike. What does it weigh? Return the answer in grams.",
+        ),
+        (
+            "A hen eats at 20°C How much does it weigh when warm. The hen is grey.",
+            "A hen eats at twenty degrees Celsius. How much does it weigh when warm. The hen is grey.",
+        ),
+        (
+            "Find the weight of the hen. Assume that the pike weighs 3 g",
+            "Find the weight of the hen. Assume that the pike weighs three grams.",
+        ),
+    ],
+)
+def test_a_question_inside_a_text_is_asked_as_it_stands(question: str, asked: str) -> None:
+    assert made(question).question.text == asked
+
+
+def test_dots_inside_the_only_sentence_are_a_blank() -> None:
+    exchange = made("The pike is known for its ... teeth.", "sharp")
+    assert "known for its blank teeth" in exchange.question.text
+
+
+def test_a_question_that_somebody_is_quoted_with_is_not_what_is_asked() -> None:
+    exchange = made('The man said, "What is it?" The pike will be', "eaten")
+    assert exchange.question.text.endswith("he pike will be what?")
+
+
+def test_a_short_sentence_needs_no_frame() -> None:
+    assert made("What do we see in pikes and hens?", "the weights are equal").answer.text == "The weights are equal."
+    assert made("What swims here?", "the grey pike").answer.text.endswith(" the grey pike.")
