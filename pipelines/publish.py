@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from data_schemas.arrow import from_table
 from data_schemas.config import RefreshConfig
 from data_schemas.flags import flagged
-from data_schemas.manifest import DATA, MANIFEST, ORACLE, Counts, Manifest, ShardEntry, make_manifest
+from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, Counts, Manifest, ShardEntry, make_manifest
 from data_schemas.reader import manifest_if_any
 from data_schemas.records import Reject
 from data_schemas.store import Store
@@ -40,7 +41,15 @@ def publish(
     refused = [
         entry
         for source in sorted(rejects)
-        for entry in write_rejects(store, source, _with_flags(store, rejects[source], source))
+        for entry in write_rejects(
+            store,
+            source,
+            [
+                *rejects[source],
+                *_refused_before(store, source, [*entries, *kept], rejects[source]),
+                *_flagged_rows(store, source),
+            ],
+        )
     ]
     every = [*entries, *refused, *kept]
     shown = _shown_version(config, every, manifest_if_any(store))
@@ -88,8 +97,38 @@ def _shown_version(config: RefreshConfig, entries: Sequence[ShardEntry], before:
     return config.oracle.version
 
 
-def _with_flags(store: Store, rejects: Sequence[Reject], source: str) -> list[Reject]:
-    flags = [
+def _refused_before(
+    store: Store, source: str, entries: Sequence[ShardEntry], rejects: Sequence[Reject]
+) -> list[Reject]:
+    """What an earlier run refused of oracles for dialogues that are still here and still have none, of any version.
+
+    This run's own rejects tell of its own version only.
+    """
+    before = manifest_if_any(store)
+    if before is None:
+        return []
+    here = _dialogue_ids(store, source, DATA, entries)
+    told = _dialogue_ids(store, source, ORACLE, entries) | {each.dialogue_id for each in rejects}
+    return [
+        each
+        for entry in before.of_kind(REJECTS)
+        if entry.source == source and store.exists(entry.path)  # a file that was removed is made anew
+        for each in from_table(store.read_table(entry.path), Reject)
+        if each.stage == ORACLE and each.dialogue_id in here - told
+    ]
+
+
+def _dialogue_ids(store: Store, source: str, kind: str, entries: Sequence[ShardEntry]) -> set[str | None]:
+    return {
+        dialogue_id
+        for entry in entries
+        if (entry.source, entry.kind) == (source, kind)
+        for dialogue_id in store.read_table(entry.path, ["dialogue_id"])["dialogue_id"].to_pylist()
+    }
+
+
+def _flagged_rows(store: Store, source: str) -> list[Reject]:
+    return [
         Reject(
             item_id=dialogue_id.rpartition("-v")[0],
             dialogue_id=dialogue_id,
@@ -101,7 +140,6 @@ def _with_flags(store: Store, rejects: Sequence[Reject], source: str) -> list[Re
         for dialogue_id, reason in sorted(flagged(store).items())
         if dialogue_id.startswith(f"{source}-")
     ]
-    return [*rejects, *flags]
 
 
 def _remove_superseded(store: Store, manifest: Manifest) -> None:

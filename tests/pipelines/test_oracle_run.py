@@ -1,12 +1,14 @@
 """Oracles in whole runs on doubles: other versions beside the first, and dialogues that got none."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from benchmarks.runs import Silent, config_on_doubles
 from data_schemas.config import OracleConfig, RefreshConfig
-from data_schemas.reader import DatasetReader
+from data_schemas.reader import DatasetReader, read_manifest
+from data_schemas.store import Store
 from flows.run import run_refresh
 from pipelines.figures import figures_of
 from pipelines.oracle.events import TOO_MANY_FAILED
@@ -36,6 +38,21 @@ def test_dialogues_whose_oracles_were_refused_have_a_reject_and_are_no_fault(by_
     assert sum(figures.simulators.values()) == figures.n_dialogues - n_refused
     assert set(figures.simulators) == {("random", "random", "random", "random", "none")}
     assert check(str(by_random)) == []
+
+
+def test_a_version_for_some_dialogues_forgets_no_reject_of_the_one_before(by_random: Path, tmp_path: Path) -> None:
+    shutil.copytree(by_random, tmp_path / "dataset")
+    run_refresh(config(tmp_path / "dataset", OracleConfig(share_to=0.3)), Silent())
+    once = read_manifest(Store(str(tmp_path / "dataset")))
+    assert check(str(tmp_path / "dataset")) == []
+    refused = {reason: n for (_, reason), n in figures_of(DatasetReader(str(tmp_path / "dataset"))).rejects.items()}
+    assert refused[TOO_MANY_FAILED] > 0
+    run_refresh(config(tmp_path / "dataset", OracleConfig(share_to=0.3)), Silent())
+    assert read_manifest(Store(str(tmp_path / "dataset"))) == once
+    run_refresh(config(tmp_path / "dataset", OracleConfig()), Silent())
+    figures = figures_of(DatasetReader(str(tmp_path / "dataset")))
+    assert not any(reason == TOO_MANY_FAILED for _, reason in figures.rejects), "all have oracles now"
+    assert check(str(tmp_path / "dataset")) == []
 
 
 def test_another_simulator_adds_a_folder_and_touches_no_sound(by_random: Path) -> None:
