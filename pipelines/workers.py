@@ -2,15 +2,13 @@
 
 import multiprocessing
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+from backends.processes import interrupts_held, leave_with_parent
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import BackendError
 from data_schemas.store import Store
@@ -45,7 +43,7 @@ class Workers:
         pool = self._started()
         futures: dict[Future[PartRecord], Part] = {}
         try:
-            with _interrupts_held():  # for good in the workers this starts: Ctrl-C goes to all, and we end them
+            with interrupts_held():  # for good in the workers this starts: Ctrl-C goes to all, and we end them
                 for part in parts:
                     futures[pool.submit(run_here, self.config, stage, part)] = part  # fails where a worker died
             for future in as_completed(futures):
@@ -75,32 +73,10 @@ class Workers:
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")  # fork is unsafe beside threads
-            self._pool = ProcessPoolExecutor(self.n_workers, mp_context=context, initializer=_leave_with_parent)
+            self._pool = ProcessPoolExecutor(self.n_workers, mp_context=context, initializer=leave_with_parent)
         return self._pool
 
 
 def run_here(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
     """Runs one stage on one part in this process."""
     return Runner(Store(config.out)).run(part, cpu_stages(config)[stage])
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Keeps SIGINT from this thread, and for good from processes started meanwhile; it arrives after the block."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _leave_with_parent() -> None:
-    """Ends this worker when its parent is gone, even by SIGKILL."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
