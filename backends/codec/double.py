@@ -1,0 +1,87 @@
+"""A codec for tests: codes are digests of each frame's own samples, and sound is a square wave a frame."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from backends.options import Options
+from backends.protocols import CodecStream, Codes, Samples
+from data_schemas import ids
+from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
+
+_PRIME = 1_000_003
+
+
+class DoubleCodecOptions(Options):
+    """The shape of the codes."""
+
+    n_codebooks: int = Field(default=8, ge=1, le=32, description="Codes of one frame.")
+    card: int = Field(default=2048, ge=2, le=32_767, description="Entries of each codebook.")
+
+
+class DoubleCodec:
+    """Equal frames have equal codes, others nearly always other ones; a frame knows nothing of the one before it."""
+
+    name = "double"
+
+    def __init__(self, options: DoubleCodecOptions) -> None:
+        self.n_codebooks = options.n_codebooks
+        self.card = options.card
+
+    @property
+    def digest(self) -> str:
+        """Stands for the shape of the codes."""
+        return ids.digest("double codec", self.n_codebooks, self.card)
+
+    def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
+        """The codes of each sound, [n_codebooks, n_frames]."""
+        found = []
+        for sound in sounds:
+            n_frames = n_frames_covering(len(sound))
+            filled = np.pad(sound, (0, n_frames * FRAME_N_SAMPLES - len(sound)))
+            found.append(self._codes(filled.reshape(n_frames, FRAME_N_SAMPLES)).T)
+        return found
+
+    def decode(self, codes: Codes) -> Samples:
+        """A square wave a frame, as loud as its first code says and as low as its last."""
+        return self._sound(codes.T).reshape(-1)
+
+    @contextmanager
+    def stream(self, batch_size: int) -> Iterator[CodecStream]:
+        """Streams that need no state: every frame stands for itself."""
+        yield _Stream(self)
+
+    def _codes(self, frames: NDArray[np.float32]) -> NDArray[np.int16]:
+        """[n, 1920] to [n, n_codebooks]."""
+        pcm = np.round(frames * 32_767).astype(np.int64)
+        weights = np.arange(1, FRAME_N_SAMPLES + 1)
+        sums = (pcm * weights).sum(axis=1) % _PRIME
+        books = np.arange(1, self.n_codebooks + 1)
+        codes: NDArray[np.int64] = (sums[:, None] * books + sums[:, None] // books) % self.card
+        return codes.astype(np.int16)
+
+    def _sound(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
+        """[n, n_codebooks] to [n, 1920]."""
+        half_period = 8 + codes[:, -1:] % 64
+        wave = np.where(np.arange(FRAME_N_SAMPLES) // half_period % 2, 1.0, -1.0)
+        return (wave * codes[:, :1] / self.card / 4).astype(np.float32)
+
+
+class _Stream:
+    def __init__(self, codec: DoubleCodec) -> None:
+        self._codec = codec
+
+    def encode_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
+        return self._codec._codes(samples)
+
+    def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
+        return self._codec._sound(codes)
+
+    def set_active(self, active: NDArray[np.bool_]) -> None:
+        """Nothing moves, so nothing stops."""
+
+    def reset(self, streams: NDArray[np.bool_]) -> None:
+        """Nothing is remembered, so nothing is forgotten."""

@@ -1,0 +1,86 @@
+"""A Mimi on disk: `mimi.safetensors`, stock names throughout, and `mimi.json`, moshi's keyword arguments.
+
+`moshi.models.loaders.get_mimi(weights, json.load(kwargs), num_codebooks=n)` loads it without us.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from data_schemas.errors import BackendError, ConfigError
+from data_schemas.store import Store
+
+if TYPE_CHECKING:
+    from moshi.models.compression import MimiModel
+
+WEIGHTS = "mimi.safetensors"
+KWARGS = "mimi.json"
+
+
+def write_folder(model: "MimiModel", kwargs: dict[str, Any], store: Store) -> None:
+    """Writes a codec, each file whole or not at all, `mimi.json` last: with it the codec is there.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    from safetensors.torch import save
+
+    weights = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    store.write_bytes(WEIGHTS, save(weights))
+    store.write_bytes(KWARGS, (json.dumps(kwargs, indent=1) + "\n").encode())
+
+
+def read_folder(folder: Path) -> tuple[dict[str, Any], Path]:
+    """A codec's keyword arguments and the path of its weights.
+
+    Raises:
+        ConfigError: the folder holds no codec.
+        BackendError: its keyword arguments are damaged.
+    """
+    weights, kwargs = folder / WEIGHTS, folder / KWARGS
+    if not (weights.is_file() and kwargs.is_file()):
+        raise ConfigError(
+            f"{folder} holds no codec: {WEIGHTS} and {KWARGS} are wanted.", "Make one with `kame codec train`."
+        )
+    return read_kwargs(kwargs), weights
+
+
+def read_kwargs(file: Path) -> dict[str, Any]:
+    """Moshi's keyword arguments of a Mimi.
+
+    Raises:
+        BackendError: the file cannot be read, or is no JSON object.
+    """
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise BackendError(f"{file} holds no keyword arguments of Mimi: {error}.", "Copy or train it again.") from error
+
+
+def load_model(weights: Path, kwargs: dict[str, Any], n_codebooks: int | None, device: str) -> "MimiModel":
+    """A model by moshi's own loader, with its first `n_codebooks` in use; None: all.
+
+    Raises:
+        BackendError: weights and keyword arguments do not belong together, or a file is damaged.
+        ConfigError: it has fewer codebooks than were asked for.
+    """
+    from moshi.models import loaders
+    from safetensors import SafetensorError
+
+    try:
+        n_there = int(kwargs["quantizer"]["n_q"])
+        if n_codebooks is not None and n_codebooks > n_there:
+            raise ConfigError(f"{weights} has {n_there} codebooks, not {n_codebooks}.", f"Ask for {n_there} at most.")
+        return loaders.get_mimi(weights, kwargs, device=device, num_codebooks=n_codebooks or n_there)
+    except (SafetensorError, RuntimeError, OSError, TypeError, KeyError, AssertionError) as error:
+        what = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BackendError(
+            f"{weights} is not the Mimi of its keyword arguments: {what}", "Copy or train it again."
+        ) from error
+
+
+def sha256_of(file: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with file.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()

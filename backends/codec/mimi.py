@@ -1,0 +1,64 @@
+"""Mimi, Kyutai's streaming codec, by moshi's own loader: from a file, or from the Hugging Face Hub."""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from backends.codec.folder import load_model, read_kwargs, sha256_of
+from backends.codec.moshi_codec import MoshiCodec
+from backends.options import FilePath, Options
+from data_schemas import ids
+from data_schemas.errors import BackendError, ConfigError
+
+
+class MimiOptions(Options):
+    """Which Mimi, and how much of it is used."""
+
+    path: FilePath = Field(default="", description="File of weights (safetensors); empty: from the Hub.")
+    repo: str = Field(default="kyutai/moshiko-pytorch-bf16", description="Repository on the Hub that holds Mimi.")
+    kwargs: FilePath = Field(
+        default="", description="JSON of moshi's keyword arguments, for a Mimi of another shape; empty: Mimi's own."
+    )
+    n_codebooks: int = Field(default=8, ge=2, le=32, description="Codebooks used, the first of Mimi's 32; Moshi: 8.")
+    device: str = Field(default="cpu", description="PyTorch device, as cpu or cuda.")
+
+
+class Mimi(MoshiCodec):
+    """Mimi: 24 kHz, 12.5 frames a second, 2,048 entries a codebook.
+
+    Its transformers run at 25 Hz over the last 250 positions. Streamed, the first of a frame's two positions sees one
+    position less (moshi's ring of keys takes both before either looks back), so that after 10 s a rare code differs
+    from a whole encoding's.
+
+    Raises:
+        ConfigError: the file is not there, or has fewer codebooks than were asked for.
+        BackendError: the Hub does not give the file, or it is no Mimi.
+    """
+
+    name = "mimi"
+
+    def __init__(self, options: MimiOptions) -> None:
+        from moshi.models import loaders
+
+        weights = _weights(options)
+        kwargs = read_kwargs(Path(options.kwargs)) if options.kwargs else dict(loaders._mimi_config)
+        model = load_model(weights, kwargs, options.n_codebooks, options.device)
+        digest = ids.digest("mimi", sha256_of(weights), kwargs, options.n_codebooks)
+        super().__init__(model, kwargs, digest, options.device)
+
+
+def _weights(options: MimiOptions) -> Path:
+    if options.path:
+        if not Path(options.path).is_file():
+            raise ConfigError(f"There is no file {options.path}.", "Name Mimi's safetensors file, or leave path empty.")
+        return Path(options.path)
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from moshi.models import loaders
+
+    try:
+        return Path(loaders.hf_get(loaders.MIMI_NAME, options.repo))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise BackendError(
+            f"The Hub did not give Mimi of {options.repo}: {str(error).splitlines()[0]}",
+            "Look at the network, or fetch the file and name it: path=FILE.",
+        ) from error

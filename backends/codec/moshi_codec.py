@@ -1,0 +1,172 @@
+"""What every Mimi of moshi's does for us, whatever its size: batches of whole sounds, and streams of frames."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.codec.folder import write_folder
+from backends.protocols import CodecStream, Codes, Samples
+from data_schemas.store import Store
+from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
+
+if TYPE_CHECKING:
+    from moshi.models.compression import MimiModel
+    from torch import Tensor
+
+_STEP_FRAMES = 16
+"""Sounds are filled with silence to a multiple of this, so that those of nearly one length share a batch."""
+
+_FRAMES_AT_ONCE = 12_000
+"""Frames in a batch on an accelerator, about 6 GB for each of Mimi's widest activations (64 channels at 24 kHz)."""
+
+
+class MoshiCodec:
+    """A `MimiModel` as a `Codec`.
+
+    The shape of a batch follows from a sound's own length alone, never from its batch mates: kernels round otherwise
+    for another shape, and a latent halfway between two entries would get another code. A batch that is not full is
+    filled with silence. On a CPU a batch is one sound: more of them at a time were no faster there (tried with 1, 2, 4
+    and 8 sounds of 5 s).
+    """
+
+    def __init__(
+        self,
+        model: "MimiModel",
+        kwargs: dict[str, Any],
+        digest: str,
+        device: str,
+        frames_at_once: int | None = None,
+    ) -> None:
+        self.model = model.eval()
+        self.kwargs = kwargs
+        self.digest = digest
+        self.device = device
+        self._frames_at_once = (0 if device == "cpu" else _FRAMES_AT_ONCE) if frames_at_once is None else frames_at_once
+
+    @property
+    def n_codebooks(self) -> int:
+        """Codebooks in use."""
+        return int(self.model.num_codebooks)
+
+    @property
+    def card(self) -> int:
+        """Entries of each codebook."""
+        return int(self.model.cardinality)
+
+    def save(self, folder: str) -> None:
+        """Writes `mimi.safetensors` and `mimi.json`, with all the codebooks there are (see `folder.py`).
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        write_folder(self.model, self.kwargs, Store(folder))
+
+    def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
+        """The codes of each sound, [n_codebooks, n_frames].
+
+        Raises:
+            RuntimeError: a stream of this codec is open.
+        """
+        self._check_no_stream()
+        found = [np.zeros((self.n_codebooks, 0), dtype=np.int16)] * len(sounds)
+        for n_frames, n_rows, members in self._batches([n_frames_covering(len(each)) for each in sounds]):
+            batch = np.zeros((n_rows, 1, n_frames * FRAME_N_SAMPLES), dtype=np.float32)
+            for row, member in enumerate(members):
+                batch[row, 0, : len(sounds[member])] = sounds[member]
+            codes = self._encode(batch)
+            for row, member in enumerate(members):
+                found[member] = codes[row, :, : n_frames_covering(len(sounds[member]))].copy()
+        return found
+
+    def decode(self, codes: Codes) -> Samples:
+        """The sound of codes [n_codebooks, n_frames]: 1,920 samples a frame.
+
+        Raises:
+            RuntimeError: a stream of this codec is open.
+        """
+        self._check_no_stream()
+        if codes.shape[1] == 0:
+            return np.zeros(0, dtype=np.float32)
+        sound: Samples = self._decode(codes[None])[0]
+        return sound
+
+    @contextmanager
+    def stream(self, batch_size: int) -> Iterator[CodecStream]:
+        """Streams for the time of the block.
+
+        Raises:
+            RuntimeError: a stream of this codec is open already.
+        """
+        self._check_no_stream()
+        with self.model.streaming(batch_size):
+            yield _Stream(self)
+
+    def _check_no_stream(self) -> None:
+        if self.model.is_streaming:
+            raise RuntimeError("a stream of this codec is open, and its model holds that stream's state")
+
+    def _batches(self, n_frames: Sequence[int]) -> Iterator[tuple[int, int, list[int]]]:
+        """Frames and rows of a batch, and the indices of the sounds in it; those without frames are left out."""
+
+        def filled(index: int) -> int:
+            return -(-n_frames[index] // _STEP_FRAMES) * _STEP_FRAMES
+
+        wanted = sorted((index for index in range(len(n_frames)) if n_frames[index]), key=filled)
+        for length, group in groupby(wanted, key=filled):
+            members = list(group)
+            n_rows = max(1, self._frames_at_once // length)
+            for start in range(0, len(members), n_rows):
+                yield length, n_rows, members[start : start + n_rows]
+
+    def _encode(self, batch: NDArray[np.float32]) -> NDArray[np.int16]:
+        """[B, 1, n_samples] to [B, n_codebooks, n_frames]."""
+        import torch
+
+        with torch.no_grad(), self._uncompiled():
+            codes: Tensor = self.model.encode(torch.from_numpy(batch).to(self.device))
+            return codes.to(torch.int16).cpu().numpy()
+
+    def _decode(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
+        """[B, n_codebooks, n_frames] to [B, n_samples]."""
+        import torch
+
+        with torch.no_grad(), self._uncompiled():
+            sound: Tensor = self.model.decode(torch.from_numpy(codes.astype(np.int64)).to(self.device))
+            return sound[:, 0].float().cpu().numpy()
+
+    def _uncompiled(self) -> AbstractContextManager[None]:
+        """On a CPU moshi's lazy `torch.compile` wants a C++ compiler and a minute, for two small functions."""
+        from moshi.utils.compile import no_compile
+
+        return no_compile() if self.device == "cpu" else nullcontext()
+
+
+class _Stream:
+    """The open streams of a codec; encoder and decoder go on independently, a frame a call each."""
+
+    def __init__(self, codec: MoshiCodec) -> None:
+        self._codec = codec
+
+    def encode_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
+        """[B, 1920] to [B, n_codebooks]."""
+        return self._codec._encode(np.ascontiguousarray(samples, dtype=np.float32)[:, None])[..., 0]
+
+    def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
+        """[B, n_codebooks] to [B, 1920]."""
+        return self._codec._decode(codes[..., None])
+
+    def set_active(self, active: NDArray[np.bool_]) -> None:
+        """Which of the streams move from now on."""
+        import torch
+
+        self._codec.model.set_exec_mask(torch.from_numpy(active))
+
+    def reset(self, streams: NDArray[np.bool_]) -> None:
+        """Begins streams anew, and makes them active (as moshi's own reset does)."""
+        import torch
+
+        self._codec.model.reset_streaming(torch.from_numpy(streams))

@@ -1,0 +1,200 @@
+"""What a codec does to a dataset's speech: how its codebooks are used, how far the sound is, what is still understood.
+
+Measured on whole dialogues, both channels, as a front-end meets them: half of it is silence.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from backends.protocols import Codec, Codes, Samples
+from data_schemas.errors import DatasetError
+from data_schemas.records import AudioDialogue, Utterance
+from data_schemas.units import FRAME_N_SAMPLES, FRAMES_PER_S, samples_to_seconds, seconds_to_samples
+from kame_model.codec.losses import spectral_distance
+from kame_model.codec.speech import PCM_SCALE, channels_of
+
+_SILENT_RMS = 10 ** (-60 / 20)
+_N_RESAMPLES = 2_000
+
+Listen = Callable[[Samples, str], tuple[int, int]]
+"""A recogniser with its judge: sound at 24 kHz and the words said in it to the number of words and of wrong ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodebookUse:
+    """Perplexity (the effective number of entries) and the share of entries that came up, over frames with sound."""
+
+    perplexity: float
+    used_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class WordErrors:
+    """A word error rate with the interval in which 95% of resamplings of the dialogues lie (seed 0)."""
+
+    wer: float
+    low: float
+    high: float
+    n_words: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spectral:
+    """Distances of utterances, means over them: natural logarithms, and amplitude (`l1`). See `losses.py`."""
+
+    log_mel: float
+    log_magnitude: float
+    convergence: float
+    l1: float
+
+
+@dataclass(frozen=True, slots=True)
+class CodecReport:
+    """All of it. `silence_alike`: the share of frames of digital silence that have the most common codes of those."""
+
+    codec: str
+    digest: str
+    n_codebooks: int
+    card: int
+    bits_per_s: float
+    n_dialogues: int
+    audio_s: float
+    split: str
+    codebooks: tuple[CodebookUse, ...]
+    silence_alike: float | None
+    spectral: Spectral
+    wer_original: dict[str, WordErrors]
+    wer_round_trip: dict[str, WordErrors]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one channel of one dialogue gave."""
+
+    dialogue_id: str
+    speaker: str
+    n_samples: int
+    codes: Codes
+    is_silent: NDArray[np.bool_]
+    distances: list[tuple[float, float, float, float]]
+    original: tuple[int, int]
+    round_trip: tuple[int, int]
+
+
+def measure(
+    codec: Codec, rows: Sequence[AudioDialogue], listen: Listen, on_dialogue: Callable[[], object] = lambda: None
+) -> CodecReport:
+    """The report of a codec on these dialogues.
+
+    Args:
+        listen: hears an utterance; the same for the original and for what the codec gives back.
+        on_dialogue: called after each dialogue.
+
+    Raises:
+        DatasetError: there are no dialogues.
+    """
+    if not rows:
+        raise DatasetError("There is no dialogue to measure a codec on.", "Name a dataset with validation dialogues.")
+    seen: list[_Seen] = []
+    for row in rows:
+        sounds = (channels_of(row).T / np.float32(PCM_SCALE)).astype(np.float32)
+        for speaker, sound, codes in zip("AB", sounds, codec.encode(list(sounds)), strict=True):
+            seen.append(_channel(row, speaker, sound, codes, codec.decode(codes), listen))
+        on_dialogue()
+    distances = np.array([each for one in seen for each in one.distances]).mean(axis=0)
+    return CodecReport(
+        codec=codec.name,
+        digest=codec.digest,
+        n_codebooks=codec.n_codebooks,
+        card=codec.card,
+        bits_per_s=codec.n_codebooks * float(np.log2(codec.card)) * FRAMES_PER_S,
+        n_dialogues=len(rows),
+        audio_s=round(sum(samples_to_seconds(each.n_samples) for each in seen), 3),
+        split=", ".join(sorted({row.split for row in rows})),
+        codebooks=_use([each.codes[:, ~each.is_silent] for each in seen], codec.card),
+        silence_alike=_alike([each.codes[:, each.is_silent] for each in seen]),
+        spectral=Spectral(*(float(each) for each in distances)),
+        wer_original=_rates(seen, lambda each: each.original),
+        wer_round_trip=_rates(seen, lambda each: each.round_trip),
+    )
+
+
+def _channel(row: AudioDialogue, speaker: str, sound: Samples, codes: Codes, decoded: Samples, listen: Listen) -> _Seen:
+    distances, original, round_trip = [], [], []
+    for utterance in _utterances(row, speaker):
+        assert utterance.start_s is not None
+        assert utterance.end_s is not None
+        span = slice(seconds_to_samples(utterance.start_s), seconds_to_samples(utterance.end_s))
+        distances.append(_distance(decoded[span], sound[span]))
+        original.append(listen(sound[span], utterance.spoken_text))
+        round_trip.append(listen(decoded[span], utterance.spoken_text))
+    frames = np.pad(sound, (0, codes.shape[1] * FRAME_N_SAMPLES - len(sound))).reshape(-1, FRAME_N_SAMPLES)
+    is_silent = np.sqrt(np.square(frames).mean(axis=1)) < _SILENT_RMS
+    return _Seen(
+        row.dialogue_id, speaker, len(sound), codes, is_silent, distances, _summed(original), _summed(round_trip)
+    )
+
+
+def _utterances(row: AudioDialogue, speaker: str) -> Iterable[Utterance]:
+    for turn in row.turns:
+        if turn.speaker == speaker:
+            yield from (each for each in turn.utterances if each.kind == "speech")
+
+
+def _distance(made: Samples, true: Samples) -> tuple[float, float, float, float]:
+    with torch.inference_mode():
+        found = spectral_distance(torch.from_numpy(made.copy())[None], torch.from_numpy(true.copy())[None])
+    l1 = float(np.abs(made - true).mean())
+    return float(found.log_mel), float(found.log_magnitude), float(found.convergence), l1
+
+
+def _summed(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    return sum(n_words for n_words, _ in counts), sum(n_errors for _, n_errors in counts)
+
+
+def _use(codes: Sequence[Codes], card: int) -> tuple[CodebookUse, ...]:
+    """For each codebook, over all frames given."""
+    found = []
+    for book in np.concatenate(codes, axis=1):
+        counts = np.bincount(book, minlength=card)
+        share = counts[counts > 0] / max(len(book), 1)
+        perplexity = float(np.exp(-(share * np.log(share)).sum())) if len(book) else 0.0
+        found.append(CodebookUse(perplexity, float((counts > 0).mean())))
+    return tuple(found)
+
+
+def _alike(codes: Sequence[Codes]) -> float | None:
+    """The share of the most common column; None where there are no columns."""
+    columns = np.concatenate(codes, axis=1).T
+    if not len(columns):
+        return None
+    return float(np.unique(columns, axis=0, return_counts=True)[1].max() / len(columns))
+
+
+def _rates(seen: Sequence[_Seen], counts_of: Callable[[_Seen], tuple[int, int]]) -> dict[str, WordErrors]:
+    """Of all speech, and of each speaker's."""
+    groups = {"all": list(seen)} | {speaker: [each for each in seen if each.speaker == speaker] for speaker in "AB"}
+    return {name: _rate(group, counts_of) for name, group in groups.items()}
+
+
+def _rate(seen: Sequence[_Seen], counts_of: Callable[[_Seen], tuple[int, int]]) -> WordErrors:
+    by_dialogue: dict[str, list[int]] = {}
+    for each in seen:
+        n_words, n_errors = counts_of(each)
+        words, errors = by_dialogue.get(each.dialogue_id, (0, 0))
+        by_dialogue[each.dialogue_id] = [words + n_words, errors + n_errors]
+    counts = np.array(list(by_dialogue.values()))  # [n_dialogues, 2]: words, errors
+    drawn = np.random.default_rng(0).integers(len(counts), size=(_N_RESAMPLES, len(counts)))
+    words, errors = np.moveaxis(counts[drawn].sum(axis=1), -1, 0)
+    low, high = np.quantile(errors / np.maximum(words, 1), [0.025, 0.975])
+    n_words, n_errors = (int(each) for each in counts.sum(axis=0))
+    return WordErrors(n_errors / max(n_words, 1), float(low), float(high), n_words)

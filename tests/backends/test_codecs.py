@@ -1,0 +1,218 @@
+"""Codecs: whole sounds in batches, streams of frames, and what is refused."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moshi.models import loaders
+from safetensors.torch import save_file
+
+from backends import registry
+from backends.codec.folder import KWARGS, WEIGHTS
+from backends.codec.moshi_codec import MoshiCodec
+from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
+from backends.protocols import Codec, Samples
+from data_schemas.errors import BackendError, ConfigError
+from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
+from tests.codecs import TINY, chirps, random_model, tiny_nano_mimi
+
+SOUNDS = [chirps(seed, n_samples) for seed, n_samples in enumerate((3 * 1920, 1, 40_000, 0, 61_000, 30_721))]
+"""Of 3, 1, 21, 0, 32 and 17 frames."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("codec")
+    tiny_nano_mimi(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def nano(folder: Path) -> NanoMimi:
+    return NanoMimi(NanoMimiOptions(path=str(folder)))
+
+
+def batched(codec: MoshiCodec) -> MoshiCodec:
+    """The same model as on an accelerator: several sounds a batch."""
+    return MoshiCodec(codec.model, codec.kwargs, codec.digest, codec.device, frames_at_once=64)
+
+
+@pytest.fixture(scope="module", params=["nano-mimi", "double"])
+def codec(request: pytest.FixtureRequest, folder: Path) -> Codec:
+    options: dict[str, str | int | float | bool] = {"path": str(folder)} if request.param == "nano-mimi" else {}
+    built: Codec = registry.build("codec", request.param, options)
+    return built
+
+
+def test_a_sound_has_the_frames_that_cover_it_and_comes_back_as_long(codec: Codec) -> None:
+    for sound, codes in zip(SOUNDS, codec.encode(SOUNDS), strict=True):
+        n_frames = n_frames_covering(len(sound))
+        assert codes.shape == (codec.n_codebooks, n_frames)
+        assert codes.dtype == np.int16
+        assert np.all((codes >= 0) & (codes < codec.card))
+        decoded = codec.decode(codes)
+        assert decoded.shape == (n_frames * FRAME_N_SAMPLES,)
+        assert decoded.dtype == np.float32
+
+
+def test_codes_tell_sounds_apart(codec: Codec) -> None:
+    codes = codec.encode(SOUNDS)[4]
+    assert len(np.unique(codes, axis=1).T) > 4
+
+
+@settings(max_examples=15)
+@given(order=st.permutations(range(len(SOUNDS))), n=st.integers(1, len(SOUNDS)))
+def test_batch_mates_do_not_change_a_sounds_codes(nano: NanoMimi, order: Sequence[int], n: int) -> None:
+    many = batched(nano)
+    alone = {index: many.encode([SOUNDS[index]])[0] for index in order[:n]}
+    for index, codes in zip(order[:n], many.encode([SOUNDS[index] for index in order[:n]]), strict=True):
+        assert np.array_equal(codes, alone[index])
+
+
+def test_what_comes_later_does_not_change_a_frame(nano: NanoMimi) -> None:
+    longer = np.concatenate([SOUNDS[0], SOUNDS[4]])
+    assert np.array_equal(nano.encode([longer])[0][:, :3], nano.encode([SOUNDS[0]])[0])
+
+
+def streamed(codec: Codec, sounds: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """Codes [B, n_codebooks, T] of sounds [B, n_samples], and the sound of those codes, frame by frame."""
+    frames = sounds.reshape(len(sounds), -1, FRAME_N_SAMPLES)
+    codes, decoded = [], []
+    with codec.stream(len(sounds)) as stream:
+        for frame in np.moveaxis(frames, 1, 0):
+            codes.append(stream.encode_frame(frame))
+            decoded.append(stream.decode_frame(codes[-1]))
+    return np.stack(codes, axis=-1), np.concatenate(decoded, axis=1)
+
+
+def test_streaming_equals_the_whole(codec: Codec) -> None:
+    """The same codes in 99% of places (a latent halfway between two entries may fall either way), sound to 1e-4."""
+    sounds = np.stack([chirps(seed, 40 * FRAME_N_SAMPLES) for seed in range(3)])
+    codes, decoded = streamed(codec, sounds)
+    whole = np.stack(codec.encode(list(sounds)))
+    assert (codes == whole).mean() > 0.99
+    for row in range(3):
+        assert np.abs(decoded[row] - codec.decode(codes[row])).max() < 1e-4
+
+
+def test_a_stream_that_is_reset_begins_anew_and_the_other_does_not_notice(nano: NanoMimi) -> None:
+    sounds = np.stack([chirps(seed, 12 * FRAME_N_SAMPLES) for seed in range(2)])
+    frames = sounds.reshape(2, 12, FRAME_N_SAMPLES)
+    undisturbed, _ = streamed(nano, sounds)
+    with nano.stream(2) as stream:
+        for at in range(6):
+            stream.encode_frame(frames[:, at])
+        stream.reset(np.array([True, False]))
+        codes = np.stack(
+            [stream.encode_frame(np.stack([frames[0, at], frames[1, at + 6]])) for at in range(6)], axis=-1
+        )
+    assert np.array_equal(codes[0], undisturbed[0, :, :6])
+    assert np.array_equal(codes[1], undisturbed[1, :, 6:])
+
+
+def test_a_stream_that_rests_hears_nothing(nano: NanoMimi) -> None:
+    sounds = np.stack([chirps(seed, 8 * FRAME_N_SAMPLES) for seed in range(2)])
+    frames = sounds.reshape(2, 8, FRAME_N_SAMPLES)
+    undisturbed, _ = streamed(nano, sounds)
+    with nano.stream(2) as stream:
+        for at in range(4):
+            stream.encode_frame(frames[:, at])
+        stream.set_active(np.array([False, True]))
+        stream.encode_frame(np.stack([chirps(9, FRAME_N_SAMPLES), frames[1, 4]]))
+        stream.set_active(np.array([True, True]))
+        codes = stream.encode_frame(np.stack([frames[0, 4], frames[1, 5]]))
+    assert np.array_equal(codes[0], undisturbed[0, :, 4])
+    assert np.array_equal(codes[1], undisturbed[1, :, 5])
+
+
+def test_a_codec_streams_once_at_a_time(nano: NanoMimi) -> None:
+    with (
+        nano.stream(1),
+        pytest.raises(RuntimeError, match="a stream of this codec is open"),
+        nano.stream(1),
+    ):
+        pass
+    assert len(streamed(nano, chirps(0, FRAME_N_SAMPLES)[None])[0]) == 1
+
+
+def test_stock_moshi_loads_the_folder_and_encodes_alike(nano: NanoMimi, folder: Path) -> None:
+    import torch
+
+    kwargs = json.loads((folder / KWARGS).read_text())
+    stock = loaders.get_mimi(str(folder / WEIGHTS), kwargs, num_codebooks=3)
+    sound = chirps(5, 16 * FRAME_N_SAMPLES)
+    with torch.no_grad():
+        codes = stock.encode(torch.from_numpy(sound)[None, None])[0]
+    assert np.array_equal(codes.numpy(), nano.encode([sound])[0])
+
+
+def test_fewer_codebooks_are_the_first_of_all(nano: NanoMimi, folder: Path) -> None:
+    two = NanoMimi(NanoMimiOptions(path=str(folder), n_codebooks=2))
+    assert two.n_codebooks == 2
+    assert np.array_equal(two.encode([SOUNDS[4]])[0], nano.encode([SOUNDS[4]])[0][:2])
+    assert two.decode(two.encode([SOUNDS[4]])[0]).shape == (32 * FRAME_N_SAMPLES,)
+    assert two.digest != nano.digest
+
+
+def test_the_digest_stands_for_the_weights_not_their_place(nano: NanoMimi, tmp_path: Path) -> None:
+    nano.save(str(tmp_path / "copy"))
+    assert NanoMimi(NanoMimiOptions(path=str(tmp_path / "copy"))).digest == nano.digest
+    assert tiny_nano_mimi(tmp_path / "other", seed=1).digest != nano.digest
+
+
+def test_mimi_is_read_from_a_file(tmp_path: Path) -> None:
+    """Of Mimi's own structure, at 25 Hz and with a learnt halving, but small."""
+    kwargs = mimi_kwargs(TINY)
+    kwargs["seanet"]["ratios"] = [8, 6, 5, 4]
+    save_file(dict(random_model(kwargs).state_dict()), tmp_path / "weights.safetensors")
+    (tmp_path / "kwargs.json").write_text(json.dumps(kwargs))
+    options = {"path": str(tmp_path / "weights.safetensors"), "kwargs": str(tmp_path / "kwargs.json")}
+    mimi = registry.build("codec", "mimi", options | {"n_codebooks": 2})
+    codes = mimi.encode(SOUNDS)
+    assert [each.shape for each in codes] == [(2, n_frames_covering(len(sound))) for sound in SOUNDS]
+    assert mimi.decode(codes[2]).shape == (21 * FRAME_N_SAMPLES,)
+    frames = SOUNDS[4][: 4 * FRAME_N_SAMPLES].reshape(4, 1, FRAME_N_SAMPLES)
+    with mimi.stream(1) as stream:
+        first = [stream.encode_frame(frame) for frame in frames]
+        stream.reset(np.array([True]))
+        again = [stream.encode_frame(frame) for frame in frames]
+    assert np.array_equal(first, again)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"path": "/nowhere/mimi.safetensors"}, ConfigError, "There is no file /nowhere"),
+        ({}, BackendError, "The Hub did not give Mimi .*path=FILE"),
+    ],
+)
+def test_a_mimi_that_is_not_there_is_told(options: dict[str, str], error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=f"(?s){told}"):
+        registry.build("codec", "mimi", options)
+
+
+def test_damaged_folders_are_told(folder: Path, tmp_path: Path) -> None:
+    weights, kwargs = (folder / WEIGHTS).read_bytes(), (folder / KWARGS).read_text()
+
+    def opening(weights: bytes | None, kwargs: str, n_codebooks: int = 0) -> NanoMimi:
+        (tmp_path / KWARGS).write_text(kwargs)
+        (tmp_path / WEIGHTS).unlink(missing_ok=True)
+        if weights is not None:
+            (tmp_path / WEIGHTS).write_bytes(weights)
+        return NanoMimi(NanoMimiOptions(path=str(tmp_path), n_codebooks=n_codebooks))
+
+    with pytest.raises(ConfigError, match=r"holds no codec.*kame codec train"):
+        opening(None, kwargs)
+    with pytest.raises(BackendError, match=r"mimi.safetensors is not the Mimi"):
+        opening(weights[: len(weights) // 2], kwargs)
+    with pytest.raises(BackendError, match=r"mimi.json holds no keyword arguments"):
+        opening(weights, kwargs[:50])
+    with pytest.raises(BackendError, match=r"mimi.safetensors is not the Mimi"):
+        opening(weights, json.dumps(mimi_kwargs(TINY.model_copy(update={"dim": 32}))))
+    with pytest.raises(ConfigError, match="has 3 codebooks, not 4"):
+        opening(weights, kwargs, n_codebooks=4)
+    assert opening(weights, kwargs).n_codebooks == 3

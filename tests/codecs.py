@@ -1,0 +1,70 @@
+"""Codecs for tests: `nano-mimi` at its smallest, with random weights and codebooks that are all used."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from moshi.models import loaders
+from moshi.models.compression import MimiModel
+
+from backends.codec.folder import write_folder
+from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
+from backends.protocols import Samples
+from data_schemas.config.codec import NanoMimiConfig
+from data_schemas.manifest import DATA, MANIFEST
+from data_schemas.store import Store
+from data_schemas.units import SAMPLE_RATE_HZ
+from kame_model.codec.parts import codebooks_of, scale_to
+
+TINY = NanoMimiConfig(
+    n_codebooks=3,
+    card=32,
+    codebook_dim=8,
+    dim=16,
+    n_filters=2,
+    n_residual_layers=0,
+    n_layers=1,
+    n_heads=2,
+    dim_feedforward=32,
+    context=10,
+)
+
+
+def with_validation(made: Path, folder: Path) -> Path:
+    """A copy of a dataset whose first file of dialogues counts as its validation split."""
+    shutil.copytree(made, folder, ignore=shutil.ignore_patterns(".store"))
+    manifest = json.loads((folder / MANIFEST).read_text())
+    next(each for each in manifest["shards"] if each["kind"] == DATA)["split"] = "validation"
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    return folder
+
+
+def chirps(seed: int, n_samples: int) -> Samples:
+    """Tones that rise and fall, with pauses, about as loud as speech."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n_samples) / SAMPLE_RATE_HZ
+    pitch_hz = 150 + 100 * np.sin(2 * np.pi * rng.uniform(0.5, 2) * t)
+    tone = sum(np.sin(2 * np.pi * k * np.cumsum(pitch_hz) / SAMPLE_RATE_HZ) / k for k in range(1, 6))
+    pause = np.sin(2 * np.pi * rng.uniform(0.3, 0.8) * t + seed) > -0.5
+    return np.asarray(0.05 * tone * pause, dtype=np.float32)
+
+
+def random_model(kwargs: dict[str, Any], seed: int = 0) -> MimiModel:
+    """A model of random weights whose codebooks lie where its latents do."""
+    torch.manual_seed(seed)
+    model = loaders.get_mimi(None, kwargs, num_codebooks=kwargs["quantizer"]["n_q"])
+    scale_to(model, torch.from_numpy(chirps(seed, 10 * 1920))[None, None])
+    for codebook in codebooks_of(model):
+        codebook.embedding_sum.normal_()
+        codebook._initialized.fill_(1)
+    return model
+
+
+def tiny_nano_mimi(folder: Path, seed: int = 0) -> NanoMimi:
+    """A codec of random weights, written to `folder`."""
+    kwargs = mimi_kwargs(TINY)
+    write_folder(random_model(kwargs, seed), kwargs, Store(str(folder)))
+    return NanoMimi(NanoMimiOptions(path=str(folder)))
