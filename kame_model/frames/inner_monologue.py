@@ -1,0 +1,78 @@
+"""The text stream: a speaker's words as tokens on the frames in which they are said, and back.
+
+As kame_finetune lays them: one encoding of all the words joined by spaces; each token at the frame of its first
+character's share of the word's time, or the next free one; the frame before a run that follows padding is the end of
+padding; the rest is padding.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_schemas.records import WordTiming
+from data_schemas.units import text_frame
+from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
+from kame_model.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextFrames:
+    """One speaker's text on T frames.
+
+    Attributes:
+        tokens: int32[T], a token, `PADDING_ID` or `END_OF_PADDING_ID`.
+        word_frame: int32[n_words], the frame of each word's first token; -1: none of it found a frame.
+        word_of_frame: int32[T], the word that a frame's token is part of; -1: no token.
+        n_moved_tokens: tokens that found their frame taken and came later.
+        n_cut_tokens: tokens for which no frame was left before the end.
+    """
+
+    tokens: NDArray[np.int32]
+    word_frame: NDArray[np.int32]
+    word_of_frame: NDArray[np.int32]
+    n_moved_tokens: int
+    n_cut_tokens: int
+
+
+def text_on_frames(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -> TextFrames:
+    """A speaker's words, in any order, on the frames of the dialogue.
+
+    Tokens never overtake each other, so the text read off the frames is the text said, whatever the times.
+    """
+    order = sorted(range(len(words)), key=lambda index: words[index].start_s)
+    said = [words[index] for index in order]
+    tokens = np.full(n_frames, PADDING_ID, np.int32)
+    word_frame = np.full(len(words), -1, np.int32)
+    word_of_frame = np.full(n_frames, -1, np.int32)
+    n_moved = n_cut = next_free = 0
+    for token in tokenizer.place_words([word.word for word in said]):
+        word = said[token.word_index]
+        char_s = (word.end_s - word.start_s) / token.n_chars
+        own_frame = text_frame(word.start_s + token.first_char * char_s)
+        frame = max(own_frame, next_free)
+        if frame >= n_frames:
+            n_cut += 1
+            continue
+        index = order[token.word_index]
+        tokens[frame], word_of_frame[frame] = token.id, index
+        if word_frame[index] < 0:
+            word_frame[index] = frame
+        if frame > 0 and tokens[frame - 1] == PADDING_ID:
+            tokens[frame - 1] = END_OF_PADDING_ID
+        n_moved += frame > own_frame
+        next_free = frame + 1
+    return TextFrames(tokens, word_frame, word_of_frame, n_moved, n_cut)
+
+
+def words_on_frames(tokens: Sequence[int] | NDArray[np.integer], tokenizer: Tokenizer) -> list[tuple[int, str]]:
+    """The words of a text stream, each with the frame of its first token; as the tokenizer writes them."""
+    words: list[tuple[int, list[int]]] = []
+    for frame, token in enumerate(map(int, tokens)):
+        if token in (PADDING_ID, END_OF_PADDING_ID) or token < 0:
+            continue
+        if not words or tokenizer.starts_word(token):
+            words.append((frame, []))
+        words[-1][1].append(token)
+    return [(frame, tokenizer.decode(pieces)) for frame, pieces in words]

@@ -1,0 +1,125 @@
+"""The fourth stream: a dialogue's oracle events as tokens, and their places on the model's input positions.
+
+An event at frame f puts the start id (`text_card`) at input position f + 1, where text token f is, and one token a
+position after it; position 0 is the initial column and stays empty. The start of an event clears what is left of the
+one before. The server's `OracleQueue` (`oracle_queue.py`) does the same, one position at a time.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kame_model.frames.ids import PADDING_ID
+
+OracleTokenEvent = tuple[int, Sequence[int] | NDArray[np.int32]]
+"""The frame at which an oracle comes, and its tokens without the start id."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OracleTokens:
+    """One speaker's oracle events as tokens, before any choice is made; E events, in the order of their frames.
+
+    The columns are those of kame_finetune's rows (`X_oracle_…`), ragged ones as values and offsets, so that they are
+    stored and memory-mapped as they are; `level` is ours.
+
+    Attributes:
+        frame: int32[E], `units.event_frame` of the event's time.
+        ratio: float32[E], words heard of the words of the user's turn, 0 to 1.
+        level: int8[E], hint level 0 to 5.
+        skip_forbid: bool[E], the last event of its run, which training never skips.
+        pred_values: int32, the predictions' tokens, one event after the other.
+        pred_offsets: int32[E + 1], where each event's begin; the last is their number.
+        hint_values: int32, the true answer's tokens, of events that had one as hint.
+        hint_offsets: int32[E + 1].
+    """
+
+    frame: NDArray[np.int32]
+    ratio: NDArray[np.float32]
+    level: NDArray[np.int8]
+    skip_forbid: NDArray[np.bool_]
+    pred_values: NDArray[np.int32]
+    pred_offsets: NDArray[np.int32]
+    hint_values: NDArray[np.int32]
+    hint_offsets: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @classmethod
+    def pack(
+        cls,
+        frame: Sequence[int],
+        ratio: Sequence[float],
+        level: Sequence[int],
+        skip_forbid: Sequence[bool],
+        preds: Sequence[Sequence[int]],
+        hints: Sequence[Sequence[int]],
+    ) -> Self:
+        """Events given as lists, one entry an event; `hints` has an empty entry where an event had no hint.
+
+        Raises:
+            ValueError: the lists differ in length, or the frames go back.
+        """
+        if len({len(each) for each in (frame, ratio, level, skip_forbid, preds, hints)}) != 1:
+            raise ValueError("events need a frame, ratio, level, skip_forbid, prediction and hint each")
+        if any(later < earlier for earlier, later in pairwise(frame)):
+            raise ValueError(f"events are to come in the order of their frames, not {list(frame)}")
+        return cls(
+            np.asarray(frame, np.int32),
+            np.asarray(ratio, np.float32),
+            np.asarray(level, np.int8),
+            np.asarray(skip_forbid, np.bool_),
+            *_packed(preds),
+            *_packed(hints),
+        )
+
+    def pred(self, event: int) -> NDArray[np.int32]:
+        """The tokens of an event's prediction."""
+        return self.pred_values[self.pred_offsets[event] : self.pred_offsets[event + 1]]
+
+    def hint(self, event: int) -> NDArray[np.int32]:
+        """The tokens of an event's hint; none where it had none."""
+        return self.hint_values[self.hint_offsets[event] : self.hint_offsets[event + 1]]
+
+    def said(self, event: int) -> NDArray[np.int32]:
+        """What an event feeds: the hint once all the question is heard and there is one, else the prediction."""
+        hint = self.hint(event)
+        return hint if self.ratio[event] >= 1 and len(hint) else self.pred(event)
+
+    def events(self) -> list[OracleTokenEvent]:
+        """All events with what they feed, as validation and serving have them: nothing skipped, nothing moved."""
+        return [(int(frame), self.said(event)) for event, frame in enumerate(self.frame)]
+
+
+def _packed(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    offsets = np.cumsum([0, *(len(each) for each in lists)], dtype=np.int32)
+    values = np.fromiter((token for each in lists for token in each), np.int32, count=int(offsets[-1]))
+    return values, offsets
+
+
+def lay_oracle(events: Iterable[OracleTokenEvent], n_positions: int, start_id: int) -> NDArray[np.int32]:
+    """The oracle stream of a sequence.
+
+    Args:
+        events: in the order of their coming. One without tokens writes nothing and clears nothing. Of two at one frame
+            the later one stands. One that starts outside the positions (in another chunk) writes nothing.
+        n_positions: input positions S; T + 1 for a dialogue of T frames.
+        start_id: `text_card`.
+
+    Returns:
+        int32[S], `PADDING_ID` wherever nothing is fed.
+    """
+    stream = np.full(n_positions, PADDING_ID, np.int32)
+    for frame, tokens in sorted(events, key=lambda event: event[0]):
+        position = frame + 1
+        if len(tokens) == 0 or not 0 <= position < n_positions:
+            continue
+        stream[position] = start_id
+        stream[position + 1 :] = PADDING_ID
+        fed = stream[position + 1 : position + 1 + len(tokens)]
+        fed[:] = tokens[: len(fed)]
+    return stream

@@ -1,0 +1,110 @@
+"""A dialogue as one sequence of columns, what the model is to predict of it, and chunks of a long one.
+
+Rows of a column: 0 the text of the speaker learnt, 1…n the codes of the own voice, n + 1…2n those of the other's.
+Columns before the delays: 0 the initial ids, 1…T the frames 0…T - 1, T + 1 the tail. The model reads columns 0…T and
+predicts, at each, the text and the own codes of the next one.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kame_model.frames.ids import PADDING_ID, ZERO_ID
+from kame_model.frames.oracle_stream import OracleTokenEvent
+
+MAX_COLUMNS = 512
+"""Longest chunk of the released recipe (kame_finetune, `max_length`): 41 s."""
+
+ACOUSTIC_DELAY = 1
+"""Frames by which all but a voice's first codebook come later (Moshi, arXiv 2410.00037, section 3.4.4)."""
+
+
+class Labels(NamedTuple):
+    """What is to be predicted at each input position; `ZERO_ID` where nothing is.
+
+    Attributes:
+        text: int32[S].
+        audio: int32[n_codebooks, S], the own voice's codes.
+    """
+
+    text: NDArray[np.int32]
+    audio: NDArray[np.int32]
+
+
+class Chunk(NamedTuple):
+    """Columns `[start, stop)` of a sequence."""
+
+    start: int
+    stop: int
+
+
+def delays(n_codebooks: int) -> tuple[int, ...]:
+    """Frames by which each of the 1 + 2n rows comes later, as `LMModel(delays=…)` takes them."""
+    voice = (0, *[ACOUSTIC_DELAY] * (n_codebooks - 1))
+    return (0, *voice, *voice)
+
+
+def lay_sequence(
+    text: NDArray[np.int32], own: NDArray[np.integer], other: NDArray[np.integer], text_card: int, card: int
+) -> NDArray[np.int32]:
+    """All columns of a dialogue, delayed.
+
+    A row that comes d frames later starts with d more initial ids. After its last token comes text padding, or `card`,
+    which is no code and so never a label: the tail's text is trained, its first codebook is not, and its other
+    codebooks are those of the last frame.
+
+    Args:
+        text: int32[T], text on frames of the speaker learnt.
+        own: [n_codebooks, T], codes of that speaker; `ZERO_ID` where there is none.
+        other: [n_codebooks, T], codes of the other one.
+        text_card: initial id of the text.
+        card: initial id of the codes.
+
+    Returns:
+        int32[1 + 2 * n_codebooks, T + 2].
+
+    Raises:
+        ValueError: the three are not equally long, or the voices have different codebooks.
+    """
+    n_codebooks, n_frames = own.shape
+    if text.shape != (n_frames,) or other.shape != own.shape:
+        raise ValueError(f"text {text.shape}, own {own.shape} and other {other.shape} are not of one dialogue")
+    columns = np.full((1 + 2 * n_codebooks, n_frames + 1 + ACOUSTIC_DELAY), card, np.int32)
+    columns[0] = PADDING_ID
+    columns[0, 0] = text_card
+    for row, (tokens, delay) in enumerate(zip((text, *own, *other), delays(n_codebooks), strict=True)):
+        columns[row, 1 + delay : 1 + delay + n_frames] = tokens
+    return columns
+
+
+def labels_of(columns: NDArray[np.int32], text_card: int, card: int) -> Labels:
+    """What is to be predicted at each of the S input positions of S + 1 columns: the next column, less all initial ids.
+
+    Args:
+        columns: int32[1 + 2 * n_codebooks, S + 1], delayed; a whole sequence or a chunk of one.
+    """
+    n_codebooks = len(columns) // 2
+    text, audio = columns[0, 1:], columns[1 : 1 + n_codebooks, 1:]
+    return Labels(np.where(text < text_card, text, ZERO_ID), np.where(audio < card, audio, ZERO_ID))
+
+
+def chunks(n_columns: int, max_columns: int = MAX_COLUMNS) -> list[Chunk]:
+    """Cuts a sequence into as few chunks as can be, their lengths differing by one column at most.
+
+    Only the first has the initial column. The first column of a later one is read but predicted nowhere.
+    """
+    n_chunks = -(-n_columns // max_columns)
+    shorter, n_longer = divmod(n_columns, n_chunks)
+    stops = np.cumsum([shorter + (index < n_longer) for index in range(n_chunks)]).tolist()
+    return [Chunk(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
+
+
+def events_in(events: Iterable[OracleTokenEvent], chunk: Chunk) -> list[OracleTokenEvent]:
+    """The oracle events that start in a chunk, at frames that `lay_oracle` places on the chunk's own positions.
+
+    An event at frame f starts at column f + 1. What is left of an earlier one at the chunk's border is lost, as in the
+    released recipe.
+    """
+    return [(frame - chunk.start, tokens) for frame, tokens in events if chunk.start <= frame + 1 < chunk.stop]

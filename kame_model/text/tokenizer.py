@@ -1,0 +1,219 @@
+"""Text to tokens and back: the one place where text meets a vocabulary, in training and in serving, whole and streamed.
+
+SentencePiece marks where words start ("▁the"), so text encoded piece by piece as it comes gives other tokens than the
+whole. Here a streamed text is encoded anew each time a word of it is complete, and only tokens of complete words leave
+(`StreamedText`). That gives the tokens of the whole because no piece of an accepted vocabulary spans two words: both
+SentencePiece's merges (BPE) and its best path (unigram, searched from left to right) up to the end of a word then do
+not depend on what follows it.
+"""
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import sentencepiece
+
+from data_schemas.errors import BackendError
+from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
+
+WORD_START = "▁"
+"""What SentencePiece writes in the place of a space, at the start of a word's first piece."""
+
+HUB_PREFIX = "hf://"
+"""`hf://owner/repository/file`, as moshi's loaders have it (moshi/models/loaders.py, `hf_get`)."""
+
+MOSHI_TOKENIZER = "hf://kyutai/moshiko-pytorch-bf16/tokenizer_spm_32k_3.model"
+"""Moshi's own vocabulary of 32,000 pieces."""
+
+
+class WordToken(NamedTuple):
+    """A token and its place among the words it was encoded with.
+
+    Attributes:
+        id: the token.
+        word_index: which of the words it is part of.
+        first_char: how many of the word's characters come before the token's first one. The space that joins a word to
+            the one before is its first character.
+        n_chars: the word's characters, that space among them.
+    """
+
+    id: int
+    word_index: int
+    first_char: int
+    n_chars: int
+
+
+class Tokenizer:
+    """A SentencePiece vocabulary with Moshi's special ids.
+
+    Attributes:
+        path: the file it came from.
+        digest: 16 hexadecimal digits of the SHA-256 of the file.
+        text_card: pieces; the text's initial id and the oracle's start id, which is no piece.
+        unknown_id: what a character becomes that the vocabulary cannot write.
+
+    Raises:
+        BackendError: the file is missing, or no vocabulary that Moshi could use.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        content = _content(self.path)
+        self._pieces = sentencepiece.SentencePieceProcessor()
+        try:
+            self._pieces.LoadFromSerializedProto(content)
+        except RuntimeError as error:
+            raise BackendError(
+                f"{self.path} is no SentencePiece model: {str(error).strip()}.", "Make one with `kame text train`."
+            ) from error
+        self.digest = hashlib.sha256(content).hexdigest()[:16]
+        self.text_card: int = self._pieces.vocab_size()
+        self.unknown_id: int = self._pieces.unk_id()
+        self._check_special_ids()
+        self._check_words_apart()
+
+    @classmethod
+    def from_file(cls, place: str | Path) -> Self:
+        """A vocabulary by its path, or from the Hugging Face Hub as `hf://owner/repository/file`.
+
+        Raises:
+            BackendError: it is not there, the Hub cannot be reached, or it is no vocabulary that Moshi could use.
+        """
+        name = str(place)
+        return cls(_from_hub(name) if name.startswith(HUB_PREFIX) else name)
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, stripped and without a start token; runs of white space count as one space."""
+        ids: list[int] = self._pieces.encode(" ".join(text.split()))
+        return ids
+
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """The tokens of each word, from one encoding of all of them joined by spaces."""
+        tokens: list[list[int]] = [[] for _ in words]
+        for token in self.place_words(words):
+            tokens[token.word_index].append(token.id)
+        return tokens
+
+    def place_words(self, words: Sequence[str]) -> list[WordToken]:
+        """The tokens of words from one encoding of them joined by spaces, each with its place.
+
+        Args:
+            words: without white space in them.
+        """
+        found = self._pieces.encode(" ".join(words), return_type="offset_mapping")
+        starts = [0, *accumulate((len(word) + (index > 0) for index, word in enumerate(words)))]
+        tokens = []
+        for token, (begin, end) in zip(found["ids"], found["offsets"], strict=True):
+            word_index = bisect_right(starts, max(begin, end - 1)) - 1
+            first_char = max(begin - starts[word_index], 0)
+            tokens.append(WordToken(token, word_index, first_char, starts[word_index + 1] - starts[word_index]))
+        return tokens
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens; padding, end of padding and other ids that stand for no text are left out."""
+        text: str = self._pieces.decode([token for token in tokens if self._is_text(token)])
+        return text
+
+    def starts_word(self, token: int) -> bool:
+        """Whether a token is the first of a word."""
+        return self._is_text(token) and str(self._pieces.id_to_piece(token)).startswith(WORD_START)
+
+    def stream(self) -> "StreamedText":
+        """An encoder of one text that comes in pieces."""
+        return StreamedText(self)
+
+    def _is_text(self, token: int) -> bool:
+        return 0 <= token < self.text_card and not self._pieces.is_control(token) and token != END_OF_PADDING_ID
+
+    def _check_special_ids(self) -> None:
+        pieces = self._pieces
+        if self.text_card <= PADDING_ID or not (pieces.is_control(PADDING_ID) or pieces.is_unused(PADDING_ID)):
+            raise BackendError(
+                f"The padding id of {self.path} is {pieces.pad_id()}, and Moshi's is {PADDING_ID}: piece {PADDING_ID} "
+                "would be taken for silence.",
+                "Make a vocabulary with `kame text train`, or use Moshi's own.",
+            )
+        has_bytes = any(pieces.is_byte(token) for token in range(self.text_card))
+        is_free = pieces.is_control(END_OF_PADDING_ID) or pieces.is_unused(END_OF_PADDING_ID)
+        if not is_free and not (pieces.is_unknown(END_OF_PADDING_ID) and has_bytes):
+            raise BackendError(
+                f"Text can become id {END_OF_PADDING_ID} in {self.path}, which is Moshi's end of padding.",
+                "Make a vocabulary with `kame text train`, or use Moshi's own.",
+            )
+
+    def _check_words_apart(self) -> None:
+        for token in range(self.text_card):
+            piece = str(self._pieces.id_to_piece(token))
+            if WORD_START in piece.lstrip(WORD_START):
+                raise BackendError(
+                    f"Piece {token} of {self.path}, {piece!r}, goes beyond its word: streamed text would become other "
+                    "tokens than the whole.",
+                    "Train it with split_by_whitespace=true and treat_whitespace_as_suffix=false.",
+                )
+
+
+class StreamedText:
+    """Tokens of a text while it is being written: released a word at a time, in all the same as those of the whole.
+
+    Encoding anew costs 0.2 ms in all for the 30 words of an oracle that comes in deltas of four characters, 27 ms for
+    300 words; so the text is not begun in its middle, where the sums of a unigram model would be rounded differently.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._text = ""
+        self._n_words = 0
+        self._n_released = 0
+
+    def feed(self, delta: str) -> list[int]:
+        """Adds the next piece of text, of any length; returns the tokens of the words that are now complete."""
+        self._text += delta
+        words = self._text.split()
+        if words and not self._text[-1].isspace():
+            words.pop()
+        if len(words) == self._n_words:
+            return []
+        self._n_words = len(words)
+        return self._release(" ".join(words))
+
+    def finish(self) -> list[int]:
+        """The tokens of the last word, at the end of the text."""
+        return self._release(self._text)
+
+    def _release(self, text: str) -> list[int]:
+        new = self._tokenizer.encode(text)[self._n_released :]
+        self._n_released += len(new)
+        return new
+
+
+def _content(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BackendError(
+            f"The vocabulary {path} cannot be read: {error.strerror or error}.", "Make one with `kame text train`."
+        ) from error
+    if not content:
+        raise BackendError(f"The vocabulary {path} is empty.", "Make it anew with `kame text train`.")
+    return content
+
+
+def _from_hub(name: str) -> str:
+    """The local copy of a file on the Hub, fetched where there is none."""
+    owner, _, rest = name.removeprefix(HUB_PREFIX).partition("/")
+    repository, _, file = rest.partition("/")
+    if not (owner and repository and file):
+        raise BackendError(f"{name} is no file on the Hub.", f"Write {HUB_PREFIX}owner/repository/file.")
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return str(hf_hub_download(f"{owner}/{repository}", file))
+    except Exception as error:  # the Hub's client raises errors of many libraries
+        first = str(error).strip().split("\n")[0][:300]
+        raise BackendError(
+            f"Cannot fetch {name}: {type(error).__name__}: {first}.",
+            "Check the network and HF_TOKEN, or download the file and give its path.",
+        ) from error

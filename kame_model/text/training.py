@@ -1,0 +1,173 @@
+"""A small vocabulary from a corpus, with Moshi's special ids.
+
+BPE over counted words: merges never cross a word, so the counts are all that matters and the order of the texts, or the
+number of workers that made them, changes no byte. Number words are pieces of their own from the start: an answer such
+as "ninety six" is then two tokens to copy, each of which stands for one thing.
+"""
+
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import sentencepiece
+
+from data_schemas.errors import ConfigError, DatasetError, StoreError
+from data_schemas.store import Store
+from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
+from kame_model.text.spelling import LETTERS, spelling_rules
+from kame_model.text.tokenizer import WORD_START, Tokenizer
+
+_CARDINALS: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion"
+)
+NUMBER_WORDS: Final = (*_CARDINALS.split(), "point", "minus")
+"""What numbers are read with; "first", "half" and the like become pieces as often as they are said."""
+
+_START_ID: Final = 1
+_UNKNOWN_ID: Final = 2
+_N_SPECIAL: Final = 4
+_ERRORS: Final = 2  # SentencePiece's log level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """A vocabulary that was written, and how well it fits its corpus.
+
+    Attributes:
+        tokenizer: read back from the file.
+        n_words: words of the corpus.
+        n_different_words: different ones among them.
+        n_tokens: tokens that they become.
+        n_words_whole: words that are one token.
+    """
+
+    tokenizer: Tokenizer
+    n_words: int
+    n_different_words: int
+    n_tokens: int
+    n_words_whole: int
+
+    @property
+    def tokens_a_word(self) -> float:
+        """Tokens that a word of the corpus becomes, on average."""
+        return self.n_tokens / self.n_words
+
+    @property
+    def share_whole(self) -> float:
+        """Share of the corpus's words that are one token."""
+        return self.n_words_whole / self.n_words
+
+    def as_json(self) -> dict[str, int | float | str]:
+        """The figures for programs."""
+        return {
+            "text_card": self.tokenizer.text_card,
+            "digest": self.tokenizer.digest,
+            "words": self.n_words,
+            "different_words": self.n_different_words,
+            "tokens_a_word": round(self.tokens_a_word, 4),
+            "share_whole": round(self.share_whole, 4),
+        }
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int, out: str | Path, whole_words: Sequence[str] = ()) -> Trained:
+    """Makes a vocabulary and writes it, whole or not at all.
+
+    Args:
+        texts: spoken texts, in any order.
+        vocabulary: pieces, the four special ones among them; `text_card` of the model.
+        out: the file to write.
+        whole_words: words that are one piece each, besides `NUMBER_WORDS`.
+
+    Raises:
+        DatasetError: the texts have no words, or too few for so many pieces.
+        ConfigError: the vocabulary is too small for the characters and whole words, or one of these is no word.
+        StoreError: the file cannot be written, or another vocabulary has that name.
+    """
+    counts = count_words(texts)
+    if not counts:
+        raise DatasetError("There is no text to make a vocabulary of.", "Give a dataset that has dialogues.")
+    whole = list(dict.fromkeys((*NUMBER_WORDS, *whole_words)))
+    _check_room(counts, whole, vocabulary)
+    path = Path(out).expanduser().absolute()
+    _write(path, _train(counts, vocabulary, whole))
+    tokenizer = Tokenizer(path)
+    n_pieces = {word: len(tokenizer.encode(word)) for word in counts}
+    return Trained(
+        tokenizer=tokenizer,
+        n_words=counts.total(),
+        n_different_words=len(counts),
+        n_tokens=sum(n_pieces[word] * count for word, count in counts.items()),
+        n_words_whole=sum(count for word, count in counts.items() if n_pieces[word] == 1),
+    )
+
+
+def count_words(texts: Iterable[str]) -> Counter[str]:
+    """The words of texts, spelt as the vocabulary spells them, and how often each is said."""
+    spelling = str.maketrans(spelling_rules())
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text.translate(spelling).split())
+    return counts
+
+
+def _write(path: Path, content: bytes) -> None:
+    store = Store(str(path.parent))
+    if store.exists(path.name) and store.read_bytes(path.name) != content:
+        raise StoreError(
+            f"{path} is there already and another vocabulary; what was encoded with it would become unreadable.",
+            "Give another --out, or remove it.",
+        )
+    store.write_bytes(path.name, content)
+
+
+def _check_room(counts: Counter[str], whole: Sequence[str], vocabulary: int) -> None:
+    for word in whole:
+        if not word or set(word) - set(LETTERS):
+            raise ConfigError(f"{word!r} cannot be a piece of its own.", "Give words of lower-case letters.")
+    n_characters = len({*LETTERS, *(character for word in counts for character in word)})
+    needed = _N_SPECIAL + len(whole) + n_characters + len(WORD_START)
+    if vocabulary < needed:
+        raise ConfigError(
+            f"A vocabulary of {vocabulary} is too small: {n_characters} characters, {len(whole)} whole words and the "
+            f"special pieces make {needed}.",
+            f"Ask for {needed} or more; 1000 is usual.",
+        )
+
+
+def _train(counts: Counter[str], vocabulary: int, whole: Sequence[str]) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SetMinLogLevel(_ERRORS)  # the rules are read before the trainer sets its own
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(f"{word}\t{count}" for word, count in sorted(counts.items())),
+            input_format="tsv",
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocabulary,
+            eos_id=END_OF_PADDING_ID,
+            eos_piece="<end-of-padding>",
+            bos_id=_START_ID,
+            unk_id=_UNKNOWN_ID,
+            pad_id=PADDING_ID,
+            user_defined_symbols=[WORD_START + word for word in whole],
+            normalizer=sentencepiece.SentencePieceNormalizer(norm_map=sorted(spelling_rules().items())),
+            character_coverage=1.0,
+            required_chars=LETTERS,
+            split_by_unicode_script=False,  # "it's" may be one piece
+            shuffle_input_sentence=False,
+            num_threads=1,
+            minloglevel=_ERRORS,
+        )
+    except RuntimeError as error:
+        most = re.search(r"<= (\d+)", str(error))  # the trainer says how many it could make
+        raise DatasetError(
+            f"{len(counts)} different words do not make a vocabulary of {vocabulary} pieces"
+            + (f", but {most[1]} at most." if most else f": {str(error).strip()}."),
+            "Ask for fewer with --vocabulary, or give more dialogues.",
+        ) from error
+    return model.getvalue()

@@ -1,0 +1,180 @@
+"""The oracle stream: laid out for training, queued for serving, the same either way."""
+
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kame_model.frames.ids import PADDING_ID
+from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.frames.oracle_stream import OracleTokenEvent, OracleTokens, lay_oracle
+
+START = 1000
+TOKENS = st.lists(st.integers(4, START - 1), max_size=12)
+
+
+@st.composite
+def oracles(draw: st.DrawFn) -> tuple[list[OracleTokenEvent], int]:
+    """Events in the order of their frames, and input positions that hold the start of each."""
+    gaps = draw(st.lists(st.integers(0, 9), max_size=8))
+    events: list[OracleTokenEvent] = [(frame, draw(TOKENS)) for frame in accumulate(gaps)]
+    return events, max((frame for frame, _ in events), default=0) + 2 + draw(st.integers(0, 20))
+
+
+def laid(events: list[OracleTokenEvent], n_positions: int) -> list[int]:
+    return [int(token) for token in lay_oracle(events, n_positions, START)]
+
+
+def test_an_event_starts_beside_the_text_of_its_frame() -> None:
+    assert laid([(2, [7, 8])], 7) == [3, 3, 3, START, 7, 8, 3]
+
+
+def test_a_new_event_clears_what_is_left_of_the_old_one() -> None:
+    assert laid([(0, [11, 12, 13, 14, 15]), (2, [21])], 8) == [3, START, 11, START, 21, 3, 3, 3]
+
+
+def test_an_event_without_tokens_writes_and_clears_nothing() -> None:
+    assert laid([(0, [11, 12, 13]), (1, [])], 6) == [3, START, 11, 12, 13, 3]
+
+
+def test_of_two_events_at_a_frame_the_later_stands_and_order_given_is_no_matter() -> None:
+    assert laid([(1, [11, 12]), (1, [21])], 5) == [3, 3, START, 21, 3]
+    assert laid([(4, [21]), (0, [11])], 7) == [3, START, 11, 3, 3, START, 21]
+
+
+def test_what_lies_outside_the_positions_is_cut() -> None:
+    assert laid([(-3, [9]), (3, [11, 12]), (5, [21])], 6) == [3, 3, 3, 3, START, 11]
+
+
+@given(oracle=oracles())
+def test_the_last_event_is_there_to_its_end(oracle: tuple[list[OracleTokenEvent], int]) -> None:
+    events, n_positions = oracle
+    spoken = [event for event in events if len(event[1])]
+    if spoken:
+        frame, tokens = spoken[-1]
+        after = [START, *tokens] + [PADDING_ID] * n_positions
+        assert laid(events, n_positions)[frame + 1 :] == after[: n_positions - frame - 1]
+
+
+@given(oracle=oracles())
+def test_after_an_event_nothing_older_is_fed(oracle: tuple[list[OracleTokenEvent], int]) -> None:
+    events, n_positions = oracle
+    numbered: list[OracleTokenEvent] = [
+        (frame, [10 * (index + 1)] * len(tokens)) for index, (frame, tokens) in enumerate(events)
+    ]
+    newest = 0
+    for token in laid(numbered, n_positions):
+        if token not in (PADDING_ID, START):
+            assert token >= newest
+            newest = token
+
+
+@given(oracle=oracles())
+def test_the_queue_feeds_what_training_lays_out(oracle: tuple[list[OracleTokenEvent], int]) -> None:
+    events, n_positions = oracle
+    queue, fed = OracleQueue(START), []
+    for position in range(n_positions):
+        for frame, tokens in events:
+            if frame + 1 == position:
+                queue.push(tokens)
+        fed.append(queue.next())
+    assert fed == laid(events, n_positions)
+
+
+@given(oracle=oracles(), data=st.data())
+def test_streamed_oracles_are_fed_alike_as_long_as_tokens_come_in_time(
+    oracle: tuple[list[OracleTokenEvent], int], data: st.DataObject
+) -> None:
+    events, n_positions = oracle
+    queue, fed = OracleQueue(START), []
+    coming: dict[int, list[tuple[int, int]]] = {}  # by frame: number of the oracle, token
+    for number, (frame, tokens) in enumerate(events, 1):
+        assert queue.start() == number
+        late = 0
+        for place, token in enumerate(tokens):  # needed at position frame + 2 + place
+            late = data.draw(st.integers(late, place + 1)) if place else 0
+            coming.setdefault(frame + late, []).append((number, token))
+    for position in range(n_positions):
+        for number, token in coming.get(position - 1, []):
+            queue.extend(number, [token])
+        fed.append(queue.next())
+    assert fed == laid(events, n_positions)
+
+
+def test_an_oracle_announced_but_still_silent_leaves_the_old_one_on() -> None:
+    queue = OracleQueue(START)
+    queue.push([11, 12, 13])
+    newer = queue.start()
+    assert [queue.next(), queue.next()] == [START, 11]
+    assert queue.extend(newer, [])
+    assert queue.next() == 12
+    assert queue.extend(newer, [21])
+    assert [queue.next() for _ in range(3)] == [START, 21, PADDING_ID]
+
+
+def test_tokens_of_an_oracle_that_a_newer_one_replaced_are_refused() -> None:
+    queue = OracleQueue(START)
+    older, newer = queue.start(), queue.start()
+    assert queue.extend(newer, [21])
+    assert not queue.extend(older, [11])
+    assert [queue.next() for _ in range(3)] == [START, 21, PADDING_ID]
+
+
+def test_no_token_is_lost_when_the_back_end_is_slow() -> None:
+    queue, fed = OracleQueue(START), []
+    oracle = queue.start()
+    for token in range(11, 16):
+        queue.extend(oracle, [token])
+        fed += [queue.next() for _ in range(3)]
+    assert [token for token in fed if token != PADDING_ID] == [START, 11, 12, 13, 14, 15]
+
+
+def test_after_a_reset_nothing_of_the_last_caller_is_heard() -> None:
+    queue = OracleQueue(START)
+    on_its_way = queue.start()
+    queue.extend(on_its_way, [11, 12])
+    queue.reset()
+    assert not queue.extend(on_its_way, [13])
+    assert queue.next() == PADDING_ID
+    queue.push([21])
+    assert [queue.next(), queue.next()] == [START, 21]
+
+
+def packed() -> OracleTokens:
+    return OracleTokens.pack(
+        frame=[3, 9, 9],
+        ratio=[0.4, 0.8, 1.0],
+        level=[0, 2, 5],
+        skip_forbid=[False, False, True],
+        preds=[[11, 12], [], [31]],
+        hints=[[], [22, 23], [32, 33]],
+    )
+
+
+def test_events_are_packed_as_kame_finetune_has_them() -> None:
+    oracle = packed()
+    assert len(oracle) == 3
+    assert oracle.pred_offsets.tolist() == [0, 2, 2, 3]
+    assert oracle.hint_values.tolist() == [22, 23, 32, 33]
+    assert [oracle.pred(event).tolist() for event in range(3)] == [[11, 12], [], [31]]
+    assert [oracle.hint(event).tolist() for event in range(3)] == [[], [22, 23], [32, 33]]
+    assert (oracle.frame.dtype, oracle.ratio.dtype) == (np.dtype(np.int32), np.dtype(np.float32))
+
+
+def test_the_hint_is_fed_once_all_is_heard_and_the_prediction_before() -> None:
+    assert [(frame, list(tokens)) for frame, tokens in packed().events()] == [(3, [11, 12]), (9, []), (9, [32, 33])]
+
+
+def test_no_events_are_a_stream_too() -> None:
+    nothing = OracleTokens.pack([], [], [], [], [], [])
+    assert nothing.events() == []
+    assert nothing.pred_offsets.tolist() == [0]
+
+
+def test_events_that_do_not_fit_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="each"):
+        OracleTokens.pack([1, 2], [0.1], [0], [False], [[5]], [[]])
+    with pytest.raises(ValueError, match="order of their frames"):
+        OracleTokens.pack([2, 1], [0.1, 0.2], [0, 0], [False, True], [[5], [6]], [[], []])

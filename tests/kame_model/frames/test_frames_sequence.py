@@ -1,0 +1,131 @@
+"""A dialogue as a sequence: delays, tail, labels, chunks and batches, by hand and against stock moshi."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from moshi.models.lm_utils import _delay_sequence
+from numpy.typing import NDArray
+
+from kame_model.frames.batch import Example, collate
+from kame_model.frames.ids import PADDING_ID, ZERO_ID
+from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
+from kame_model.frames.sequence import chunks, delays, events_in, labels_of, lay_sequence
+
+TEXT_CARD, CARD = 1000, 64
+
+
+def tokens(*rows: list[int]) -> NDArray[np.int32]:
+    return np.array(rows, np.int32)
+
+
+def dialogue(
+    n_frames: int, n_codebooks: int = 2, seed: int = 0
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    draw = np.random.default_rng(seed)
+    codes = draw.integers(0, CARD, (2, n_codebooks, n_frames)).astype(np.int32)
+    return draw.integers(4, TEXT_CARD, n_frames).astype(np.int32), codes[0], codes[1]
+
+
+def example(n_frames: int, events: list[OracleTokenEvent] | None = None) -> Example:
+    columns = lay_sequence(*dialogue(n_frames), TEXT_CARD, CARD)
+    answer = np.arange(n_frames + 1) == 1
+    return Example.of(columns, lay_oracle(events or [], n_frames + 1, TEXT_CARD), answer, TEXT_CARD, CARD)
+
+
+def test_a_sequence_by_hand() -> None:
+    columns = lay_sequence(tokens([5, 6, 3])[0], tokens([10, 11, 12], [20, 21, 22]), tokens([30, 31, 32], [40, 41, 42]),
+                           TEXT_CARD, CARD)  # fmt: skip
+    assert columns.tolist() == [
+        [1000, 5, 6, 3, 3],
+        [64, 10, 11, 12, 64],
+        [64, 64, 20, 21, 22],
+        [64, 30, 31, 32, 64],
+        [64, 64, 40, 41, 42],
+    ]
+    labels = labels_of(columns, TEXT_CARD, CARD)
+    assert labels.text.tolist() == [5, 6, 3, 3]
+    assert labels.audio.tolist() == [[10, 11, 12, -1], [-1, 20, 21, 22]]
+
+
+def test_missing_codes_stay_missing_and_are_no_labels() -> None:
+    text, own, other = dialogue(4)
+    columns = lay_sequence(text, np.full_like(own, ZERO_ID), other, TEXT_CARD, CARD)
+    assert columns[1, 1:5].tolist() == [ZERO_ID] * 4
+    assert set(labels_of(columns, TEXT_CARD, CARD).audio.ravel().tolist()) == {ZERO_ID}
+
+
+def test_parts_of_different_dialogues_are_refused() -> None:
+    text, own, other = dialogue(4)
+    with pytest.raises(ValueError, match="not of one dialogue"):
+        lay_sequence(text[:3], own, other, TEXT_CARD, CARD)
+    with pytest.raises(ValueError, match="not of one dialogue"):
+        lay_sequence(text, own, other[:1], TEXT_CARD, CARD)
+
+
+def test_the_delays_are_moshis() -> None:
+    assert delays(8) == (0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1)
+    assert delays(1) == (0, 0, 0)
+
+
+@given(n_frames=st.integers(1, 12), n_codebooks=st.integers(1, 8), seed=st.integers(0, 99))
+def test_all_but_the_tail_is_what_stock_moshi_delays(n_frames: int, n_codebooks: int, seed: int) -> None:
+    text, own, other = dialogue(n_frames, n_codebooks, seed)
+    initial = torch.tensor([TEXT_CARD] + [CARD] * 2 * n_codebooks)[None, :, None]
+    codes = torch.from_numpy(np.concatenate([text[None], own, other])).long()[None]
+    stock = torch.cat([initial, _delay_sequence(list(delays(n_codebooks)), codes, initial)], dim=2)[0]
+    assert lay_sequence(text, own, other, TEXT_CARD, CARD)[:, :-1].tolist() == stock.tolist()
+
+
+@given(n_columns=st.integers(1, 3000), longest=st.integers(1, 600))
+def test_chunks_are_those_of_array_split(n_columns: int, longest: int) -> None:
+    split = np.array_split(np.arange(n_columns), -(-n_columns // longest))
+    found = chunks(n_columns, longest)
+    assert [list(range(*chunk)) for chunk in found] == [part.tolist() for part in split]
+    assert max(chunk.stop - chunk.start for chunk in found) <= longest
+
+
+@given(frames=st.lists(st.integers(0, 59), max_size=6).map(sorted), longest=st.integers(2, 70))
+def test_a_chunks_oracle_is_the_wholes_less_tails_across_its_border(frames: list[int], longest: int) -> None:
+    events: list[OracleTokenEvent] = [(frame, [10 + index] * 5) for index, frame in enumerate(frames)]
+    whole = lay_oracle(events, 61, TEXT_CARD)
+    for chunk in chunks(62, longest):
+        laid = lay_oracle(events_in(events, chunk), chunk.stop - chunk.start - 1, TEXT_CARD)
+        expected = whole[chunk.start : chunk.stop - 1].copy()
+        starts = np.flatnonzero(expected == TEXT_CARD)
+        expected[: starts[0] if len(starts) else None] = PADDING_ID
+        assert laid.tolist() == expected.tolist()
+
+
+def test_an_example_has_the_labels_of_its_columns_and_knows_where_it_is_fed() -> None:
+    one = example(4, [(1, [7])])
+    assert one.n_positions == 5
+    assert one.text_labels.tolist() == one.columns[0, 1:].tolist()
+    assert one.oracle_fed.tolist() == [False, False, True, True, False]
+
+
+def test_a_batch_is_padded_with_what_is_no_token_no_label_and_no_oracle() -> None:
+    short, long = example(3, [(0, [7])]), example(6)
+    batch = collate([short, long])
+    assert batch.columns.shape == (2, 5, 8)
+    assert batch.audio_labels.shape == (2, 2, 7)
+    assert batch.columns[0, :, :5].tolist() == short.columns.tolist()
+    assert set(batch.columns[0, :, 5:].flatten().tolist()) == {ZERO_ID}
+    assert batch.oracle[0].tolist() == [3, TEXT_CARD, 7, 3, 3, 3, 3]
+    assert batch.text_labels[0, 4:].tolist() == [ZERO_ID] * 3
+    assert batch.audio_labels[0, :, 4:].flatten().tolist() == [ZERO_ID] * 6
+    assert batch.answer_mask.tolist() == [[at == 1 for at in range(7)]] * 2
+    assert batch.oracle_fed.sum().item() == 2
+    assert (batch.columns.dtype, batch.oracle_fed.dtype) == (torch.int64, torch.bool)
+
+
+def test_a_batch_reads_all_but_the_last_column_and_foresees_all_but_the_first() -> None:
+    batch = collate([example(5)])
+    assert batch.inputs.tolist() == batch.columns[..., :-1].tolist()
+    assert batch.targets.tolist() == batch.columns[..., 1:].tolist()
+
+
+def test_a_batch_moves_whole() -> None:
+    moved = collate([example(5)]).to("meta")
+    assert {each.device.type for each in (moved.columns, moved.oracle, moved.answer_mask)} == {"meta"}
