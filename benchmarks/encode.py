@@ -1,0 +1,161 @@
+"""How fast dialogues become codes, and what it takes to read token rows at random.
+
+    python -m benchmarks.encode [--n 24] [--codec nano-mimi --path DIR] [--device cpu] [--json]
+    python -m benchmarks.encode --storage [--rows 2000]
+
+Encoding: one dialogue at a time in one process; windows of dialogues, as `kame encode` gives them to a codec, in one
+process; windows in a process a core. All three with the same codec and sound, turn about in one run, best of three
+rounds; one thread a process on a CPU. Their codes must be equal. Without `--path` the codec is a `nano-mimi` of random
+weights, which takes the same time as a trained one.
+
+Storage: rows of 12 to 56 s with 8 codebooks and 10 to 40 oracle events, read in random order with every byte summed up,
+from the packed arrays of the product (Arrow IPC, mapped), from one `.npy` file an array, and from Parquet by row groups
+of 16 rows and of one; and an epoch of Parquet that is shuffled only inside its shards. Files are in the page cache, and
+what counts is processor time.
+"""
+
+import argparse
+import io
+import json
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from backends import registry
+from backends.codec.folder import write_folder
+from backends.codec.nano_mimi import mimi_kwargs
+from benchmarks.token_storage import FORMATS, write_all
+from data_schemas.config.codec import NanoMimiConfig
+from data_schemas.config.encode import EncodeConfig
+from data_schemas.store import Store
+from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ, samples_to_seconds
+from kame_model.codec.parts import codebooks_of, scale_to
+from kame_model.encode.sound import Sound
+from kame_model.encode.workers import Encoded, Encoders
+
+N_ROUNDS = 3
+SEED = 5
+
+
+def noise(n_dialogues: int) -> list[Sound]:
+    """Dialogues of 12 to 56 s of noise: a codec takes the same time for it as for speech."""
+    draw = np.random.default_rng(SEED)
+    found = []
+    for number in range(n_dialogues):
+        n_samples = int(draw.uniform(12, 56) * SAMPLE_RATE_HZ)
+        sink = io.BytesIO()
+        soundfile.write(sink, draw.normal(0, 0.05, (n_samples, 2)), SAMPLE_RATE_HZ, format="FLAC", subtype="PCM_16")
+        found.append(Sound(f"noise-{number}", n_samples, sink.getvalue()))
+    return found
+
+
+def in_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
+    """Sounds in their order, so many at a time as last `window_s` together."""
+    windows: list[list[Sound]] = [[]]
+    for sound in sounds:
+        held_s = samples_to_seconds(sum(each.n_samples for each in windows[-1]) + sound.n_samples)
+        if windows[-1] and held_s > window_s:
+            windows.append([])
+        windows[-1].append(sound)
+    return windows
+
+
+@contextmanager
+def codec_folder(path: str | None) -> Iterator[str]:
+    """The folder of the codec: the one given, or a `nano-mimi` of random weights for the time of the block."""
+    if path is not None:
+        yield path
+        return
+    import torch
+    from moshi.models import loaders
+
+    with tempfile.TemporaryDirectory() as folder:
+        torch.manual_seed(SEED)
+        kwargs = mimi_kwargs(NanoMimiConfig())
+        model = loaders.get_mimi(None, kwargs, num_codebooks=kwargs["quantizer"]["n_q"])
+        scale_to(model, 0.05 * torch.randn(1, 1, 10 * FRAME_N_SAMPLES))
+        for codebook in codebooks_of(model):
+            codebook.embedding_sum.normal_()  # else all codes are 0, and equal whatever happens
+        write_folder(model, kwargs, Store(folder))
+        yield folder
+
+
+def measure_encoding(codec_name: str, options: dict[str, str | int | float | bool], n: int) -> dict[str, float]:
+    """Dialogues a second, three ways, and the seconds of sound that a second takes in."""
+    codec, sounds = registry.build("codec", codec_name, options), noise(n)
+    n_cores = os.cpu_count() or 1
+    config = EncodeConfig(dataset="", out="", tokenizer="", codec=codec_name, codec_options=options, workers=1)
+    with Encoders(config, codec) as one, Encoders(config.model_copy(update={"workers": n_cores}), codec) as many:
+        windows = in_windows(
+            sounds, min(one.window_s, sum(each.n_samples for each in sounds) / SAMPLE_RATE_HZ / n_cores)
+        )
+        ways: dict[str, Callable[[], Iterator[Encoded]]] = {
+            "one dialogue at a time": lambda: one.encode([each] for each in sounds),
+            "windows, one process": lambda: one.encode(windows),
+            f"windows, {n_cores} processes": lambda: many.encode(windows),
+        }
+        best = dict.fromkeys(ways, 0.0)
+        codes: dict[str, list[bytes]] = {}
+        for number in range(N_ROUNDS + 1):
+            for name, way in ways.items():
+                started_s = time.monotonic()
+                codes[name] = [voice.tobytes() for window in way() for pair in window for voice in pair]
+                if number:  # the first round loads models and libraries
+                    best[name] = max(best[name], n / (time.monotonic() - started_s))
+        if len({tuple(each) for each in codes.values()}) != 1:
+            raise SystemExit("The three ways gave different codes.")
+    audio_s = samples_to_seconds(sum(each.n_samples for each in sounds))
+    fastest = max(best.values())
+    return best | {
+        "ratio to one at a time": fastest / best["one dialogue at a time"],
+        "x real time": fastest * audio_s / n,
+    }
+
+
+def measure_storage(n_rows: int) -> dict[str, float]:
+    """Microseconds of processor time a row by format, and bytes a row."""
+    with tempfile.TemporaryDirectory() as folder:
+        sizes = write_all(Path(folder), n_rows)
+        found: dict[str, float] = {f"{name}: bytes a row": size / n_rows for name, size in sizes.items()}
+        for name, read_in_order in FORMATS.items():
+            order = list(range(n_rows))
+            random.Random(SEED).shuffle(order)
+            order = order if name.startswith(("arrow", "npy", "parquet, shuffled")) else order[: n_rows // 5]
+            started_s = time.process_time()
+            n_read = read_in_order(Path(folder), order)
+            found[f"{name}: us a row"] = 1e6 * (time.process_time() - started_s) / n_read
+    return found
+
+
+def main() -> None:
+    """Prints one of the two."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=24, help="dialogues to encode")
+    parser.add_argument("--codec", default="nano-mimi", help="codec back-end")
+    parser.add_argument("--path", help="the codec's folder or weights; else a nano-mimi of random weights")
+    parser.add_argument("--device", default="cpu", help="PyTorch device")
+    parser.add_argument("--storage", action="store_true", help="measure reading instead")
+    parser.add_argument("--rows", type=int, default=2000, help="rows to read")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    args = parser.parse_args()
+    if args.storage:
+        found = measure_storage(args.rows)
+    else:
+        with codec_folder(args.path) as path:
+            found = measure_encoding(args.codec, {"path": path, "device": args.device}, args.n)
+    if args.json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name:40} {value:12.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Shards to token rows: what is encoded, with what, and where to."""
+
+from pydantic import Field, field_validator
+
+from data_schemas.config.base import Config, at_home
+
+
+class EncodeConfig(Config):
+    """How a dataset becomes token rows.
+
+    None of it counts for the rows' identity by itself: the shards' checksums and the digests of codec and tokenizer do.
+    """
+
+    dataset: str = Field(description="Folder of the dataset.")
+    out: str = Field(description="Folder of the token rows.")
+    oracle_version: str | None = Field(default=None, description="Oracles to encode; empty: the dataset's own.")
+    codec: str = Field(default="mimi", description="Codec back-end (`kame backends` lists them).")
+    codec_options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="The codec's own options, as path and device (docs/codec.md lists them)."
+    )
+    tokenizer: str = Field(description="SentencePiece model of the text and the oracles.")
+    workers: int = Field(
+        default=0, ge=0, le=256, description="Processes with a codec each; 0: one a core, or one where a GPU encodes."
+    )
+    window_s: float | None = Field(
+        default=None,
+        gt=0,
+        le=360_000,
+        description="Sound a codec is given at once, seconds of dialogue; empty: 300, or 7200 where a GPU encodes.",
+    )
+
+    _expanded = field_validator("dataset", "out", "tokenizer")(at_home)

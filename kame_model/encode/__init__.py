@@ -1,0 +1,1 @@
+"""Shards to token rows: both voices' codes, their text on frames, the oracle's tokens."""

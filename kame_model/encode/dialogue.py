@@ -1,0 +1,144 @@
+"""One dialogue with its oracles to one token row. Everything here is a pure function of what it is given."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.protocols import Codes
+from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, Turn, WordTiming
+from data_schemas.units import event_frame
+from kame_model.encode.manifest import Counts
+from kame_model.encode.rows import SpeakerTokens, TokenRow
+from kame_model.frames.inner_monologue import text_on_frames
+from kame_model.frames.oracle_stream import OracleTokens
+from kame_model.text.tokenizer import Tokenizer
+
+HINT_FROM_R = 0.5
+"""Up to this spoken ratio an event has no hint (KAME's level 0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A word at its time, and whether it is one of those that bear the answer."""
+
+    timing: WordTiming
+    bears_answer: bool
+
+
+def token_row(
+    dialogue: AudioDialogue, oracle: OracleRow | None, codes: tuple[Codes, Codes], tokenizer: Tokenizer
+) -> tuple[TokenRow, Counts]:
+    """A dialogue's row, and what was counted while it was made.
+
+    Args:
+        oracle: None where this version of the oracles has none for the dialogue; its row then has no events.
+        codes: of A and B, [n_codebooks, n_frames] each.
+    """
+    n_frames = codes[0].shape[1]
+    events = oracle.events if oracle else ()
+    a, a_counts = _speaker(dialogue, "A", events, codes[0], tokenizer)
+    b, b_counts = _speaker(dialogue, "B", events, codes[1], tokenizer)
+    question, answer = question_and_answer(dialogue.turns)
+    row = TokenRow(
+        dialogue_id=dialogue.dialogue_id,
+        item_id=dialogue.item_id,
+        source=dialogue.source,
+        split=dialogue.split,
+        form=dialogue.form,
+        question=question,
+        answer=answer,
+        n_frames=n_frames,
+        duration_s=dialogue.duration_s,
+        a=a,
+        b=b,
+    )
+    own = Counts(n_rows=1, n_frames=n_frames, n_without_oracles=int(oracle is None))
+    return row, own + a_counts + b_counts
+
+
+def answer_words(turn: Turn) -> range:
+    """Which words of a turn's speech bear its answer: from the first that does to the end of its sentence.
+
+    (The pipelines keep one space between the words of a spoken text, and marks stand on words.)
+    """
+    words, start = turn.spoken_text.split(), turn.answer_word_index
+    if start is None:
+        return range(0)
+    ends = (at + 1 for at in range(start, len(words)) if words[at][-1] in ".?!")
+    return range(start, next(ends, len(words)))
+
+
+def question_and_answer(turns: Sequence[Turn]) -> tuple[str, str]:
+    """What the user had said before the turn that tells the answer, and the words of it that bear it; spoken text.
+
+    That turn is the first that bears the answer and was not cut off; where all were, the first that bears some of it.
+    """
+    bearing = [turn for turn in turns if turn.speaker == "A" and turn.answer_word_index is not None]
+    tells = next((turn for turn in bearing if turn.cut_s is None), bearing[0] if bearing else None)
+    before = turns if tells is None else turns[: turns.index(tells)]
+    question = " ".join(turn.spoken_text for turn in before if turn.speaker == "B")
+    if tells is None:
+        return question, ""
+    words = answer_words(tells)
+    return question, " ".join(tells.spoken_text.split()[words.start : words.stop])
+
+
+def _speaker(
+    dialogue: AudioDialogue, speaker: str, events: Sequence[OracleEvent], codes: Codes, tokenizer: Tokenizer
+) -> tuple[SpeakerTokens, Counts]:
+    n_frames = codes.shape[1]
+    said = _words(dialogue.turns, speaker)
+    text = text_on_frames([each.timing for each in said], tokenizer, n_frames)
+    bearing = np.asarray([each.bears_answer for each in said] + [False])  # -1, no word, finds the last
+    oracle, counts = oracle_tokens([each for each in events if each.speaker == speaker], n_frames, tokenizer)
+    tokens = SpeakerTokens(text.tokens, codes, oracle, _mask(text.word_of_frame, bearing))
+    return tokens, counts + Counts(n_moved_tokens=text.n_moved_tokens, n_cut_tokens=text.n_cut_tokens)
+
+
+def _mask(word_of_frame: NDArray[np.int32], bearing: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = bearing[word_of_frame]
+    return mask
+
+
+def _words(turns: Sequence[Turn], speaker: str) -> list[_Said]:
+    """All that a speaker says, backchannels too, by time."""
+    said: list[_Said] = []
+    for turn in turns:
+        if turn.speaker != speaker:
+            continue
+        bearing, n_speech = answer_words(turn), 0
+        for utterance in turn.utterances:
+            is_speech = utterance.kind == "speech"  # `answer_word_index` counts no backchannels
+            for word in utterance.words:
+                said.append(_Said(word, is_speech and n_speech in bearing))
+                n_speech += is_speech
+    return sorted(said, key=lambda each: each.timing.start_s)
+
+
+def oracle_tokens(events: Sequence[OracleEvent], n_frames: int, tokenizer: Tokenizer) -> tuple[OracleTokens, Counts]:
+    """One speaker's events as tokens, in the order of their times, with their hints.
+
+    A hint is the true answer of the event's turn, which stands in its event of r = 1; events up to r = 0.5 have none.
+    An event that failed, or that comes after the last frame, is left out and counted. A run is the events of one turn.
+    """
+    answered = [each for each in events if each.text is not None]
+    kept = sorted((each for each in answered if event_frame(each.t_s) < n_frames), key=lambda each: each.t_s)
+    truth = {each.turn_index: each.text for each in answered if each.status == "truth"}
+    last = {each.turn_index: each.event_id for each in kept}
+    encoded: dict[str, list[int]] = defaultdict(list)
+    for text in {str(each.text) for each in kept} | {str(each) for each in truth.values()}:
+        encoded[text] = tokenizer.encode(text)
+    hints = [str(truth.get(each.turn_index, "")) if each.r > HINT_FROM_R else "" for each in kept]
+    packed = OracleTokens.pack(
+        frame=[event_frame(each.t_s) for each in kept],
+        ratio=[each.r for each in kept],
+        level=[each.level for each in kept],
+        skip_forbid=[last[each.turn_index] == each.event_id for each in kept],
+        preds=[encoded[str(each.text)] for each in kept],
+        hints=[encoded[hint] if hint else [] for hint in hints],
+    )
+    n_failed, n_late = len(events) - len(answered), len(answered) - len(kept)
+    return packed, Counts(n_events=len(kept), n_failed_events=n_failed, n_late_events=n_late)

@@ -1,0 +1,128 @@
+"""Token rows in the form of kame_finetune: Parquet files of plain lists, a row a dialogue.
+
+    OUT/<split>-<source>-<fingerprint>.parquet   a file for each of ours
+    OUT/export.json                              what it was made from
+
+| column                    | type                 |                                                                  |
+|---------------------------|----------------------|------------------------------------------------------------------|
+| `dialogue_id`             | string               |                                                                  |
+| `A`, `B`                  | list of int32 lists  | [1 + n][T]: text on frames, then the n codebooks                 |
+| `X_oracle_event_frame_pos`| int32 list [E]       | int(seconds * 12.5)                                              |
+| `X_oracle_event_ratio`    | float32 list [E]     | words heard of the words of the turn                             |
+| `X_oracle_event_skip_forbid` | int8 list [E]     | 1: last event of its run, a turn's events                        |
+| `X_oracle_pred_values`, `X_oracle_pred_offsets` | int32 lists [..], [E + 1] | what was predicted                    |
+| `X_oracle_hint_values`, `X_oracle_hint_offsets` | int32 lists [..], [E + 1] | the true answer; empty while r <= 0.5 |
+
+X is A, the left channel and the voice the model becomes, or B, the user; events stand under the speaker who will say
+the predicted words. KAME has n = 8; a codec with fewer or more codebooks gives as many rows.
+"""
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data_schemas.errors import ConfigError, StoreError
+from data_schemas.store import TEMPORARY
+from kame_model.encode.rows import SpeakerTokens, TokenRow
+from kame_model.encode.token_dataset import TokenDataset
+
+_EXPORT = "export.json"
+_INT32S = pa.list_(pa.int32())
+_ORACLE_COLUMNS = (
+    ("oracle_event_frame_pos", "frame", _INT32S),
+    ("oracle_event_ratio", "ratio", pa.list_(pa.float32())),
+    ("oracle_event_skip_forbid", "skip_forbid", pa.list_(pa.int8())),
+    ("oracle_pred_values", "pred_values", _INT32S),
+    ("oracle_pred_offsets", "pred_offsets", _INT32S),
+    ("oracle_hint_values", "hint_values", _INT32S),
+    ("oracle_hint_offsets", "hint_offsets", _INT32S),
+)
+"""Their name less the speaker, ours in `OracleTokens`, and the type."""
+
+SCHEMA = pa.schema(
+    [("dialogue_id", pa.string())]
+    + [(speaker, pa.list_(_INT32S)) for speaker in "AB"]
+    + [(f"{speaker}_{theirs}", kind) for speaker in "AB" for theirs, _, kind in _ORACLE_COLUMNS]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export wrote: dialogues by split, and frames of 80 ms in all."""
+
+    dialogues: dict[str, int]
+    n_frames: int
+
+
+def export_kame_finetune(folder: str, out: str, on_dialogues: Callable[[int], None] = lambda n: None) -> Exported:
+    """Writes token rows in kame_finetune's form; `out` is there whole at the end, or not at all.
+
+    Args:
+        folder: what `kame encode` wrote.
+        out: a folder that does not exist yet.
+        on_dialogues: told of so many more dialogues that are written.
+
+    Raises:
+        ConfigError: `out` is there already.
+        DatasetError: `folder` holds no token rows.
+        StoreError: a file cannot be read, or `out` cannot be written.
+    """
+    target = Path(out).expanduser()
+    if target.exists():
+        raise ConfigError(f"{out} is there already.", "Choose a folder that does not exist yet.")
+    dataset = TokenDataset(folder)
+    aside = target.with_name(target.name + TEMPORARY)
+    try:
+        shutil.rmtree(aside, ignore_errors=True)  # what an export that was killed left
+        aside.mkdir(parents=True)
+        exported = _write(dataset, aside, on_dialogues)
+        aside.rename(target)
+    except OSError as error:
+        raise StoreError(
+            f"Cannot write {out}: {error.strerror or error}.", "Look at its rights and its disk."
+        ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return exported
+
+
+def to_table(rows: Iterable[TokenRow]) -> pa.Table:
+    """Rows as kame_finetune has them."""
+    return pa.Table.from_pylist([_record(row) for row in rows], schema=SCHEMA)
+
+
+def _write(dataset: TokenDataset, folder: Path, on_dialogues: Callable[[int], None]) -> Exported:
+    for name, rows in dataset.shards():
+        pq.write_table(to_table(rows.rows()), folder / f"{name}.parquet", compression="zstd")
+        on_dialogues(len(rows))
+    exported = Exported(dict(Counter(dataset.splits)), int(dataset.lengths.sum()))
+    made_from = {
+        "format": "kame_finetune",
+        "fingerprint": dataset.fingerprint,
+        "made_with": dataset.manifest.made_with.model_dump(),
+        "dialogues": exported.dialogues,
+    }
+    (folder / _EXPORT).write_text(json.dumps(made_from, indent=1) + "\n", encoding="utf-8")
+    return exported
+
+
+def _record(row: TokenRow) -> dict[str, Any]:
+    record: dict[str, Any] = {"dialogue_id": row.dialogue_id, "A": _streams(row.a), "B": _streams(row.b)}
+    for speaker, tokens in (("A", row.a), ("B", row.b)):
+        for theirs, ours, _ in _ORACLE_COLUMNS:
+            values = getattr(tokens.oracle, ours)
+            record[f"{speaker}_{theirs}"] = values.astype(np.int8) if values.dtype == np.bool_ else values
+    return record
+
+
+def _streams(tokens: SpeakerTokens) -> list[Any]:
+    """[1 + n][T]: the text, then each codebook."""
+    return [tokens.text, *tokens.codes.astype(np.int32)]

@@ -1,0 +1,200 @@
+"""A dataset to a folder of token rows, data shard by data shard; run again, it goes on where it stopped.
+
+    OUT/tokens.json                                   manifest, written last
+    OUT/made_with.json                                codec and tokenizer, written first; others may not add
+    OUT/tokenizer.model                               the vocabulary, to read the rows by
+    OUT/codes/<split>-<source>-<fingerprint>.arrow    the sound of a data shard's dialogues; .json beside it: checksum
+    OUT/rows/<split>-<source>-<fingerprint>.arrow     all the rest of their rows; .json beside it: checksum and counts
+
+A codes file is named by the shard's checksum and the codec's digest; a rows file by that, the oracle file's checksum,
+the tokenizer's digest and the flagged dialogues. A file whose record stands beside it, and whose checksum is the
+record's, is never made again. So new oracles or flags cost seconds and leave the codes where they are.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from backends import registry
+from backends.protocols import Codes
+from data_schemas.config.encode import EncodeConfig
+from data_schemas.errors import DatasetError, StoreError
+from data_schemas.fingerprint import fingerprint
+from data_schemas.flags import flagged
+from data_schemas.manifest import ORACLE, ShardEntry
+from data_schemas.reader import DatasetReader
+from data_schemas.records import AudioDialogue, OracleRow
+from kame_model.encode.dialogue import token_row
+from kame_model.encode.files import CodesFile, write_codes, write_rows
+from kame_model.encode.folder import TOKENIZER, claimed, remove_superseded
+from kame_model.encode.manifest import (
+    CODES_VERSION,
+    MANIFEST,
+    ROWS_VERSION,
+    Counts,
+    TokenManifest,
+    TokenShard,
+    made_with,
+    make_manifest,
+)
+from kame_model.encode.rows import TokenRow
+from kame_model.encode.sound import DamagedShard, check_shard, windows
+from kame_model.encode.standing import Record, find_record, put_record
+from kame_model.encode.workers import Encoders
+from kame_model.text.tokenizer import Tokenizer
+
+OnDialogues = Callable[[int], None]
+"""Is told of so many more dialogues that are encoded, or found so."""
+
+
+def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: None) -> TokenManifest:
+    """Encodes whatever is not encoded yet, in this process and its workers.
+
+    Raises:
+        ConfigError: no such codec, or `out` is somebody else's folder or made with another codec or tokenizer.
+        DatasetError: there is no dataset, or no oracles of that version.
+        DamagedShard: some shards cannot be encoded, each is named; all others are, and stay so.
+        StoreError: another run writes there, or the folder cannot be written.
+    """
+    with EncodeRun(config, on_dialogues) as run:
+        done, damaged = [], dict[str, DamagedShard]()
+        for entry in run.shards:
+            try:
+                done.append(run.encode(entry))
+            except DamagedShard as error:
+                damaged[entry.path] = error
+        if damaged:
+            told = "; ".join(f"{path}: {error.what}" for path, error in damaged.items())
+            raise DamagedShard(
+                f"{len(damaged)} of {len(run.shards)} shards cannot be encoded, the others are. {told}",
+                next(iter(damaged.values())).remedy,
+            )
+        return run.publish(done)
+
+
+class EncodeRun:
+    """One run over a dataset; use as `with`. The order in which shards are encoded is of no account.
+
+    Attributes:
+        shards: the dataset's files of dialogues.
+    """
+
+    def __init__(self, config: EncodeConfig, on_dialogues: OnDialogues = lambda n: None) -> None:
+        self._config = config
+        self._on_dialogues = on_dialogues
+        self._reader = DatasetReader(config.dataset, config.oracle_version)
+        self._flagged = frozenset(flagged(self._reader.store))
+        self._oracles = _oracle_files(self._reader)
+        self._codec = registry.build("codec", config.codec, config.codec_options)
+        self._tokenizer = Tokenizer.from_file(config.tokenizer)
+        self._made_with = made_with(self._codec, self._tokenizer.digest, self._tokenizer.text_card)
+        self._encoders = Encoders(config, self._codec)
+        self._held = ExitStack()
+        self.shards = self._reader.shards()
+
+    def encode(self, entry: ShardEntry) -> TokenShard:
+        """The files of one data shard; those that stand are left alone.
+
+        Raises:
+            DamagedShard: the shard or its oracles cannot be read.
+            StoreError: the folder cannot be written.
+        """
+        codes_print = fingerprint("codes", CODES_VERSION, {"codec": self._codec.digest}, [entry.sha256])
+        codes_path = f"codes/{entry.split}-{entry.source}-{codes_print}.arrow"
+        found = find_record(self._store, codes_path)
+        codes = found or self._write_codes(entry, codes_path)
+        if found:
+            self._on_dialogues(found.file.n_rows)
+        hidden = self._hidden(codes_path)
+        inputs = [codes_print, *(each.sha256 for each in self._oracles.get(entry.path, []))]
+        matters = {"tokenizer": self._tokenizer.digest, "flagged": hidden}
+        rows_path = f"rows/{entry.split}-{entry.source}-{fingerprint('rows', ROWS_VERSION, matters, inputs)}.arrow"
+        rows = find_record(self._store, rows_path) or self._write_rows(entry, rows_path, codes_path, hidden)
+        return TokenShard(
+            data_path=entry.path,
+            source=entry.source,
+            split=str(entry.split),
+            codes=codes.file,
+            rows=rows.file,
+            counts=rows.counts,
+        )
+
+    def publish(self, shards: list[TokenShard]) -> TokenManifest:
+        """Writes the manifest, then removes files that are not in it any more."""
+        dataset = self._reader.manifest.fingerprint
+        manifest = make_manifest(shards, self._made_with, dataset, self._reader.oracle_version)
+        self._store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
+        remove_superseded(self._store, manifest)
+        return manifest
+
+    def __enter__(self) -> Self:
+        self._store = self._held.enter_context(claimed(self._config.out, self._made_with))
+        if not self._store.exists(TOKENIZER):
+            self._store.write_bytes(TOKENIZER, self._tokenizer.path.read_bytes())
+        self._held.enter_context(self._encoders)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.__exit__(kind, error, trace)
+
+    def _write_codes(self, entry: ShardEntry, path: str) -> Record:
+        check_shard(self._reader.store, entry)
+        codes: list[tuple[Codes, Codes]] = []
+        sounds = windows(self._reader.store, entry, self._encoders.window_s)
+        for encoded in self._encoders.encode(sounds):
+            codes += encoded
+            self._on_dialogues(len(encoded))
+        dialogue_ids = self._reader.store.read_table(entry.path, ["dialogue_id"])["dialogue_id"].to_pylist()
+        written = write_codes(self._store, path, dialogue_ids, codes)
+        return put_record(self._store, written, len(codes), Counts())
+
+    def _write_rows(self, entry: ShardEntry, path: str, codes_path: str, hidden: list[str]) -> Record:
+        for each in (entry, *self._oracles.get(entry.path, [])):
+            check_shard(self._reader.store, each)
+        codes = CodesFile(self._store.at(codes_path))
+        counts = Counts(n_flagged=len(hidden))
+        rows: list[TokenRow] = []
+        codes_rows: list[int] = []
+        for number, (dialogue, oracle) in enumerate(self._dialogues(entry)):
+            if dialogue.dialogue_id in hidden:
+                continue
+            row, counted = token_row(dialogue, oracle, codes.codes(number), self._tokenizer)
+            rows.append(row)
+            codes_rows.append(number)
+            counts += counted
+        return put_record(self._store, write_rows(self._store, path, rows, codes_rows), len(rows), counts)
+
+    def _dialogues(self, entry: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
+        try:
+            yield from self._reader.rows(entry)
+        except StoreError as error:
+            raise DamagedShard(error.what, error.remedy) from error
+
+    def _hidden(self, codes_path: str) -> list[str]:
+        """The flagged dialogues of a shard."""
+        if not self._flagged:
+            return []
+        there = CodesFile(self._store.at(codes_path)).column("dialogue_id")
+        return sorted(self._flagged & {str(each) for each in there})
+
+
+def _oracle_files(reader: DatasetReader) -> dict[str, list[ShardEntry]]:
+    """The files of the reader's oracle version by the data file that they were made for.
+
+    Raises:
+        DatasetError: the dataset has no oracles of that version.
+    """
+    every = reader.manifest.of_kind(ORACLE)
+    found: dict[str, list[ShardEntry]] = {}
+    for entry in every:
+        if entry.oracle_version == reader.oracle_version:
+            found.setdefault(str(entry.data_path), []).append(entry)
+    if not found:
+        versions = ", ".join(sorted({str(each.oracle_version) for each in every})) or "none"
+        raise DatasetError(
+            f"{reader.store.root} has no oracles of version {reader.oracle_version!r}.", f"There are: {versions}."
+        )
+    return found

@@ -1,0 +1,95 @@
+"""A folder of token rows, read at random: what training, evaluation and exports see of it."""
+
+import bisect
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_schemas.errors import StoreError
+from data_schemas.store import Store
+from kame_model.encode.files import CodesFile, RowsFile
+from kame_model.encode.manifest import TokenFile, read_manifest
+from kame_model.encode.rows import TokenRow
+
+MAX_OPEN = 256
+"""Shards mapped at once: two files each, where 1,024 open files are a usual limit. A shard holds 64-256 dialogues."""
+
+
+class TokenDataset:
+    """All rows of a folder, by number; pickled as the folder's name alone, so that loading processes map it anew.
+
+    Args:
+        folder: what `kame encode` wrote.
+
+    Raises:
+        DatasetError: it holds no token rows, or of another version.
+        StoreError: a file is missing or cut.
+
+    Attributes:
+        fingerprint: stands for the content of all rows.
+        counts: sums over the rows, and what was left out of them.
+        codec_digest, tokenizer_digest: what made them; a model must have been made for the same.
+        n_codebooks, card: codebooks of one voice, and entries of each.
+        text_card: size of the vocabulary; the oracle's start id.
+        lengths: int32[N], frames of each row.
+        n_events: int32[N], oracle events for what the assistant says; 0: the dialogue has no oracles.
+        splits: the split of each row: train, validation or test.
+        dialogue_ids: the dialogue of each row.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._store = Store(str(Path(folder).expanduser()))
+        self.manifest = read_manifest(self._store)
+        self.fingerprint, self.counts = self.manifest.fingerprint, self.manifest.counts
+        by = self.manifest.made_with
+        self.codec_digest, self.tokenizer_digest = by.codec_digest, by.tokenizer_digest
+        self.n_codebooks, self.card, self.text_card = by.n_codebooks, by.card, by.text_card
+        self._shard = lru_cache(maxsize=MAX_OPEN)(self._open)
+        self._starts = [0]
+        self.splits: list[str] = []
+        self.dialogue_ids: list[str] = []
+        lengths, n_events = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+        for number, entry in enumerate(self.manifest.shards):
+            for file in (entry.codes, entry.rows):
+                self._check(file)
+            shard = self._shard(number)
+            self._starts.append(self._starts[-1] + len(shard))
+            self.splits += [entry.split] * len(shard)
+            self.dialogue_ids += [str(each) for each in shard.column("dialogue_id")]
+            lengths.append(np.asarray(shard.column("n_frames"), np.int32))
+            n_events.append(shard.counts("a_oracle_frame"))
+        self.lengths: NDArray[np.int32] = np.concatenate(lengths)
+        self.n_events: NDArray[np.int32] = np.concatenate(n_events)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, row: int) -> TokenRow:
+        """One row; its arrays are views into files mapped into memory."""
+        if not 0 <= row < len(self):
+            raise IndexError(f"{self.folder} has rows 0 to {len(self) - 1}, not {row}")
+        shard = bisect.bisect_right(self._starts, row) - 1
+        return self._shard(shard).row(row - self._starts[shard])
+
+    def shards(self) -> Iterator[tuple[str, RowsFile]]:
+        """Each shard's rows with the name of their file."""
+        for number, entry in enumerate(self.manifest.shards):
+            yield Path(entry.rows.path).stem, self._open(number)
+
+    def __reduce__(self) -> tuple[type["TokenDataset"], tuple[str]]:
+        return type(self), (self.folder,)
+
+    def _open(self, number: int) -> RowsFile:
+        entry = self.manifest.shards[number]
+        return RowsFile(self._store.at(entry.rows.path), CodesFile(self._store.at(entry.codes.path)))
+
+    def _check(self, file: TokenFile) -> None:
+        if not self._store.exists(file.path) or self._store.n_bytes(file.path) != file.n_bytes:
+            raise StoreError(
+                f"{self._store.at(file.path)} is missing or cut: {file.n_bytes} bytes are wanted.",
+                "Run `kame encode` again; it makes what is missing.",
+            )
