@@ -1,0 +1,61 @@
+"""`kame checkpoint`: a run's weights as a folder that others load, and what such a folder is."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from flows.terminal import AsJson, print_json, speaking_plainly
+
+app = typer.Typer(help="Weights as a folder that others load.", no_args_is_help=True)
+
+
+@app.command()
+def export(
+    run: Annotated[str, typer.Argument(help="Folder of a training run.")],
+    out: Annotated[str, typer.Argument(help="Folder to write; it must not exist yet.")],
+    codec: Annotated[str, typer.Option("--codec", help="mimi, nano-mimi, or none.")] = "mimi",
+    codec_path: Annotated[str | None, typer.Option("--codec-path", help="The codec's weights or folder.")] = None,
+    tokenizer: Annotated[str | None, typer.Option("--tokenizer", help="SentencePiece model; else the run's.")] = None,
+    which: Annotated[Literal["best", "last"], typer.Option("--which", help="best (on validation) or last.")] = "best",
+    dtype: Annotated[
+        Literal["as-trained", "float32", "bfloat16"], typer.Option("--dtype", help="Type of the weights.")
+    ] = "as-trained",
+    as_json: AsJson = False,
+) -> None:
+    """Write a run's front-end with codec, vocabulary, facts and card; adapters are merged. Stock moshi loads it too."""
+    with speaking_plainly(as_json):
+        import torch
+
+        from kame_model.checkpoint.from_run import export_run
+
+        options = {} if codec_path is None else {"path": codec_path}
+        facts = export_run(
+            run,
+            out,
+            None if codec == "none" else (codec, options),
+            tokenizer,
+            which,
+            None if dtype == "as-trained" else getattr(torch, dtype),
+        )
+        if as_json:
+            print_json({"out": out, **facts.model_dump(mode="json")})
+        else:
+            typer.echo(f"{out}: {facts.preset}, {facts.training.step} steps; what it is: {out}/README.md")
+
+
+@app.command()
+def show(
+    checkpoint: Annotated[str, typer.Argument(help="Folder of a checkpoint, or owner/name on the Hub.")],
+    as_json: AsJson = False,
+) -> None:
+    """What a checkpoint is: ours, KAME's release or Moshi's."""
+    with speaking_plainly(as_json):
+        from kame_model.checkpoint.summary import summarise
+
+        summary = summarise(checkpoint)
+        if as_json:
+            print_json(summary.as_json())
+            return
+        from flows import show as shown
+
+        shown.console().print(shown.table(summary.name, ("", ""), summary.rows()))

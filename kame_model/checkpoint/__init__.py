@@ -1,0 +1,1 @@
+"""Checkpoint folders that others load: written, read, described, and started from."""

@@ -1,0 +1,119 @@
+"""The model's card: what it is, what it learnt from, how good it is, and how to use it."""
+
+from kame_model.checkpoint.kame_json import KameJson
+from kame_model.checkpoint.place import CODEC_WEIGHTS, CONFIG, FACTS, TOKENIZER, WEIGHTS
+
+_WITH_US = """\
+```python
+import torch
+from data_schemas.config.model import SamplingConfig
+from kame_model.checkpoint.load import load_checkpoint
+from kame_model.model.streaming import FrontEndGen
+
+checkpoint = load_checkpoint("FOLDER")
+codec = checkpoint.codec()
+gen = FrontEndGen(checkpoint.front_end, SamplingConfig())
+with gen.streaming(1), codec.stream(1) as sound:
+    # every 80 ms: heard [1, 1920] samples at 24 kHz; oracle id 3 where the back-end has nothing to say
+    other = torch.from_numpy(sound.encode_frame(heard)).long()
+    text, own = gen.step(other, torch.tensor([3]))
+    # own is -2 until the first frame is whole; then: said = sound.decode_frame(own.numpy())
+```
+"""
+
+_WITH_STOCK = """\
+```python
+import json
+
+from moshi.models import loaders
+from safetensors.torch import load_file, save_file
+
+state = load_file("FOLDER/model.safetensors")
+del state["oracle_emb.weight"]
+save_file(state, "stock.safetensors")
+config = json.load(open("FOLDER/config.json"))
+kwargs = {key: value for key, value in config.items() if not key.endswith("_name")}
+lm = loaders.get_moshi_lm("stock.safetensors", kwargs)
+```
+"""
+
+
+def card(facts: KameJson, n_parameters: int) -> str:
+    """The card as Markdown, for README.md of the folder.
+
+    Args:
+        facts: of the folder.
+        n_parameters: numbers in model.safetensors.
+    """
+    sections = (
+        "---\nlibrary_name: moshi\npipeline_tag: audio-to-audio\ntags: [kame, speech-to-speech, full-duplex]\n---",
+        f"# KAME front-end `{facts.preset}`",
+        f"A full-duplex speech model of {n_parameters / 1e6:,.1f} million parameters that listens to an oracle: text "
+        "that a language model behind it writes while the user still speaks (arXiv 2510.02327). It works on frames of "
+        "80 ms; stock Moshi's architecture, and one more table of embeddings.",
+        _what(facts),
+        "## Trained on",
+        _training(facts),
+        "## Figures",
+        _figures(facts),
+        "## With kame-pipeline",
+        _WITH_US,
+        "## With stock moshi",
+        "As a Moshi without oracle. moshi loads strictly, so the one key that is ours goes first.",
+        _WITH_STOCK,
+        "## Files",
+        _files(facts),
+        "## What it is not for",
+        "It says what its oracle says, right or wrong, and small ones say nonsense without one. Whether you may use it "
+        "commercially depends on the licences of the data and of the weights it was started from, named above.",
+    )
+    return "\n\n".join(section.strip("\n") for section in sections) + "\n"
+
+
+def _what(facts: KameJson) -> str:
+    codec = "none (trained without sound)" if facts.codec is None else f"`{facts.codec.name}` {facts.codec.digest}"
+    rows = (
+        ("codec", codec),
+        ("codebooks of a voice", f"{facts.n_codebooks} of {facts.card} entries"),
+        ("vocabulary", f"{facts.text_card} pieces, digest {facts.tokenizer_digest or '(none in the folder)'}"),
+        ("oracle", f"starts with id {facts.text_card}, id 3 where there is none; trained as `{facts.oracle}`"),
+    )
+    return _table(("", ""), rows)
+
+
+def _training(facts: KameJson) -> str:
+    told = facts.training
+    rows = (
+        ("token rows (fingerprints)", ", ".join(f"`{each}`" for each in told.data) or "none named"),
+        ("stage", told.stage or "not named"),
+        ("steps", f"{told.step:,}"),
+        ("started from", told.init_from or "random weights"),
+        ("adapters", "LoRA, merged" if told.lora else "none"),
+        ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),
+    )
+    return _table(("", ""), rows)
+
+
+def _figures(facts: KameJson) -> str:
+    if not facts.training.figures:
+        return "None were taken."
+    rows = [(f"`{name}`", f"{value:.4g}") for name, value in sorted(facts.training.figures.items())]
+    return "On validation; losses in nats.\n\n" + _table(("figure", "value"), rows)
+
+
+def _files(facts: KameJson) -> str:
+    rows = [
+        (WEIGHTS, "weights, Kyutai's names, and `oracle_emb.weight`"),
+        (CONFIG, "keyword arguments of moshi's `LMModel`, names of the other files"),
+        (FACTS, "all else, as above, for programs"),
+    ]
+    if facts.codec is not None:
+        rows.append((CODEC_WEIGHTS, "the codec"))
+    if facts.tokenizer_digest is not None:
+        rows.append((TOKENIZER, "the vocabulary (SentencePiece)"))
+    return _table(("file", ""), [(f"`{name}`", what) for name, what in rows])
+
+
+def _table(head: tuple[str, str], rows: "list[tuple[str, str]] | tuple[tuple[str, str], ...]") -> str:
+    lines = [head, ("---", "---"), *rows]
+    return "\n".join(f"| {one} | {other} |" for one, other in lines)

@@ -1,0 +1,76 @@
+"""A training run's weights as a checkpoint's folder."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from data_schemas.errors import ConfigError
+from kame_model.checkpoint.codec_files import Options, codec_files
+from kame_model.checkpoint.export import export_checkpoint
+from kame_model.checkpoint.kame_json import KameJson, TrainingFacts
+from kame_model.text.tokenizer import Tokenizer
+from kame_model.train.runs import RunFacts, load_run
+from kame_model.train.saving import Saved
+
+
+def export_run(
+    run: str | Path,
+    out: str | Path,
+    codec: tuple[str, Options] | None,
+    tokenizer: str | None = None,
+    which: Literal["last", "best"] = "best",
+    dtype: torch.dtype | None = None,
+) -> KameJson:
+    """Writes a run's checkpoint as a folder that others load.
+
+    Args:
+        run: the run's folder.
+        out: a folder that does not exist yet.
+        codec: name and options of the codec that the data was encoded with; None: the folder has none, and no voice.
+        tokenizer: the vocabulary that the data was encoded with; None: that of the run's settings.
+        which: the last weights, or those of least loss on validation.
+        dtype: of the weights in the file; None: as they were trained.
+
+    Raises:
+        ConfigError: vocabulary or codec are not those of the run, or `out` is there already.
+        DatasetError: no run, or one without a checkpoint.
+        StoreError: a checkpoint is damaged, or the folder cannot be written.
+    """
+    front_end, facts, saved = load_run(run, which)
+    place = tokenizer or facts.config.tokenizer
+    if place is None:
+        raise ConfigError(f"The run {run} names no tokenizer.", "Name it: --tokenizer FILE.")
+    vocabulary = Tokenizer.from_file(place)
+    _same("tokenizer", vocabulary.digest, facts.speaks_with.tokenizer_digest, run)
+    files = None
+    if codec is not None:
+        files = codec_files(*codec)
+        _same("codec", files.facts.digest, facts.speaks_with.codec_digest, run)
+    return export_checkpoint(front_end, vocabulary, files, out, _training(facts, saved), dtype)
+
+
+def _training(facts: RunFacts, saved: Saved) -> TrainingFacts:
+    return TrainingFacts(
+        stage=facts.config.stage,
+        step=saved.step,
+        data=facts.datasets,
+        init_from=facts.config.init_from,
+        lora=facts.config.lora is not None,
+        figures=_figures(saved.state().get("evaluation") or {}),
+    )
+
+
+def _figures(evaluation: dict[str, Any]) -> dict[str, float]:
+    """`{"right": {"text": 1.0}}` as `{"right.text": 1.0}`: whose oracle was fed, and what was measured."""
+    return {
+        f"{column}.{name}": float(value) for column, figures in evaluation.items() for name, value in figures.items()
+    }
+
+
+def _same(what: str, named: str, trained: str, run: str | Path) -> None:
+    if named != trained:
+        raise ConfigError(
+            f"The run {run} was trained with {what} {trained}, the one named is {named}.",
+            f"Name the {what} that its data was encoded with.",
+        )

@@ -1,0 +1,82 @@
+"""`kame.json`: all of a checkpoint that is ours and that stock moshi must not see."""
+
+import json
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import Field, ValidationError
+
+from data_schemas.config.base import Config
+from data_schemas.errors import StoreError
+
+FORMAT: Final = 1
+"""Version of `kame.json` and of the folder around it."""
+
+
+class CodecFacts(Config):
+    """The codec whose codes the model speaks."""
+
+    name: str = Field(description="Name in the registry of back-ends.")
+    digest: str = Field(description="The codec's own digest; another one means other codes.")
+    options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="Options to build it with, less its files, which are in the folder."
+    )
+
+
+class TrainingFacts(Config):
+    """Where the weights come from."""
+
+    stage: str = Field(default="", description="Last stage of training: copy or dialogues.")
+    step: int = Field(default=0, ge=0, description="Optimiser steps of that run.")
+    data: list[str] = Field(default_factory=list, description="Fingerprints of the token rows trained on.")
+    init_from: str | None = Field(default=None, description="Weights that the run began with; empty: random.")
+    lora: bool = Field(default=False, description="Whether adapters were trained, and merged here.")
+    figures: dict[str, float] = Field(
+        default_factory=dict, description="Figures on validation by name, losses in nats, at that step."
+    )
+
+
+class KameJson(Config):
+    """A checkpoint's facts."""
+
+    format: Literal[1] = FORMAT
+    preset: str = Field(description="Name of the shape.")
+    oracle: Literal["table", "tied"] = Field(description="How the oracle embedding was trained; the file has a table.")
+    tie_text_head: bool = Field(description="Whether the text head is the text embedding; the file has both.")
+    text_card: int = Field(ge=4, description="Size of the vocabulary; the id that starts an oracle.")
+    card: int = Field(ge=1, description="Entries of a codebook.")
+    n_codebooks: int = Field(ge=1, description="Codebooks of one voice.")
+    tokenizer_digest: str | None = Field(default=None, description="Digest of tokenizer.model; empty: there is none.")
+    codec: CodecFacts | None = Field(default=None, description="The codec; empty: trained without sound.")
+    training: TrainingFacts = Field(default_factory=TrainingFacts, description="Where the weights come from.")
+    versions: dict[str, str] = Field(default_factory=dict, description="Versions of what wrote the folder.")
+
+
+def versions() -> dict[str, str]:
+    """The installed versions of what decides a checkpoint; ours is missing in a checkout that was never installed."""
+    found: dict[str, str] = {}
+    for package in ("kame-pipeline", "moshi", "torch", "safetensors"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def read_kame_json(path: Path) -> KameJson:
+    """The facts of a folder.
+
+    Raises:
+        StoreError: the file cannot be read, is damaged, or is of a newer kame.
+    """
+    try:
+        content: Any = json.loads(path.read_bytes())
+        found = content.get("format") if isinstance(content, dict) else None
+        if isinstance(found, int) and found > FORMAT:
+            raise StoreError(
+                f"{path} is of format {found}; this kame reads {FORMAT}.", "Update kame-pipeline to read it."
+            )
+        return KameJson.model_validate_json(path.read_bytes())
+    except (OSError, ValueError, ValidationError) as error:
+        raise StoreError(f"{path} cannot be read: {error}.", "Export the checkpoint again.") from error

@@ -1,0 +1,96 @@
+"""What a checkpoint is, told from its headers: no tensor is read."""
+
+from collections import Counter
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError, safe_open
+
+from data_schemas.errors import StoreError
+from kame_model.checkpoint.kame_json import KameJson
+from kame_model.checkpoint.place import find
+from kame_model.checkpoint.tensors import ORACLE_KEY
+from kame_model.checkpoint.weights import look_into
+
+
+class Summary(NamedTuple):
+    """A checkpoint at a glance.
+
+    Attributes:
+        name: folder or repository.
+        n_parameters: numbers in the weights' file.
+        n_bytes: size of that file.
+        dtypes: how many numbers of each type, as safetensors names them (F32, BF16).
+        has_oracle: whether there is an oracle's table; without one it is a plain Moshi.
+        lm_kwargs: keyword arguments of moshi's `LMModel`.
+        facts: `kame.json`; None where the checkpoint is not ours.
+    """
+
+    name: str
+    n_parameters: int
+    n_bytes: int
+    dtypes: dict[str, int]
+    has_oracle: bool
+    lm_kwargs: dict[str, Any]
+    facts: KameJson | None
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {**self._asdict(), "facts": None if self.facts is None else self.facts.model_dump(mode="json")}
+
+    def rows(self) -> list[tuple[str, str]]:
+        """For people: what, and its value."""
+        kwargs, facts = self.lm_kwargs, self.facts
+        rows = [
+            ("parameters", f"{self.n_parameters / 1e6:,.1f} million, {' and '.join(self.dtypes)}"),
+            ("shape", f"{kwargs['dim']} wide, {kwargs['num_layers']} layers, {kwargs['num_heads']} heads"),
+            ("codebooks of a voice", f"{kwargs['dep_q']} of {kwargs['card']} entries"),
+            ("vocabulary", f"{kwargs['text_card']} pieces"),
+            ("oracle", "a table of its own" if self.has_oracle else "none: a plain Moshi"),
+        ]
+        if facts is None:
+            return [*rows, ("written by", "others: there is no kame.json")]
+        told = facts.training
+        rows += [
+            ("preset", facts.preset),
+            ("trained", f"{told.step} steps, stage {told.stage or 'not named'}, oracle {facts.oracle}"),
+            ("started from", told.init_from or "random weights"),
+            ("token rows", ", ".join(told.data) or "none named"),
+            ("codec", "none" if facts.codec is None else f"{facts.codec.name} {facts.codec.digest}"),
+            ("tokenizer", facts.tokenizer_digest or "none"),
+            ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),
+        ]
+        return rows + [(name, f"{value:.4g}") for name, value in sorted(told.figures.items())]
+
+
+def summarise(source: str | Path) -> Summary:
+    """A checkpoint at a glance.
+
+    Args:
+        source: a folder, or `owner/name[@revision]` on the Hub.
+
+    Raises:
+        ConfigError: no checkpoint.
+        BackendError: the Hub does not answer.
+        StoreError: a file is damaged, or of a newer kame.
+    """
+    weights = look_into(find(source))
+    dtypes: Counter[str] = Counter()
+    try:
+        with safe_open(weights.path, "pt") as file:
+            names = set(file.keys())
+            for name in names:
+                header = file.get_slice(name)
+                dtypes[header.get_dtype()] += prod(header.get_shape())
+    except (SafetensorError, OSError) as error:
+        raise StoreError(f"{weights.path} cannot be read: {error}.", "Fetch or export the checkpoint again.") from error
+    return Summary(
+        str(source),
+        dtypes.total(),
+        weights.path.stat().st_size,
+        dict(dtypes.most_common()),
+        ORACLE_KEY in names,
+        weights.lm_kwargs,
+        weights.facts,
+    )

@@ -1,0 +1,72 @@
+"""A checkpoint as it lies there, ours, KAME's or Moshi's: keyword arguments, tensors, our facts if there are any."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from data_schemas.errors import ConfigError, StoreError
+from kame_model.checkpoint.kame_json import KameJson, read_kame_json
+from kame_model.checkpoint.place import CONFIG, FACTS, KAME_RELEASE_CONFIG, WEIGHTS, Place
+from kame_model.checkpoint.tensors import ORACLE_KEY, read_tensors
+from kame_model.model.presets import lm_kwargs, moshi_7b
+
+_NOT_LM = ("model_type", "lm_gen_config", "tts_config", "stt_config", "model_id", "depformer_causal", "lora_rank")
+"""Keys of a `config.json` that stock moshi takes out before it builds the model, beside all that end in `_name`
+(moshi/models/loaders.py, `CheckpointInfo.from_hf_repo` and `get_moshi_lm`)."""
+
+
+class Weights(NamedTuple):
+    """What a checkpoint's folder says of the model.
+
+    Attributes:
+        lm_kwargs: keyword arguments of moshi's `LMModel`.
+        path: the safetensors file.
+        facts: `kame.json`; None where the checkpoint is not ours.
+    """
+
+    lm_kwargs: dict[str, Any]
+    path: Path
+    facts: KameJson | None
+
+    def tensors(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The `LMModel`'s state dictionary, and the oracle's table where there is one.
+
+        Raises:
+            StoreError: the file is damaged.
+        """
+        state = read_tensors(self.path)
+        return state, state.pop(ORACLE_KEY, None)
+
+
+def look_into(place: Place) -> Weights:
+    """What a place holds; the tensors are not read yet.
+
+    Raises:
+        ConfigError: no checkpoint, or one of adapters that are not merged.
+        BackendError: the Hub does not answer.
+        StoreError: a file is damaged, or of a newer kame.
+    """
+    path = place.file(KAME_RELEASE_CONFIG) or place.file(CONFIG)
+    config = _kwargs_7b() if path is None else _read_config(path)
+    weights = place.needed(config.get("moshi_name", WEIGHTS))
+    facts = place.file(FACTS)
+    if config.get("lora") or config.get("lora_name"):
+        raise ConfigError(f"{place.name} holds adapters that are not merged.", "Merge them first, with moshi's loader.")
+    kwargs = {key: value for key, value in config.items() if not key.endswith("_name") and key not in _NOT_LM}
+    kwargs.pop("lora", None)
+    return Weights(kwargs, weights, None if facts is None else read_kame_json(facts))
+
+
+def _kwargs_7b() -> dict[str, Any]:
+    """Moshi's own: what stock moshi takes where a repository has no configuration."""
+    return lm_kwargs(moshi_7b(), text_card=32_000, card=2048, n_codebooks=8)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read: {error}.", "Fetch or export the checkpoint again.") from error
+    return config

@@ -1,0 +1,33 @@
+"""Low-rank adapters, by moshi's own `LoRALinear`: put beside every linear layer, and merged into it for export."""
+
+from moshi.modules.lora import LoRALinear, replace_all_linear_with_lora, replace_lora_with_linear
+from torch import nn
+
+from data_schemas.config.model import LoraConfig
+from kame_model.model.front_end import FrontEnd
+
+
+def add_lora(front_end: FrontEnd, config: LoraConfig) -> None:
+    """Puts adapters beside all linear layers of the `LMModel`, and freezes all but them and the oracle embedding.
+
+    A new adapter changes nothing: its second matrix is zero (Hu et al., arXiv 2106.09685, section 4.1). A tied text
+    head is no linear layer and gets none.
+    """
+    replace_all_linear_with_lora(front_end.lm, config.rank, config.scaling)
+    for module in front_end.lm.modules():
+        if isinstance(module, LoRALinear):
+            nn.init.zeros_(module.lora_B.weight)  # moshi leaves it random: it only ever loads trained ones
+    for name, parameter in front_end.lm.named_parameters():
+        embedding = name.split(".")[0].endswith("emb")
+        parameter.requires_grad_(".lora_" in name or (config.train_embeddings and embedding))
+
+
+def has_lora(front_end: FrontEnd) -> bool:
+    """Whether there are adapters."""
+    return any(isinstance(module, LoRALinear) for module in front_end.lm.modules())
+
+
+def merge_lora(front_end: FrontEnd) -> None:
+    """Adds the adapters into the weights beside which they stand, and makes plain linear layers of them again."""
+    replace_lora_with_linear(front_end.lm)  # type: ignore[no-untyped-call]
+    front_end.lm.requires_grad_(True)

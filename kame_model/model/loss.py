@@ -1,0 +1,131 @@
+"""The loss as KAME's release has it, in nats, and the means that are told apart while training.
+
+    text  = mean over text that is not padding + 0.5 x mean over padding, of one micro-batch
+    audio = (100 x sum over semantic codes + sum over acoustic codes) / (100 x their number + the others' number)
+    total = text + audio                                         (the paper, arXiv 2510.02327: text + 1.5 x audio)
+
+Padding is id 3; the end of padding, id 0, counts as other text. Semantic is a voice's first codebook, acoustic the
+others. The weights 0.5 and 100 are moshi-finetune's too (`text_padding_weight`, `first_codebook_weight_multiplier` of
+https://github.com/kyutai-labs/moshi-finetune); all stand in `LossConfig`.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from data_schemas.config.model import LossConfig
+from kame_model.frames.ids import PADDING_ID, ZERO_ID
+from kame_model.model.front_end import Logits
+
+if TYPE_CHECKING:
+    from kame_model.frames.batch import Batch
+
+METRICS = (
+    "text",
+    "padding",
+    "semantic",
+    "acoustic",
+    "answer",
+    "text_fed",
+    "padding_fed",
+    "semantic_fed",
+    "acoustic_fed",
+    "text_right",
+    "answer_right",
+)
+"""Names of the rows of `LossParts.tallies`. `text` is all but padding; `answer` the text of the answer's words; `_fed`
+those on positions where an oracle is being fed; `_right` the share of tokens whose likeliest guess is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossParts:
+    """The loss of one micro-batch.
+
+    Attributes:
+        total: scalar with gradient, what is minimised.
+        text: scalar, the text part before its weight in the total.
+        audio: scalar, the audio part before its weight; zero where the depth transformer was left out.
+        tallies: [len(METRICS), 2] float64 without gradient: sum in nats and count of each metric, to be added up over
+            micro-batches and ranks before `means`.
+    """
+
+    total: Tensor
+    text: Tensor
+    audio: Tensor
+    tallies: Tensor
+
+    def figures(self) -> dict[str, float]:
+        """The metrics of this micro-batch alone."""
+        return means(self.tallies)
+
+
+def means(tallies: Tensor) -> dict[str, float]:
+    """Means by name from added-up tallies; what was never counted is left out."""
+    rows = dict(zip(METRICS, tallies.tolist(), strict=True))
+    return {name: total / count for name, (total, count) in rows.items() if count}
+
+
+def compute_loss(logits: Logits, batch: "Batch", config: LossConfig) -> LossParts:
+    """The loss of a micro-batch and its metrics. A part without any label is zero.
+
+    Args:
+        logits: of `FrontEnd.forward` on the batch.
+        batch: `text_labels` [B, S], `audio_labels` [B, n, S] (-1: no loss), `answer_mask` and `oracle_fed` [B, S].
+    """
+    text_nats, labels = _nats(logits.text, batch.text_labels), batch.text_labels
+    words = (labels != ZERO_ID) & (labels != PADDING_ID)
+    padding = labels == PADDING_ID
+    weights = words * (1 + (config.answer_weight - 1) * batch.answer_mask)
+    text = _mean(text_nats, weights) + config.padding_weight * _mean(text_nats, padding)
+    total = config.text_weight * text
+    right = logits.text.detach().argmax(-1) == labels
+    answer, fed = words & batch.answer_mask, batch.oracle_fed
+    measured = {
+        "text": (text_nats, words),
+        "padding": (text_nats, padding),
+        "answer": (text_nats, answer),
+        "text_fed": (text_nats, words & fed),
+        "padding_fed": (text_nats, padding & fed),
+        "text_right": (right, words),
+        "answer_right": (right, answer),
+    }
+    audio = torch.zeros_like(text)
+    if logits.audio is not None:
+        audio_nats, coded = _nats(logits.audio, batch.audio_labels), batch.audio_labels != ZERO_ID
+        semantic, acoustic = audio_nats[:, :1], audio_nats[:, 1:]
+        scale = torch.ones_like(audio_nats)
+        scale[:, 0] = config.semantic_weight
+        audio = _mean(audio_nats, coded * scale)
+        total = total + config.audio_weight * audio
+        measured |= {
+            "semantic": (semantic, coded[:, :1]),
+            "acoustic": (acoustic, coded[:, 1:]),
+            "semantic_fed": (semantic, coded[:, :1] & fed[:, None]),
+            "acoustic_fed": (acoustic, coded[:, 1:] & fed[:, None]),
+        }
+    nothing = (torch.zeros(1, device=total.device), torch.zeros(1, device=total.device))
+    tallies = torch.stack([_tally(*measured.get(name, nothing)) for name in METRICS])
+    return LossParts(total, text.detach(), audio.detach(), tallies)
+
+
+def _nats(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of each label in nats, float32, zero where there is none. [*, card] and [*] to [*]."""
+    flat = functional.cross_entropy(
+        logits.float().flatten(0, -2), labels.flatten(), ignore_index=ZERO_ID, reduction="none"
+    )
+    return flat.view_as(labels)
+
+
+def _mean(nats: Tensor, weights: Tensor) -> Tensor:
+    """Weighted mean; zero, with a gradient of zero, where all weights are."""
+    weights = weights.to(nats.dtype)
+    total = weights.sum()
+    return (nats * weights).sum() / torch.where(total > 0, total, torch.ones_like(total))
+
+
+def _tally(values: Tensor, counted: Tensor) -> Tensor:
+    counted = counted.double()
+    return torch.stack([(values.detach().double() * counted).sum(), counted.sum()])

@@ -1,0 +1,101 @@
+"""The fourth stream's embedding: a table of its own, or the text's embedding through a learnt projection."""
+
+import math
+from typing import Literal
+
+import torch
+from moshi.models.lm_utils import ScaledEmbedding
+from torch import Tensor, nn
+from torch.nn import functional
+
+from kame_model.frames.ids import PADDING_ID, ZERO_ID
+
+_SAME_TABLE = 0.02
+"""Part of a table's norm that rounding to bf16 explains, with room: eight bits of mantissa lose 0.2%."""
+
+
+class OracleEmbedding(nn.Module):
+    """Vectors of oracle ids 0 … text_card; id `text_card` starts an oracle, id 3 stands where there is none.
+
+    Modes:
+        table: [text_card + 1, dim], started as a copy of the text embedding, as KAME has it (arXiv 2510.02327). Every
+            id has a trained vector, that of "no oracle" too.
+        tied: `projection @ text_emb[id] + shift`, and nothing for id 3. The projection starts as a random rotation, so
+            that a word heard from the oracle is another thing than the same word said. A model of 4 M parameters learns
+            to copy with it within minutes on two cores, and does not with a table (docs/model.md).
+
+    Either way `table` gives the table that a checkpoint holds as `oracle_emb.weight`. The zero token, -1, has no vector
+    in both.
+    """
+
+    def __init__(self, text_emb: nn.Embedding, mode: Literal["table", "tied"]) -> None:
+        super().__init__()
+        self.mode = mode
+        n_ids, dim = text_emb.weight.shape
+        device, dtype = text_emb.weight.device, text_emb.weight.dtype
+        if mode == "table":
+            self.embedding = ScaledEmbedding(n_ids, dim, zero_idx=ZERO_ID, device=device, dtype=dtype)
+            self.start_from_text(text_emb)
+        else:
+            self.projection = nn.Linear(dim, dim, bias=False, device=device, dtype=dtype)
+            self.shift = nn.Parameter(torch.empty(dim, device=device, dtype=dtype))
+            self._start_tied()
+
+    @torch.no_grad()
+    def start_from_text(self, text_emb: nn.Embedding) -> None:
+        """Makes a table the copy of the text embedding; a tied one follows it anyway."""
+        if self.mode == "table":
+            self.embedding.weight.copy_(text_emb.weight)
+
+    @torch.no_grad()
+    def _start_tied(self) -> None:
+        dim = len(self.shift)
+        device = self.shift.device
+        rotation = torch.empty(dim, dim, device=device, dtype=torch.float32)  # no QR in bf16
+        self.projection.weight.copy_(nn.init.orthogonal_(rotation))
+        self.shift.copy_(torch.randn(dim, device=device) / math.sqrt(dim))
+
+    def forward(self, oracle: Tensor, text_emb: nn.Embedding) -> Tensor:
+        """[B, S] ids to [B, S, dim]."""
+        if self.mode == "table":
+            vectors: Tensor = self.embedding(oracle)
+            return vectors
+        heard = ((oracle != PADDING_ID) & (oracle != ZERO_ID))[..., None]
+        vectors = self.projection(text_emb(oracle)) + self.shift
+        return torch.where(heard, vectors, torch.zeros_like(vectors))
+
+    @torch.no_grad()
+    def table(self, text_emb: nn.Embedding) -> Tensor:
+        """The whole embedding as one table, [text_card + 1, dim]."""
+        if self.mode == "table":
+            return self.embedding.weight.detach().clone()
+        table = functional.linear(text_emb.weight, self.projection.weight) + self.shift
+        table[PADDING_ID] = 0
+        return table
+
+    @torch.no_grad()
+    def set_table(self, table: Tensor, text_emb: nn.Embedding) -> None:
+        """Makes the embedding that of a checkpoint.
+
+        Args:
+            table: [text_card + 1, dim], as `table` gives it.
+            text_emb: the text embedding of the same checkpoint. A tied oracle's projection and shift are found from the
+                two by least squares, which gives back those that the table was made of.
+
+        Raises:
+            ValueError: this oracle is tied, and the table is not one of a tied oracle.
+        """
+        if self.mode == "table":
+            self.embedding.weight.copy_(table)
+            return
+        heard = torch.arange(len(table)) != PADDING_ID
+        text = functional.pad(
+            text_emb.weight.double().cpu()[heard], (0, 1), value=1.0
+        )  # the last column is the shift's
+        wanted = table.double().cpu()
+        found = torch.linalg.lstsq(text, wanted[heard], driver="gelsd").solution
+        missed = (text @ found - wanted[heard]).norm() + wanted[PADDING_ID].norm()
+        if missed > _SAME_TABLE * wanted.norm():
+            raise ValueError(f"the table is off a tied one's by {missed / wanted.norm():.0%} of its size")
+        self.projection.weight.copy_(found[:-1].T)
+        self.shift.copy_(found[-1])

@@ -1,0 +1,115 @@
+"""One frame at a time: moshi's `LMGen`, fed with an oracle, for free running and for the server.
+
+    gen = FrontEndGen(front_end, SamplingConfig())
+    with gen.streaming(batch_size):
+        for other, oracle in …:                 # one call a frame
+            frame = gen.step(other, oracle)     # what is said in the frame before
+
+Call s reads column s of the training layout and samples column s + 1 (see kame_model/frames/sequence.py):
+
+    call      reads, of the other's codes    reads, of the oracle    gives back
+    0         nothing: the initial ids       position 0 (idle)       nothing yet
+    s         frame s - 1                    position s              frame s - 1
+
+so a back-end's event at frame f is fed from call f + 1 on.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from moshi.models.lm import LMGen
+from torch import Tensor
+
+from data_schemas.config.model import SamplingConfig
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.stock import eager_on_cpu
+
+UNSAID = -2
+"""In what is given back: nothing yet, or a slot that stood still. In what is imposed: left to the model (moshi,
+`LMModel.ungenerated_token_id`)."""
+
+
+class Frame(NamedTuple):
+    """What is said in one frame: `text` [B] and `own` [B, n]; `UNSAID` throughout in slots that have nothing."""
+
+    text: Tensor
+    own: Tensor
+
+
+class FrontEndGen:
+    """A front-end that runs freely, many conversations side by side in slots.
+
+    Args:
+        front_end: in evaluation mode; it must not be trained while it streams.
+        sampling: how tokens are chosen. moshi draws from torch's global generator.
+    """
+
+    def __init__(self, front_end: FrontEnd, sampling: SamplingConfig) -> None:
+        self._front_end = front_end
+        self._gen = _OracleLMGen(front_end, sampling)
+
+    @contextmanager
+    def streaming(self, batch_size: int) -> Iterator[None]:
+        """A block in which `step` may be called; each has fresh state, and leaves none behind."""
+        with eager_on_cpu(self._front_end.lm.device), self._gen.streaming(batch_size):
+            yield
+
+    @torch.no_grad()
+    def step(self, other: Tensor, oracle: Tensor, impose: Tensor | None = None) -> Frame:
+        """One frame of every slot.
+
+        Args:
+            other: [B, n] the other's codes of the frame just heard; what the first call is given is not read.
+            oracle: [B] the oracle's id for this position; padding where there is none.
+            impose: [B, 1 + n] text and own codes to say in place of what is sampled, `UNSAID` where the model is free;
+                the column after this one, so acoustic codes are those of a frame earlier.
+        """
+        self._gen.condition = self._front_end.condition(oracle[:, None])
+        self._gen.imposed = impose
+        with eager_on_cpu(oracle.device):
+            said = self._gen.step(other[..., None])
+        assert said is not None  # support_out_of_sync: never
+        return Frame(said[:, 0, 0], said[:, 1:, 0])
+
+    def rest(self, resting: Tensor) -> None:
+        """Slots, bool[B], that stand still from now on: calls leave them as they are. The others go on."""
+        self._gen.set_exec_mask(~resting)
+
+    def reset(self, slots: Tensor) -> None:
+        """Slots, bool[B], that forget everything and start at call 0 with the next one."""
+        self._gen.reset_streaming(slots)
+
+
+class _OracleLMGen(LMGen):
+    """moshi's generation with a summed condition that is another one at each step."""
+
+    def __init__(self, front_end: FrontEnd, sampling: SamplingConfig) -> None:
+        super().__init__(
+            front_end.lm,
+            **sampling.model_dump(),
+            on_text_hook=self._impose_text,
+            on_audio_hook=self._impose_own,
+            support_out_of_sync=True,  # slots may start and rest each on their own
+        )
+        self.condition: Tensor | None = None
+        self.imposed: Tensor | None = None
+
+    def _step(self, input_tokens: Tensor, depformer_replace_tokens: Tensor | None = None) -> Any:
+        if self._streaming_state is not None:
+            self._streaming_state.condition_sum = self.condition  # moshi copies it into its CUDA graph
+        return super()._step(input_tokens, depformer_replace_tokens)
+
+    def _impose_text(self, sampled: Tensor) -> None:
+        if self.imposed is not None:
+            _impose(sampled, self.imposed[:, 0])
+
+    def _impose_own(self, sampled: Tensor) -> None:
+        if self.imposed is not None:
+            _impose(sampled, self.imposed[:, 1:])
+
+
+def _impose(sampled: Tensor, imposed: Tensor) -> None:
+    """In place, as moshi's hooks want it."""
+    sampled.copy_(torch.where(imposed == UNSAID, sampled, imposed))

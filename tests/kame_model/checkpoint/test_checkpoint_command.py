@@ -1,0 +1,80 @@
+"""`kame checkpoint`: a training run's weights as a folder, and the folder told."""
+
+import json
+from pathlib import Path
+
+import pytest
+from torch.distributed.checkpoint.state_dict_saver import save
+from typer.testing import CliRunner
+
+from data_schemas.config.training import DataConfig, DatasetMixConfig, TrainConfig
+from flows.checkpoint_command import app
+from kame_model.checkpoint.load import load_checkpoint
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.presets import build_front_end
+from kame_model.train.runs import RunFacts, SpeaksWith
+from tests.codecs import TINY, tiny_nano_mimi
+from tests.front_ends import tiny_config
+from tests.vocabularies import make_vocabulary
+
+EVALUATION = {"right": {"loss": 2.5, "text": 1.5}, "none": {"loss": 4.0}}
+
+
+def make_run(folder: Path) -> tuple[Path, Path, FrontEnd]:
+    """A run's folder with one checkpoint, its codec's folder, and the front-end that it came to."""
+    tokenizer = make_vocabulary(folder, 300)
+    codec = tiny_nano_mimi(folder / "codec")
+    front_end = build_front_end(tiny_config(), 300, TINY.card, TINY.n_codebooks)
+    data = DataConfig(datasets=[DatasetMixConfig(path="rows")])  # never opened: what a run learnt from may be gone
+    config = TrainConfig(stage="copy", tokenizer=str(tokenizer.path), model=tiny_config(), data=data)
+    speaks_with = SpeaksWith(
+        tokenizer_digest=tokenizer.digest,
+        text_card=300,
+        codec_digest=codec.digest,
+        card=codec.card,
+        n_codebooks=codec.n_codebooks,
+    )
+    facts = RunFacts(config=config, speaks_with=speaks_with, datasets=["0123456789abcdef"])
+    step = folder / "run" / "checkpoints" / "step-00000007"
+    save({"model": front_end.state_dict()}, checkpoint_id=step, no_dist=True)
+    (folder / "run" / "config.json").write_text(facts.model_dump_json())
+    (step / "state.json").write_text(json.dumps({"step": 7, "score": 2.5, "evaluation": EVALUATION}))
+    (step / "DONE").touch()
+    return folder / "run", folder / "codec", front_end.eval()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
+def test_a_run_becomes_a_folder_and_is_told(tmp_path: Path) -> None:
+    run, codec, front_end = make_run(tmp_path)
+    out, cli = tmp_path / "out", CliRunner()
+    typed = ["export", str(run), str(out), "--codec", "nano-mimi", "--codec-path", str(codec), "--json"]
+    made = cli.invoke(app, typed)
+    assert made.exit_code == 0, made.output
+    told = json.loads(made.stdout)
+    assert told["training"]["step"] == 7
+    assert told["training"]["figures"] == {"right.loss": 2.5, "right.text": 1.5, "none.loss": 4.0}
+    assert told["training"]["data"] == ["0123456789abcdef"]
+    loaded = load_checkpoint(out)
+    for name, tensor in front_end.state_dict().items():
+        assert tensor.equal(loaded.front_end.state_dict()[name]), name
+    shown = cli.invoke(app, ["show", str(out)])
+    assert shown.exit_code == 0
+    assert "7 steps, stage copy" in shown.stdout
+    again = cli.invoke(app, typed)
+    assert again.exit_code == 2
+    assert "is there already" in json.loads(again.stdout)["error"]
+
+
+def test_a_codec_that_the_run_does_not_speak_is_refused(tmp_path: Path) -> None:
+    run, _, _ = make_run(tmp_path)
+    other = tiny_nano_mimi(tmp_path / "other", seed=9)
+    typed = ["export", str(run), str(tmp_path / "out"), "--codec", "nano-mimi", "--codec-path", str(tmp_path / "other")]
+    refused = CliRunner().invoke(app, typed)
+    assert refused.exit_code == 2
+    assert f"the one named is {other.digest}" in refused.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_run_and_no_checkpoint_is_said(tmp_path: Path) -> None:
+    assert CliRunner().invoke(app, ["export", str(tmp_path), str(tmp_path / "out")]).exit_code == 6
+    assert CliRunner().invoke(app, ["show", str(tmp_path)]).exit_code == 2

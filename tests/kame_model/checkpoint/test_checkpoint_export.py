@@ -1,0 +1,192 @@
+"""A folder that stock moshi loads, and what is in it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from moshi.models import loaders
+from moshi.models.lm import LMModel
+from safetensors.torch import load_file, save_file
+
+from backends.codec.nano_mimi import NanoMimi
+from data_schemas.config.model import LoraConfig
+from data_schemas.errors import ConfigError, StoreError
+from kame_model.checkpoint.codec_files import codec_files
+from kame_model.checkpoint.export import export_checkpoint
+from kame_model.checkpoint.kame_json import TrainingFacts
+from kame_model.checkpoint.load import load_checkpoint
+from kame_model.checkpoint.summary import summarise
+from kame_model.frames.ids import ZERO_ID
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.lora import add_lora
+from kame_model.model.presets import build_front_end
+from kame_model.text.tokenizer import Tokenizer
+from tests.codecs import TINY, tiny_nano_mimi
+from tests.front_ends import audio_of, random_batch, stock_logits, tiny_config, tiny_front_end
+from tests.vocabularies import make_vocabulary
+
+TRAINING = TrainingFacts(stage="dialogues", step=120, data=["0123456789abcdef"], figures={"right.text": 1.25})
+
+
+@pytest.fixture(scope="module")
+def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A codec's folder and a vocabulary, of sizes that go together with `speaking`."""
+    folder = tmp_path_factory.mktemp("voice")
+    tiny_nano_mimi(folder / "codec")
+    make_vocabulary(folder, 300).path.rename(folder / "tokenizer.model")
+    return folder
+
+
+def speaking(seed: int = 0) -> FrontEnd:
+    """A front-end that speaks that codec and vocabulary."""
+    torch.manual_seed(seed)
+    return build_front_end(tiny_config(), 300, TINY.card, TINY.n_codebooks).eval()
+
+
+def exported(voice: Path, out: Path, front_end: FrontEnd | None = None) -> Path:
+    codec = codec_files("nano-mimi", {"path": str(voice / "codec")})
+    export_checkpoint(front_end or speaking(), Tokenizer(voice / "tokenizer.model"), codec, out, TRAINING)
+    return out
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["table", "tied"])
+def test_stock_moshi_loads_it_less_its_one_key_and_says_the_same(tied: bool, tmp_path: Path) -> None:
+    front_end = tiny_front_end(oracle="tied" if tied else "table", tie_text_head=tied)
+    export_checkpoint(front_end, None, None, tmp_path / "out", TRAINING)
+    state, batch = load_file(tmp_path / "out" / "model.safetensors"), random_batch()
+    table = state.pop("oracle_emb.weight")
+    save_file(state, tmp_path / "stock.safetensors")
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    kwargs = {key: value for key, value in config.items() if not key.endswith("_name")}
+    stock = loaders.get_moshi_lm(tmp_path / "stock.safetensors", kwargs, dtype=torch.float32)  # strict
+    with torch.no_grad():
+        ours = front_end(batch.columns, torch.full_like(batch.oracle, ZERO_ID))
+        fed = front_end(batch.columns, batch.oracle)
+    theirs = stock_logits(stock, batch)
+    assert torch.equal(ours.text, theirs.text)
+    assert torch.equal(audio_of(ours), audio_of(theirs))
+    # And with its own table as the summed condition, stock moshi hears the oracle as we do.
+    theirs = stock_logits(stock, batch, table[batch.oracle])
+    assert (fed.text - theirs.text).abs().max() < 1e-5
+    assert (audio_of(fed) - audio_of(theirs)).abs().max() < 1e-5
+
+
+def test_moshis_own_reader_finds_every_file(voice: Path, tmp_path: Path) -> None:
+    out = exported(voice, tmp_path / "out")
+    config = json.loads((out / "config.json").read_text())
+    info = loaders.CheckpointInfo.from_hf_repo(
+        "not/asked",
+        moshi_weights=out / config["moshi_name"],
+        mimi_weights=out / config["mimi_name"],
+        mimi_config_path=out / config["mimi_config_name"],
+        tokenizer=out / config["tokenizer_name"],
+        config_path=out / "config.json",
+    )
+    mimi = info.get_mimi()
+    assert (mimi.num_codebooks, mimi.cardinality) == (TINY.n_codebooks, TINY.card)
+    assert info.get_text_tokenizer().vocab_size() == 300
+    assert info.get_moshi(load_weight=False, dtype=torch.float32).dim == 32
+
+
+def test_names_are_those_of_kyutais_files(tmp_path: Path) -> None:
+    export_checkpoint(tiny_front_end(), None, None, tmp_path / "out", TRAINING)
+    state = load_file(tmp_path / "out" / "model.safetensors")
+    assert state["transformer.layers.0.self_attn.in_proj_weight"].shape == (3 * 32, 32)
+    assert state["depformer.layers.1.self_attn.in_proj_weight"].shape == (3 * 3 * 16, 16)
+    assert state["depformer.layers.1.self_attn.out_proj.weight"].shape == (3 * 16, 16)
+    assert not [name for name in state if "_projs" in name]
+
+
+def test_all_comes_back(voice: Path, tmp_path: Path) -> None:
+    front_end = speaking()
+    checkpoint = load_checkpoint(exported(voice, tmp_path / "out", front_end))
+    loaded = checkpoint.front_end.state_dict()
+    assert loaded.keys() == front_end.state_dict().keys()
+    for name, tensor in front_end.state_dict().items():
+        assert torch.equal(tensor, loaded[name]), name
+    assert checkpoint.facts is not None
+    assert checkpoint.facts.training == TRAINING
+    assert checkpoint.tokenizer().digest == checkpoint.facts.tokenizer_digest
+    codec = checkpoint.codec()
+    assert isinstance(codec, NanoMimi)
+    assert codec.digest == tiny_nano_mimi(tmp_path / "again").digest
+
+
+def test_adapters_are_merged(tmp_path: Path) -> None:
+    front_end, batch = tiny_front_end(), random_batch()
+    add_lora(front_end, LoraConfig(rank=4))
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for name, parameter in front_end.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.05)
+        applied = front_end(batch.columns, batch.oracle)
+    facts = export_checkpoint(front_end, None, None, tmp_path / "out", TRAINING)
+    with torch.no_grad():
+        loaded = load_checkpoint(tmp_path / "out").front_end(batch.columns, batch.oracle)
+    assert facts.training.lora
+    assert (applied.text - loaded.text).abs().max() < 1e-5
+
+
+def test_weights_may_be_written_in_bf16(tmp_path: Path) -> None:
+    export_checkpoint(tiny_front_end(), None, None, tmp_path / "out", TRAINING, torch.bfloat16)
+    assert list(summarise(tmp_path / "out").dtypes) == ["BF16"]
+    assert load_checkpoint(tmp_path / "out").front_end.lm.dtype == torch.bfloat16
+    assert load_checkpoint(tmp_path / "out", dtype=torch.float32).front_end.lm.dtype == torch.float32
+
+
+def test_the_summary_tells_without_reading_tensors(voice: Path, tmp_path: Path) -> None:
+    summary = summarise(exported(voice, tmp_path / "out"))
+    assert summary.n_parameters == sum(each.numel() for each in speaking().state_dict().values())
+    assert summary.has_oracle
+    told = dict(summary.rows())
+    assert told["vocabulary"] == "300 pieces"
+    assert told["right.text"] == "1.25"
+    assert "nano-mimi" in told["codec"]
+    assert json.loads(json.dumps(summary.as_json()))["facts"]["training"]["step"] == 120
+
+
+def test_the_cards_own_lines_load_it_with_stock_moshi(
+    voice: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = exported(voice, tmp_path / "out")
+    card = (out / "README.md").read_text()
+    lines = card.split("## With stock moshi")[1].split("```python")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {}
+    exec(lines.replace("FOLDER", str(out)), scope)
+    assert isinstance(scope["lm"], LMModel)
+    assert "`0123456789abcdef`" in card
+    assert "`right.text` | 1.25" in card
+
+
+def test_a_full_disk_leaves_nothing_behind(tiny_disk: Path) -> None:
+    with pytest.raises(StoreError, match="No space left"):
+        export_checkpoint(tiny_front_end(dim=64), None, None, tiny_disk / "out", TRAINING)
+    assert list(tiny_disk.iterdir()) == []
+
+
+def test_a_folder_that_is_there_is_not_touched(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is there already"):
+        export_checkpoint(tiny_front_end(), None, None, tmp_path, TRAINING)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_vocabulary_and_codec_of_other_sizes_are_refused(voice: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"vocabulary of 40, .* one of 300"):
+        export_checkpoint(tiny_front_end(), Tokenizer(voice / "tokenizer.model"), None, tmp_path / "out", TRAINING)
+    codec = codec_files("nano-mimi", {"path": str(voice / "codec")})
+    with pytest.raises(ConfigError, match="3 codebooks of 24 entries, codec nano-mimi has 3 of 32"):
+        export_checkpoint(tiny_front_end(), None, codec, tmp_path / "out", TRAINING)
+    with pytest.raises(ConfigError, match="double cannot go into a checkpoint"):
+        codec_files("double", {})
+
+
+def test_a_codec_put_in_anothers_place_is_found_out(voice: Path, tmp_path: Path) -> None:
+    out = exported(voice, tmp_path / "out")
+    tiny_nano_mimi(tmp_path / "other", seed=9)
+    shutil.copy(tmp_path / "other" / "mimi.safetensors", out)
+    with pytest.raises(StoreError, match="The codec in"):
+        load_checkpoint(out).codec()

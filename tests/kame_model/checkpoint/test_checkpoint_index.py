@@ -1,0 +1,36 @@
+"""The register lists checkpoints that stand beside it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from data_schemas.errors import StoreError
+from kame_model.checkpoint.index import INDEX, Entry, entries, register
+
+
+def entry(name: str, step: int = 1) -> Entry:
+    return Entry(name=name, preset="nano", step=step, data=["f"], registered_at="2026-01-01T00:00:00Z")
+
+
+def test_checkpoints_are_listed_in_order_and_once(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    assert entries(str(tmp_path)) == []
+    for each in (entry("one"), entry("two"), entry("one", step=2)):
+        register(str(tmp_path), each)
+    assert [(each.name, each.step) for each in entries(str(tmp_path))] == [("two", 1), ("one", 2)]
+    assert [each["name"] for each in json.loads((tmp_path / INDEX).read_text())] == ["two", "one"]
+
+
+def test_what_is_not_there_is_not_registered(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no checkpoint one"):
+        register(str(tmp_path), entry("one"))
+
+
+def test_a_damaged_index_is_an_error_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / INDEX).write_text("[{")
+    with pytest.raises(StoreError, match="damaged"):
+        register(str(tmp_path), entry("one"))
+    assert (tmp_path / INDEX).read_text() == "[{"

@@ -1,0 +1,175 @@
+"""Beginning with any checkpoint, and what is said of one that does not fit or is broken."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from data_schemas.errors import BackendError, ConfigError, StoreError
+from kame_model.checkpoint.export import export_checkpoint
+from kame_model.checkpoint.kame_json import TrainingFacts
+from kame_model.checkpoint.load import load_checkpoint
+from kame_model.checkpoint.start import init_from
+from kame_model.checkpoint.summary import summarise
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.presets import build_front_end
+from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_config, tiny_front_end
+
+SAME = 1e-5
+"""Difference of logits, float32: none was seen of a table, 1.4e-6 of what is found again in it."""
+
+
+def exported(out: Path, front_end: FrontEnd | None = None, dtype: torch.dtype | None = None) -> Path:
+    export_checkpoint(front_end or tiny_front_end(), None, None, out, TrainingFacts(), dtype)
+    return out
+
+
+def edited(out: Path, **changes: Any) -> Path:
+    """The same folder with other entries in `kame.json`."""
+    facts = json.loads((out / "kame.json").read_text())
+    (out / "kame.json").write_text(json.dumps(facts | changes))
+    return out
+
+
+def difference(one: FrontEnd, other: FrontEnd) -> float:
+    """The greatest difference of the two's logits on dialogues with oracles."""
+    batch = random_batch()
+    with torch.no_grad():
+        left, right = one(batch.columns, batch.oracle), other(batch.columns, batch.oracle)
+    return max(float((left.text - right.text).abs().max()), float((audio_of(left) - audio_of(right)).abs().max()))
+
+
+def test_a_tied_oracle_and_its_table_give_the_same_logits(tmp_path: Path) -> None:
+    tied = tiny_front_end(oracle="tied", tie_text_head=True)
+    assert difference(tied, load_checkpoint(exported(tmp_path / "out", tied)).front_end) < SAME
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_tied_oracle_is_found_again_in_its_table(dtype: torch.dtype, tmp_path: Path) -> None:
+    tied = tiny_front_end(oracle="tied", tie_text_head=True)
+    begun = tiny_front_end(seed=5, oracle="tied", tie_text_head=True)
+    init_from(begun, exported(tmp_path / "out", tied, dtype))
+    assert difference(begun, tied) < (SAME if dtype == torch.float32 else 0.1)
+
+
+def test_a_free_table_is_no_tied_oracle(tmp_path: Path) -> None:
+    out = exported(tmp_path / "out", tiny_front_end(tie_text_head=True))
+    with pytest.raises(ConfigError, match=r"model\.oracle is tied"):
+        init_from(tiny_front_end(oracle="tied", tie_text_head=True), out)
+
+
+def test_a_free_text_head_is_no_tied_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="text head of its own"):
+        init_from(tiny_front_end(tie_text_head=True), exported(tmp_path / "out"))
+
+
+def test_kames_release_is_begun_with(tmp_path: Path) -> None:
+    theirs = tiny_front_end()
+    out = exported(tmp_path / "out", theirs)
+    (out / "config.json").rename(out / "moshi_lm_kwargs.json")
+    (out / "kame.json").unlink()
+    begun = tiny_front_end(seed=5)
+    assert init_from(begun, out) is None
+    assert difference(begun, theirs) == 0
+    assert difference(load_checkpoint(out).front_end, theirs) == 0
+
+
+@pytest.mark.parametrize("oracle", ["table", "tied"])
+def test_moshis_own_has_no_oracle_and_a_table_starts_as_its_text(oracle: str, tmp_path: Path) -> None:
+    out = exported(tmp_path / "out")
+    (out / "kame.json").unlink()
+    state = load_file(out / "model.safetensors")
+    del state["oracle_emb.weight"]
+    save_file(state, out / "model.safetensors")
+    begun = tiny_front_end(seed=5, oracle=oracle)
+    before = begun.oracle.table(begun.lm.text_emb)
+    init_from(begun, out)
+    table, text = begun.oracle.table(begun.lm.text_emb), begun.lm.text_emb.weight
+    assert torch.equal(text, state["text_emb.weight"])
+    assert torch.equal(table, text) == (oracle == "table")
+    assert not torch.equal(table, before)
+    assert torch.equal(load_checkpoint(out).front_end.oracle.embedding.weight, text)
+    assert not summarise(out).has_oracle
+
+
+def test_attention_may_look_farther_than_the_checkpoints(tmp_path: Path) -> None:
+    begun = tiny_front_end(seed=5, context=128)
+    init_from(begun, exported(tmp_path / "out"))
+    assert difference(begun, tiny_front_end()) == 0
+
+
+@pytest.mark.parametrize(
+    ("text_card", "card", "n_codebooks", "dim", "said"),
+    [
+        (50, CARD, N_CODEBOOKS, 32, "The vocabulary of .* is 40, of the model to train 50"),
+        (TEXT_CARD, 99, N_CODEBOOKS, 32, "The codebook size of .* is 24, of the model to train 99"),
+        (TEXT_CARD, CARD, 8, 32, "The number of codebooks of a voice of .* is 3, of the model to train 8"),
+        (TEXT_CARD, CARD, N_CODEBOOKS, 64, "The dim of .* is 32, of the model to train 64"),
+    ],
+)
+def test_another_shape_is_named_by_both_values(
+    text_card: int, card: int, n_codebooks: int, dim: int, said: str, tmp_path: Path
+) -> None:
+    begun = build_front_end(tiny_config(dim=dim), text_card, card, n_codebooks)
+    with pytest.raises(ConfigError, match=said):
+        init_from(begun, exported(tmp_path / "out"))
+
+
+def test_another_vocabulary_or_codec_of_the_same_size_is_named_too(tmp_path: Path) -> None:
+    codec = {"name": "nano-mimi", "digest": "cccc", "options": {}}
+    out = edited(exported(tmp_path / "out"), tokenizer_digest="aaaa", codec=codec)
+    init_from(tiny_front_end(), out, tokenizer_digest="aaaa", codec_digest="cccc")
+    with pytest.raises(ConfigError, match="trained with vocabulary aaaa, the data was encoded with bbbb"):
+        init_from(tiny_front_end(), out, tokenizer_digest="bbbb")
+    with pytest.raises(ConfigError, match="trained with codec cccc, the data was encoded with dddd"):
+        init_from(tiny_front_end(), out, codec_digest="dddd")
+
+
+def test_a_checkpoint_of_a_newer_kame_is_said_to_be_one(tmp_path: Path) -> None:
+    out = edited(exported(tmp_path / "out"), format=2)
+    for read in (load_checkpoint, summarise):
+        with pytest.raises(StoreError, match="is of format 2; this kame reads 1"):
+            read(out)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "kame.json"])
+def test_half_a_file_is_said_to_be_one(name: str, tmp_path: Path) -> None:
+    out = exported(tmp_path / "out")
+    content = (out / name).read_bytes()
+    (out / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(StoreError, match=name):
+        load_checkpoint(out)
+
+
+def test_tensors_of_another_shape_than_their_configuration(tmp_path: Path) -> None:
+    out = exported(tmp_path / "out")
+    config = json.loads((out / "config.json").read_text())
+    (out / "config.json").write_text(json.dumps(config | {"dim": 64}))
+    with pytest.raises(StoreError, match="is not of the shape beside it"):
+        load_checkpoint(out)
+    (out / "config.json").write_text(json.dumps(config | {"no_such_key": 1}))
+    with pytest.raises(StoreError, match="none of moshi's"):
+        load_checkpoint(out)
+
+
+def test_adapters_that_are_not_merged_are_refused(tmp_path: Path) -> None:
+    out = exported(tmp_path / "out")
+    config = json.loads((out / "config.json").read_text())
+    (out / "config.json").write_text(json.dumps(config | {"lora": True, "lora_rank": 8}))
+    with pytest.raises(ConfigError, match="adapters that are not merged"):
+        load_checkpoint(out)
+
+
+def test_a_place_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no model\.safetensors"):
+        load_checkpoint(tmp_path)
+    with pytest.raises(ConfigError, match="no folder, and no repository"):
+        load_checkpoint(tmp_path / "not" / "there")
+
+
+def test_the_hub_out_of_reach_is_said_plainly() -> None:
+    with pytest.raises(BackendError, match=r"The Hub did not give moshi_lm_kwargs\.json of nobody/nothing"):
+        load_checkpoint("nobody/nothing")

@@ -1,0 +1,64 @@
+"""Adapters that change nothing at first, train alone, and merge into what they stand beside."""
+
+import pytest
+import torch
+
+from data_schemas.config.model import LoraConfig
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.lora import add_lora, has_lora, merge_lora
+from tests.front_ends import audio_of, random_batch, tiny_front_end
+
+LORA = LoraConfig(rank=4, scaling=2.0)
+MERGED = 2e-5
+"""Difference of logits, float32, that the order of additions explains. Seen: 1.5e-6."""
+
+
+def trained(front_end: FrontEnd) -> FrontEnd:
+    """As after training: the adapters' second matrices are no longer zero."""
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for name, parameter in front_end.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.05)
+    return front_end
+
+
+def test_a_new_adapter_changes_nothing() -> None:
+    front_end, batch = tiny_front_end(), random_batch()
+    with torch.no_grad():
+        before = front_end(batch.columns, batch.oracle)
+        add_lora(front_end, LORA)
+        after = front_end(batch.columns, batch.oracle)
+    assert has_lora(front_end)
+    assert (before.text - after.text).abs().max() < MERGED
+    assert (audio_of(before) - audio_of(after)).abs().max() < MERGED
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_merged_is_applied(tied: bool) -> None:
+    front_end, batch = tiny_front_end(oracle="tied" if tied else "table", tie_text_head=tied), random_batch()
+    names = front_end.state_dict().keys()
+    with torch.no_grad():
+        plain = front_end(batch.columns, batch.oracle)
+        add_lora(front_end, LORA)
+        applied = trained(front_end)(batch.columns, batch.oracle)
+        merge_lora(front_end)
+        merged = front_end(batch.columns, batch.oracle)
+    assert not has_lora(front_end)
+    assert front_end.state_dict().keys() == names
+    assert (plain.text - applied.text).abs().max() > 0.01
+    assert (merged.text - applied.text).abs().max() < MERGED
+    assert (audio_of(merged) - audio_of(applied)).abs().max() < MERGED
+
+
+@pytest.mark.parametrize("train_embeddings", [False, True])
+def test_only_adapters_and_oracle_are_trained(train_embeddings: bool) -> None:
+    front_end, batch = tiny_front_end(), random_batch()
+    add_lora(front_end, LoraConfig(rank=4, train_embeddings=train_embeddings))
+    logits = front_end(batch.columns, batch.oracle)
+    (logits.text.sum() + audio_of(logits).sum()).backward()
+    learning = {name for name, parameter in front_end.named_parameters() if parameter.grad is not None}
+    embeddings = {name for name in learning if name.split(".")[1].endswith("emb")}
+    assert {name for name in learning if "lora_" not in name} - embeddings == {"oracle.embedding.weight"}
+    assert bool(embeddings) == train_embeddings
+    assert "lm.transformer.layers.0.self_attn.in_projs.0.lora_A.weight" in learning

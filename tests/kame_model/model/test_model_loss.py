@@ -1,0 +1,138 @@
+"""The loss by hand, its weights, and the metrics apart."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+from data_schemas.config.model import LossConfig
+from kame_model.frames.batch import Batch, collate
+from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
+from kame_model.model.front_end import Logits
+from kame_model.model.loss import METRICS, compute_loss, means
+from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, random_example, tiny_front_end
+
+
+def random_logits(batch: Batch, seed: int = 0) -> Logits:
+    draw = torch.Generator().manual_seed(seed)
+    batch_size, n_positions = batch.text_labels.shape
+    return Logits(
+        torch.randn(batch_size, n_positions, TEXT_CARD, generator=draw, requires_grad=True),
+        torch.randn(batch_size, N_CODEBOOKS, n_positions, CARD, generator=draw, requires_grad=True),
+    )
+
+
+def nats(logits: torch.Tensor, label: int) -> float:
+    return float(-functional.log_softmax(logits.detach().double(), -1)[label])
+
+
+def by_hand(logits: Logits, batch: Batch) -> tuple[float, float]:
+    """Text and audio as REFERENCE has them, one label at a time."""
+    words, padding, semantic, acoustic = list[float](), list[float](), list[float](), list[float]()
+    for b, labels in enumerate(batch.text_labels.tolist()):
+        for s, label in enumerate(labels):
+            if label != ZERO_ID:
+                (padding if label == PADDING_ID else words).append(nats(logits.text[b, s], label))
+    for b, rows in enumerate(batch.audio_labels.tolist()):
+        for k, labels in enumerate(rows):
+            for s, label in enumerate(labels):
+                if label != ZERO_ID:
+                    (acoustic if k else semantic).append(nats(audio_of(logits)[b, k, s], label))
+    text = math.fsum(words) / len(words) + 0.5 * math.fsum(padding) / len(padding)
+    audio = (100 * math.fsum(semantic) + math.fsum(acoustic)) / (100 * len(semantic) + len(acoustic))
+    return text, audio
+
+
+def test_the_loss_is_that_of_the_release() -> None:
+    batch = random_batch(3)
+    logits = random_logits(batch)
+    text, audio = by_hand(logits, batch)
+    loss = compute_loss(logits, batch, LossConfig())
+    assert loss.text.item() == pytest.approx(text, rel=1e-5)
+    assert loss.audio.item() == pytest.approx(audio, rel=1e-5)
+    assert loss.total.item() == pytest.approx(text + audio, rel=1e-5)
+    paper = compute_loss(logits, batch, LossConfig(audio_weight=1.5))
+    assert paper.total.item() == pytest.approx(text + 1.5 * audio, rel=1e-5)
+
+
+def test_the_end_of_padding_counts_as_text() -> None:
+    batch = random_batch(1)
+    batch.text_labels[:] = PADDING_ID
+    batch.text_labels[0, 5] = END_OF_PADDING_ID
+    logits = random_logits(batch)
+    figures = compute_loss(logits, batch, LossConfig()).figures()
+    assert figures["text"] == pytest.approx(nats(logits.text[0, 5], END_OF_PADDING_ID), rel=1e-5)
+
+
+def test_where_there_is_no_label_there_is_no_gradient() -> None:
+    batch = random_batch(2)
+    logits = random_logits(batch)
+    total = compute_loss(logits, batch, LossConfig()).total
+    text, audio = torch.autograd.grad(total, [logits.text, audio_of(logits)])
+    assert (text[batch.text_labels == ZERO_ID] == 0).all()
+    assert (audio[batch.audio_labels == ZERO_ID] == 0).all()
+    assert (text[batch.text_labels != ZERO_ID].abs().sum(-1) > 0).all()
+    assert (audio[batch.audio_labels != ZERO_ID].abs().sum(-1) > 0).all()
+
+
+def test_answers_weigh_more_within_the_same_mean() -> None:
+    batch = random_batch(2)
+    logits = random_logits(batch)
+    words = (batch.text_labels != PADDING_ID) & (batch.text_labels != ZERO_ID)
+    losses = torch.tensor([nats(logits.text[b, s], int(batch.text_labels[b, s])) for b, s in words.nonzero().tolist()])
+    weights = 1 + 3 * batch.answer_mask[words].double()
+    wanted = (losses * weights).sum() / weights.sum()
+    loss = compute_loss(logits, batch, LossConfig(answer_weight=4, padding_weight=0, audio_weight=0))
+    assert loss.total.item() == pytest.approx(wanted.item(), rel=1e-5)
+
+
+def test_metrics_of_fed_frames_are_of_those_frames() -> None:
+    batch = random_batch(2)
+    logits = random_logits(batch)
+    fed, apart = batch.oracle_fed, batch.text_labels.clone()
+    apart[~fed] = ZERO_ID
+    codes = batch.audio_labels.clone()
+    codes[~fed[:, None].expand_as(codes)] = ZERO_ID
+    of_fed = Batch(batch.columns, batch.oracle, apart, codes, batch.answer_mask, fed)
+    figures = compute_loss(logits, batch, LossConfig()).figures()
+    only = compute_loss(logits, of_fed, LossConfig()).figures()
+    for name in ("text", "padding", "semantic", "acoustic"):
+        assert figures[f"{name}_fed"] == pytest.approx(only[name], rel=1e-9)
+        assert figures[name] != pytest.approx(only[name], rel=1e-3)
+
+
+def test_tallies_add_up_over_micro_batches() -> None:
+    examples = [random_example(12, seed) for seed in range(4)]
+    whole = collate(examples)
+    logits = random_logits(whole)
+    halves = []
+    for rows in (slice(0, 2), slice(2, 4)):
+        half = Logits(logits.text[rows], audio_of(logits)[rows])
+        halves.append(compute_loss(half, collate(examples[rows]), LossConfig()).tallies)
+    together = means(halves[0] + halves[1])
+    assert together == pytest.approx(compute_loss(logits, whole, LossConfig()).figures(), rel=1e-9)
+    assert set(together) == set(METRICS)
+
+
+def test_a_batch_without_audio_or_without_labels_is_no_nan() -> None:
+    batch = random_batch(1)
+    front_end = tiny_front_end()
+    loss = compute_loss(front_end(batch.columns, batch.oracle, with_audio=False), batch, LossConfig())
+    assert loss.audio.item() == 0
+    assert "semantic" not in loss.figures()
+    batch.text_labels[:], batch.audio_labels[:] = ZERO_ID, ZERO_ID
+    nothing = compute_loss(front_end(batch.columns, batch.oracle), batch, LossConfig())
+    gradients = torch.autograd.grad(nothing.total, list(front_end.parameters()), allow_unused=True)
+    assert nothing.total.item() == 0
+    assert nothing.figures() == {}
+    assert all((each == 0).all() for each in gradients if each is not None)
+
+
+def test_half_precision_logits_are_summed_in_float32() -> None:
+    batch = random_batch(2)
+    logits = random_logits(batch)
+    half = Logits(logits.text.bfloat16(), audio_of(logits).bfloat16())
+    loss, exact = (compute_loss(each, batch, LossConfig()).total for each in (half, logits))
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-3)
