@@ -67,3 +67,9 @@ class BudgetError(KameError):
     """The run may not pay for another request; what was answered is kept, and the same command goes on."""
 
     exit_code = 7
+
+
+class TrainingError(KameError):
+    """Training cannot go on: a loss or a gradient is no number; the last checkpoint stays."""
+
+    exit_code = 8

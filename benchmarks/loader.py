@@ -1,0 +1,98 @@
+"""Whether batches are there when a step wants them, and what batching by length saves.
+
+    python -m benchmarks.loader [--rows DIR] [--steps 20] [--json]
+
+Batches of a step are timed beside the step's forward and backward pass of nano. Then the same dialogues are batched in
+the order of the shuffle ("naive") instead of by length ("packed"): padding of both, and the frames a second that a
+forward and backward pass makes of them. Without `--rows`, on made-up dialogues of 15 to 40 s.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.train_step import Bare, benchmark_config
+from data_schemas.config.training import DatasetMixConfig, TrainConfig
+from kame_model.data.example import ExampleMaker
+from kame_model.data.loader import DialogueLoader
+from kame_model.data.mixture import open_datasets
+from kame_model.data.plan import BatchPlan, Planned
+from kame_model.frames.batch import Batch, collate
+from kame_model.train.throughput import n_frames_of
+
+
+def naive(batches: list[list[Planned]], batch_frames: int, lengths: "np.ndarray[Any, Any]") -> list[list[Planned]]:
+    """The same dialogues shuffled and cut into batches as they come, with no more frames in one."""
+    planned = [each for batch in batches for each in batch]
+    order = np.random.default_rng(0).permutation(len(planned)).tolist()
+    cut: list[list[Planned]] = [[]]
+    longest = 0
+    for place in order:
+        length = int(lengths[planned[place].unit.row]) + 1
+        if cut[-1] and (len(cut[-1]) + 1) * max(longest, length) > batch_frames:
+            cut.append([])
+            longest = 0
+        longest = max(longest, length)
+        cut[-1].append(planned[place])
+    return cut
+
+
+def padding(batches: list[Batch]) -> float:
+    """Share of input positions that are padding."""
+    return 1 - sum(map(n_frames_of, batches)) / sum(each.oracle.numel() for each in batches)
+
+
+def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
+    """Seconds a step of loading and of computing; padding and speed of both ways to batch."""
+    datasets = open_datasets(config.data.datasets)
+    loader = DialogueLoader(datasets, config.data, config.seed, 1)
+    loader.next_step()  # opens files, plans the first round
+    started_s = time.perf_counter()
+    for _ in range(n_steps):
+        loader.next_step()
+    loading_s = (time.perf_counter() - started_s) / n_steps
+    planned = BatchPlan(datasets, config.data, config.seed).round(0)
+    maker, bare = ExampleMaker(datasets, config.data, config.seed), Bare(config)
+    ways: dict[str, Any] = {}
+    for name, batched in {
+        "packed": planned,
+        "naive": naive(planned, config.data.batch_frames, datasets[0].lengths),
+    }.items():
+        batches = [collate([maker.train(each, 0) for each in batch]) for batch in batched]
+        timed = batches[: max(2, n_steps // 4)]
+        bare.step(timed[0])
+        spent_s = [bare.step(batch) for batch in timed]
+        n_frames = sum(map(n_frames_of, timed))
+        ways[name] = {"padding": padding(batches), "frames_per_s": n_frames / sum(spent_s), "step_s": np.mean(spent_s)}
+    return {"loading_s": loading_s, "loading_share": loading_s / ways["packed"]["step_s"], **ways}
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.loader", description="The loader beside the step.")
+    parser.add_argument("--rows", help="folder of token rows; else made-up ones")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--json", action="store_true", help="for programs")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        config = benchmark_config(Path(folder), "nano", 1, "fp32", "cpu")
+        if options.rows:
+            mixed = [DatasetMixConfig(path=options.rows)]
+            config = config.model_copy(update={"data": config.data.model_copy(update={"datasets": mixed})})
+        measured = measure(config, options.steps)
+    if options.json:
+        print(json.dumps(measured))
+        return
+    print(f"a step's batch: {measured['loading_s'] * 1e3:.1f} ms, {measured['loading_share']:.2%} of nano's step")
+    for way in ("packed", "naive"):
+        told = measured[way]
+        print(f"{way}: {told['padding']:.1%} padding, {told['frames_per_s']:.0f} frames/s forward and backward")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""How much of a training step is the model: whole steps beside a bare forward and backward pass of the same batches.
+
+    python -m benchmarks.train_step [--preset nano] [--steps 12] [--precision fp32] [--json]
+
+The bare pass is stock moshi's: `forward_text`, `forward_depformer_training`, cross-entropy, `backward`; no oracle, no
+optimiser, no data. A whole step is what `kame train` does: batches made, oracle, losses told apart, clipping, AdamW,
+metrics. Both see the same micro-batches, turn about, and each step counts at its best. Aim on CPU: a ratio of 0.9.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from benchmarks.made_rows import made_with, write_made
+from data_schemas.config.training import TrainConfig
+from kame_model.data.loader import DialogueLoader
+from kame_model.data.mixture import open_datasets
+from kame_model.frames.batch import Batch
+from kame_model.model.presets import build_lm, lm_kwargs
+from kame_model.model.stock import eager_on_cpu
+from kame_model.train.recipes import recipe
+from kame_model.train.run import Silent, train
+
+
+class Stopwatch(Silent):
+    """Progress that notes when each step was done, and the last figures."""
+
+    def __init__(self) -> None:
+        self.marks: list[float] = []
+        self.figures: Mapping[str, float] = {}
+
+    def begin(self, step: int, max_steps: int) -> None:
+        """The first step begins."""
+        self.marks = [time.perf_counter()]
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        """A step is done."""
+        self.marks.append(time.perf_counter())
+        self.figures = figures
+
+    def seconds(self) -> list[float]:
+        """How long each step took."""
+        return [later - earlier for earlier, later in zip(self.marks, self.marks[1:], strict=False)]
+
+
+def benchmark_config(folder: Path, preset: str, n_steps: int, precision: str, device: str) -> TrainConfig:
+    """A run of a preset on made-up dialogues of 15 to 40 s, as long as the corpus's."""
+    by = made_with(text_card=1500, card=512, n_codebooks=8) if preset == "nano" else made_with(32_000, 2048, 8)
+    write_made(folder / "rows", 64, 1, by, n_words=(20, 50))
+    settings = recipe(preset, "dialogues") | {
+        "out": str(folder / "run"),
+        "max_steps": n_steps,
+        "hardware": {"precision": precision, "device": device},
+    }
+    settings["data"] = settings.get("data", {}) | {"datasets": [{"path": str(folder / "rows")}], "workers": 0}
+    settings["keep"] = {"evaluate_examples": 0, "save_every": 10**6, "log_every": n_steps, "tensorboard": False}
+    return TrainConfig.model_validate(settings)
+
+
+def batches_of(config: TrainConfig) -> list[Batch]:
+    """The batches that a run of this configuration trains on, one a step."""
+    loader = DialogueLoader(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation)
+    return [micro.batch for _ in range(config.max_steps) for micro in loader.next_step()]
+
+
+class Bare:
+    """A stock model and nothing else."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        (dataset, *_) = open_datasets(config.data.datasets)
+        kwargs = lm_kwargs(config.model, dataset.text_card, dataset.card, dataset.n_codebooks)
+        self.device = torch.device("cuda" if config.hardware.device == "cuda" else "cpu")
+        self.lm = build_lm(kwargs, self.device)
+        self.is_mixed = config.hardware.precision == "bf16-mixed"
+
+    def step(self, batch: Batch) -> float:
+        """Seconds of one forward and backward pass."""
+        batch = batch.to(self.device)
+        started_s = time.perf_counter()
+        with eager_on_cpu(self.device), torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_mixed):
+            hidden, text = self.lm.forward_text(batch.inputs)
+            audio = self.lm.forward_depformer_training(batch.targets, hidden)
+        loss = _cross_entropy(text[:, 0], batch.text_labels) + _cross_entropy(audio, batch.audio_labels)
+        self.lm.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        float(loss)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - started_s
+
+
+def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=-1)
+
+
+def measure(preset: str, n_steps: int, precision: str, device: str, n_rounds: int = 2) -> dict[str, Any]:
+    """Seconds of whole and bare steps, the first left out, and their ratio."""
+    whole: list[list[float]] = []
+    bare: list[list[float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        config = benchmark_config(Path(folder), preset, n_steps, precision, device)
+        batches, stock = batches_of(config), Bare(config)
+        for number in range(n_rounds):
+            bare.append([stock.step(batch) for batch in batches])
+            watch = Stopwatch()
+            result = train(config.model_copy(update={"out": f"{folder}/run-{number}"}), watch)
+            whole.append(watch.seconds())
+    bare_s, whole_s = (sum(map(min, zip(*(each[1:] for each in rounds), strict=True))) for rounds in (bare, whole))
+    told = {name: watch.figures[name] for name in ("frames_per_s", "tokens_per_s", "mfu")}
+    sizes = {"n_weights": result.n_weights, "n_steps": n_steps, "preset": preset, "precision": precision}
+    return {**sizes, "bare_s": bare_s, "whole_s": whole_s, "ratio": bare_s / whole_s, **told}
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.train_step", description="Whole steps beside bare ones."
+    )
+    parser.add_argument("--preset", default="nano")
+    parser.add_argument("--steps", type=int, default=12, help="optimiser steps a round; the first does not count")
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16-mixed", "bf16"])
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    options = parser.parse_args()
+    measured = measure(options.preset, options.steps, options.precision, options.device)
+    if options.json:
+        print(json.dumps(measured))
+        return
+    print(f"{measured['preset']}, {measured['n_weights'] / 1e6:.1f} M weights, {measured['precision']}")
+    print(f"whole steps {measured['whole_s']:.2f} s, bare passes {measured['bare_s']:.2f} s: {measured['ratio']:.2f}")
+    print(
+        f"{measured['frames_per_s']:.0f} frames/s, {measured['tokens_per_s']:.0f} tokens/s, MFU {measured['mfu']:.1%}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""Training a front-end: the data it sees, how it is optimised, what is kept of the run."""
+
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from data_schemas.config.base import Config, at_home
+from data_schemas.config.model import InputDropoutConfig, LoraConfig, LossConfig, ModelConfig
+
+Stage = Literal["copy", "dialogues"]
+Precision = Literal["fp32", "bf16-mixed", "bf16"]
+
+
+class DelayConfig(Config):
+    """How long a back-end takes from a tick to its answer's first token; drawn once for an example."""
+
+    distribution: Literal["uniform", "lognormal"] = Field(
+        default="uniform",
+        description="uniform: between min_s and max_s; lognormal: by median_s and sigma, cut to them.",
+    )
+    # 0.08 to 0.8 s: the released recipe's right shift of 1 to 10 frames, in whose place this stands.
+    min_s: float = Field(default=0.08, ge=0, le=10, description="Shortest delay, seconds.")
+    max_s: float = Field(default=0.8, ge=0, le=10, description="Longest delay, seconds.")
+    median_s: float = Field(default=0.4, gt=0, le=10, description="Median of the lognormal one, seconds.")
+    sigma: float = Field(default=0.5, gt=0, le=3, description="Spread of the lognormal one: of the logarithm.")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min_s > self.max_s:
+            raise ValueError("min_s is longer than max_s")
+        return self
+
+
+class OracleFeedConfig(Config):
+    """What befalls an example's oracle events in training, in the order in which it does; none of it in evaluation."""
+
+    drop_share: float = Field(
+        default=0.1, ge=0, le=1, description="Share of examples without any oracle, so that none is no surprise."
+    )
+    # KAME's released recipe: U(0.1, 0.7).
+    skip_min: float = Field(default=0.1, ge=0, le=1, description="Least probability that an event is skipped.")
+    skip_max: float = Field(default=0.7, ge=0, le=1, description="Greatest probability that an event is skipped.")
+    hints_only_until_step: int = Field(
+        default=0, ge=0, description="Up to this step events hold their hints, and those without one are left out."
+    )
+    predictions_from_step: int = Field(
+        default=0, ge=0, description="From this step on events hold their predictions; in between it is drawn."
+    )
+    jitter_frames: int = Field(default=0, ge=0, le=25, description="An event moves by up to so many frames, each way.")
+    shift_probability: float = Field(default=1.0, ge=0, le=1, description="Probability that the stream is shifted.")
+    # KAME's released recipe: left or right half the time each, left by 1 to 15 frames.
+    left_share: float = Field(default=0.5, ge=0, le=1, description="Share of shifts to the left (earlier).")
+    left_max_frames: int = Field(default=15, ge=1, le=125, description="A shift to the left is 1 to so many frames.")
+    delay: DelayConfig = Field(
+        default_factory=DelayConfig, description="Shifts to the right (later): the back-end's delay."
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.skip_min > self.skip_max:
+            raise ValueError("skip_min is greater than skip_max")
+        if self.hints_only_until_step > self.predictions_from_step:
+            raise ValueError("hints_only_until_step comes after predictions_from_step")
+        return self
+
+
+class DatasetMixConfig(Config):
+    """One dataset of token rows and its weight among the others."""
+
+    path: str = Field(description="Folder of token rows, as `kame encode` writes it.")
+    weight: float = Field(
+        default=1.0, gt=0, le=1000, description="How often its dialogues are met, relative to the others' weights."
+    )
+
+    _expanded = field_validator("path")(at_home)
+
+
+class DataConfig(Config):
+    """Token rows to batches."""
+
+    datasets: list[DatasetMixConfig] = Field(default_factory=list, description="Datasets of token rows, mixed.")
+    learn: Literal["a", "b", "both"] = Field(
+        default="a", description="The speaker that is learnt: A (the assistant), B, or both (each dialogue twice)."
+    )
+    swap_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of examples whose answer, with its oracle, is another dialogue's: copying, not memory.",
+    )
+    correct_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of examples in which another dialogue's oracle comes while the answer is being said, and "
+        "the answer changes to that one's.",
+    )
+    feed: OracleFeedConfig = Field(default_factory=OracleFeedConfig, description="What befalls oracle events.")
+    batch_frames: int = Field(
+        default=4_000, ge=32, le=1_000_000, description="Frames of a micro-batch at most, padding included."
+    )
+    pool_batches: int = Field(
+        default=50, ge=1, le=10_000, description="Micro-batches' worth of dialogues sorted by length together."
+    )
+    workers: int = Field(default=0, ge=0, le=64, description="Processes that make batches; 0: the training process.")
+
+
+class CopyConfig(Config):
+    """The copying stage: random words as oracle and as text, no audio; gaps between words grow with accuracy."""
+
+    batch_size: int = Field(default=64, ge=1, le=4096, description="Examples of a micro-batch.")
+    min_words: int = Field(default=2, ge=1, le=64, description="Fewest words of an oracle.")
+    max_words: int = Field(default=10, ge=1, le=64, description="Most words of an oracle.")
+    max_gap_frames: int = Field(default=4, ge=0, le=12, description="Widest gap after a word, at the end; frames.")
+    correct_share: float = Field(
+        default=0.2, ge=0, le=1, description="Share of examples in which a new oracle comes while one is being said."
+    )
+    accuracy: float = Field(
+        default=0.88,
+        gt=0,
+        lt=1,
+        description="Share of the words' tokens foreseen at which the gap grows, and the stage ends.",
+    )
+    smoothing: float = Field(default=0.95, ge=0, lt=1, description="Weight of the past in the running accuracy.")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min_words > self.max_words:
+            raise ValueError("min_words is greater than max_words")
+        return self
+
+
+class OptimConfig(Config):
+    """AdamW, its schedule, and what a step consists of."""
+
+    # β, ε and weight decay: KAME's released recipe (and Moshi's).
+    learning_rate: float = Field(default=3e-5, gt=0, le=1, description="Learning rate after warm-up.")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="AdamW's first β.")
+    beta2: float = Field(default=0.95, ge=0, lt=1, description="AdamW's second β.")
+    eps: float = Field(default=1e-5, gt=0, description="AdamW's ε.")
+    weight_decay: float = Field(default=0.1, ge=0, le=1, description="Decay of matrices; vectors have none.")
+    warmup_steps: int = Field(default=100, ge=0, description="Steps of linear warm-up.")
+    final_share: float = Field(
+        default=0.1, ge=0, le=1, description="The cosine ends at this share of the learning rate, at max_steps."
+    )
+    accumulation: int = Field(
+        default=1, ge=1, le=4096, description="Micro-batches of a step, over all processes; a multiple of these."
+    )
+    clip_norm: float = Field(default=1.0, gt=0, description="Gradients are scaled down to this norm.")
+    ema_decay: float | None = Field(
+        default=None, gt=0, lt=1, description="Decay of the moving average of the weights; empty: none is kept."
+    )
+
+
+class HardwareConfig(Config):
+    """Where and how a step is computed; the mathematics stays the same."""
+
+    device: str = Field(default="auto", description="cpu, cuda, or auto: cuda where there is one.")
+    threads: int = Field(default=0, ge=0, le=512, description="Threads on the CPU; 0: as PyTorch finds fit.")
+    precision: Precision = Field(
+        default="fp32", description="fp32; bf16-mixed: computed in bf16, kept in fp32; bf16: kept in bf16 too."
+    )
+    activation_checkpointing: bool = Field(
+        default=False, description="Compute activations again in the backward pass: less memory, a third more work."
+    )
+    compile: bool = Field(default=False, description="torch.compile of the transformers' layers.")
+
+
+class KeepConfig(Config):
+    """What is kept of a run, and how often it is looked at."""
+
+    save_every: int = Field(default=500, ge=1, description="Steps between checkpoints.")
+    keep_last: int = Field(default=2, ge=1, le=1000, description="Latest checkpoints kept.")
+    keep_best: bool = Field(default=True, description="Keep the checkpoint of least validation loss as well.")
+    save_async: bool = Field(
+        default=True, description="On a GPU, write checkpoints beside the training; on CPU training waits in any case."
+    )
+    log_every: int = Field(default=10, ge=1, description="Steps between lines of metrics.")
+    evaluate_every: int = Field(default=500, ge=1, description="Steps between evaluations on validation.")
+    evaluate_examples: int = Field(
+        default=64, ge=0, le=100_000, description="Validation examples of an evaluation at most; 0: no evaluation."
+    )
+    spike_deviations: float = Field(
+        default=6.0, gt=0, description="A loss so many standard deviations over its running mean is reported."
+    )
+    tensorboard: bool = Field(default=True, description="Write TensorBoard's files as well.")
+
+
+class TrainConfig(Config):
+    """All there is to say about a training run."""
+
+    out: str = Field(default="run", description="Folder of the run; an existing one is gone on with.")
+    stage: Stage = Field(default="dialogues", description="copy: random words without audio; dialogues: the real ones.")
+    init_from: str | None = Field(
+        default=None, description="Weights to start from: a run of ours, an export, KAME's or Moshi's; empty: random."
+    )
+    tokenizer: str | None = Field(
+        default=None, description="SentencePiece file that the datasets were encoded with; the copying stage needs it."
+    )
+    max_steps: int = Field(default=1000, ge=1, description="Optimiser steps of the run.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights, order, swaps and everything drawn.")
+    model: ModelConfig = Field(description="The front-end; presets: nano, small, moshi-7b.")
+    loss: LossConfig = Field(default_factory=LossConfig, description="Weights of the losses.")
+    dropout: InputDropoutConfig = Field(
+        default_factory=InputDropoutConfig, description="What the model is kept from seeing of its own past."
+    )
+    lora: LoraConfig | None = Field(default=None, description="Low-rank adapters; empty: all weights are trained.")
+    data: DataConfig = Field(default_factory=DataConfig, description="Token rows to batches.")
+    copying: CopyConfig = Field(default_factory=CopyConfig, description="The copying stage.")
+    optim: OptimConfig = Field(default_factory=OptimConfig, description="Optimiser and schedule.")
+    hardware: HardwareConfig = Field(default_factory=HardwareConfig, description="Device, precision, parallelism.")
+    keep: KeepConfig = Field(default_factory=KeepConfig, description="Checkpoints, evaluation, metrics.")
+
+    _expanded = field_validator("out", "init_from", "tokenizer")(at_home)
+
+    @model_validator(mode="after")
+    def _has_data(self) -> Self:
+        if not self.data.datasets:
+            raise ValueError("data.datasets: there is nothing to train on")
+        if self.stage == "copy" and self.tokenizer is None:
+            raise ValueError("tokenizer: the copying stage needs the vocabulary's file")
+        return self

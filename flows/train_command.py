@@ -1,0 +1,229 @@
+"""`kame train`: a front-end from token rows. Running it again goes on; `torchrun` in front of it uses several GPUs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from flows.terminal import AsJson, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from data_schemas.config.training import TrainConfig
+    from kame_model.train.run import RunResult
+
+
+def train(
+    dataset: Annotated[
+        list[str],
+        typer.Argument(help="Folders of datasets, or of token rows; of these FOLDER=WEIGHT mixes unevenly."),
+    ],
+    out: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "run",
+    preset: Annotated[str, typer.Option("--preset", help="nano, small or moshi-7b.")] = "nano",
+    stage: Annotated[
+        Literal["copy", "dialogues"], typer.Option("--stage", help="copy: say random words that the oracle holds.")
+    ] = "dialogues",
+    max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="Optimiser steps of the run.")] = None,
+    init_from: Annotated[
+        str | None, typer.Option("--init-from", help="A run, an export, KAME's release or Moshi's; folder or Hub.")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option("--tokenizer", help="What the datasets were encoded with; needed to copy.")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="After warm-up.")] = None,
+    lora_rank: Annotated[int | None, typer.Option("--lora-rank", min=1, help="Train adapters of this rank.")] = None,
+    copy_steps: Annotated[int | None, typer.Option("--copy-steps", help="Of datasets: steps of copying first.")] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option("--vocabulary", help="Of datasets: pieces of a vocabulary that is trained.")
+    ] = None,
+    codec: Annotated[str | None, typer.Option("--codec", help="Of datasets: nano-mimi or mimi.")] = None,
+    codec_path: Annotated[
+        str | None, typer.Option("--codec-path", help="Of datasets: its weights; else one is trained.")
+    ] = None,
+    codec_minutes: Annotated[
+        float | None, typer.Option("--codec-minutes", help="Of datasets: how long a nano-mimi is trained.")
+    ] = None,
+    checkpoints: Annotated[
+        str | None, typer.Option("--checkpoints", help="Of datasets: folder where the checkpoint is registered.")
+    ] = None,
+    evaluate: Annotated[
+        int | None, typer.Option("--evaluate", help="Of datasets: held-out dialogues run at the end; 0: none.")
+    ] = None,
+    listen: Annotated[bool, typer.Option("--listen", help="Of datasets: a recogniser listens to them.")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of weights and of every draw.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="YAML of settings, over the preset.")] = None,
+    settings: Annotated[list[str], typer.Option("--set", help="Any setting, e.g. data.swap_share=0.3.")] = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Train a front-end. Running again goes on from the last checkpoint, to the last bit as if never stopped.
+
+    Of datasets the whole way is gone: vocabulary, codec, token rows, training, checkpoint, evaluation, register.
+    """
+    with speaking_plainly(as_json):
+        from flows.front_end_command import are_datasets, refuse_for_datasets, train_datasets
+        from flows.options import parse_settings
+        from kame_model.train.run import train as run
+
+        if are_datasets(dataset):
+            refuse_for_datasets(stage, config)
+            train_datasets(
+                {
+                    "datasets": dataset,
+                    "out": out,
+                    "preset": preset,
+                    "max_steps": max_steps,
+                    "init_from": init_from,
+                    "tokenizer": tokenizer,
+                    "vocabulary": vocabulary,
+                    "copy_steps": copy_steps,
+                    "codec": codec,
+                    "codec_path": codec_path,
+                    "codec_minutes": codec_minutes,
+                    "checkpoints": checkpoints,
+                    "evaluate_items": evaluate,
+                    "listen": listen,
+                    "seed": seed,
+                    "settings": {
+                        **({} if learning_rate is None else {"optim.learning_rate": learning_rate}),
+                        **({} if lora_rank is None else {"lora.rank": lora_rank}),
+                        **parse_settings(settings),
+                    },
+                },
+                as_json,
+            )
+            return
+        typed = {
+            "out": out,
+            "max_steps": max_steps,
+            "init_from": init_from,
+            "tokenizer": tokenizer,
+            "optim.learning_rate": learning_rate,
+            "lora.rank": lora_rank,
+            "seed": seed,
+            "data.datasets": [_mixed(each) for each in dataset],
+            **parse_settings(settings),
+        }
+        built = build_train_config(preset, stage, config, typed)
+        is_first = os.environ.get("RANK", "0") == "0"  # torchrun numbers its processes
+        with Bar(quiet=as_json or not is_first) as bar:
+            result = run(built, bar)
+        if is_first:
+            _tell(result, as_json)
+        if not result.is_done:
+            raise KeyboardInterrupt
+
+
+def build_train_config(
+    preset: str, stage: Literal["copy", "dialogues"], file: Path | None, typed: Mapping[str, Any]
+) -> "TrainConfig":
+    """The configuration of a run: the preset's recipe, then the YAML file, then what was typed.
+
+    Args:
+        typed: settings by dotted name; None: not typed.
+
+    Raises:
+        ConfigError: unknown preset, unreadable YAML, or a value out of bounds, each with its name.
+    """
+    from data_schemas.config.training import TrainConfig
+    from data_schemas.errors import ConfigError
+    from flows.options import read_yaml, validated
+    from kame_model.model.presets import PRESETS
+    from kame_model.train.recipes import recipe
+
+    if preset not in PRESETS:
+        raise ConfigError(f"There is no preset {preset!r}.", f"Choose one of: {', '.join(PRESETS)}.")
+    settings = recipe(preset, stage)
+    for layer in ({} if file is None else read_yaml(file), typed):
+        for name, value in layer.items():
+            if value is not None:
+                _set(settings, name.split("."), value)
+    return validated(TrainConfig, settings)
+
+
+def _set(settings: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Puts a value at its place; a mapping is put in name by name."""
+    name, *rest = path
+    if rest or isinstance(value, Mapping):
+        section = settings[name] = dict(settings.get(name) or {})
+        for inner, each in [(rest, value)] if rest else [([key], each) for key, each in value.items()]:
+            _set(section, inner, each)
+    else:
+        settings[name] = value
+
+
+def _mixed(text: str) -> dict[str, Any]:
+    """`FOLDER` or `FOLDER=WEIGHT`."""
+    folder, equals, weight = text.rpartition("=")
+    try:
+        return {"path": folder, "weight": float(weight)} if equals else {"path": text}
+    except ValueError:
+        return {"path": text}  # a folder with an equals sign in its name
+
+
+class Bar:
+    """A progress bar of steps on the error stream, with the losses and the time that is left; use as `with`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import TimeRemainingColumn as TimeLeft
+
+        left = (TimeElapsedColumn(), TextColumn("left"), TimeLeft())
+        columns = (TextColumn("steps"), BarColumn(), MofNCompleteColumn(), *left, TextColumn("{task.description}"))
+        self._progress = Progress(*columns, console=Console(stderr=True), disable=quiet)
+        self._task = self._progress.add_task("", total=None)
+
+    def begin(self, step: int, max_steps: int) -> None:
+        """The run begins, or goes on, after so many steps."""
+        self._progress.update(self._task, total=max_steps, completed=step)
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        """So many steps are done."""
+        told = " ".join(f"{name} {figures[name]:.3f}" for name in ("loss", "text", "accuracy") if name in figures)
+        gap = f" gap {figures['gap']:.0f}" if "gap" in figures else ""
+        self._progress.update(self._task, completed=step, description=told + gap)
+
+    def evaluated(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
+        """One line of the answer's loss with each oracle."""
+        if self._progress.disable:
+            return
+        told = ", ".join(
+            f"{column} {figures.get('answer', figures['loss']):.3f}" for column, figures in evaluation.items()
+        )
+        self._progress.console.print(f"step {step}: nats a word of the answer by oracle: {told}")
+
+    def __enter__(self) -> "Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+
+def _tell(result: "RunResult", as_json: bool) -> None:
+    if as_json:
+        from dataclasses import asdict
+
+        print_json(asdict(result))
+        return
+    from rich.console import Console
+
+    if result.evaluation is not None:
+        Console().print(_columns(result.evaluation))
+    typer.echo(
+        f"{result.folder}: {result.step} steps of {result.n_trained / 1e6:.1f} M trained weights "
+        f"({result.n_weights / 1e6:.1f} M in all); metrics.jsonl and tensorboard/ hold the curves."
+    )
+
+
+def _columns(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
+    """Validation with the right oracle, a wrong one and none, side by side."""
+    from rich.table import Table
+
+    table = Table("validation, nats", *(f"{column} oracle" for column in evaluation))
+    for name in next(iter(evaluation.values())):
+        table.add_row(name, *(f"{figures[name]:.3f}" for figures in evaluation.values()))
+    return table

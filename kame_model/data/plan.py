@@ -1,0 +1,143 @@
+"""Which examples are met when: order, mixture and micro-batches as pure functions of seeds, so that nothing is stored.
+
+A round meets as many examples as all datasets together have; each dataset has its share of them by weight and goes
+through its own epochs, whose order is a permutation drawn anew. With one dataset a round is an epoch. Micro-batches are
+cut from examples of about one length: a round's examples are shuffled, cut into pools, sorted by length in each pool,
+cut by frames, and the micro-batches are shuffled. All processes compute the same plan, and each takes its share of it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_schemas import ids
+from data_schemas.config.training import DataConfig
+from data_schemas.errors import ConfigError
+from kame_model.encode.token_dataset import TokenDataset
+from kame_model.frames.sequence import chunks
+
+Speaker = Literal["a", "b"]
+
+
+class Unit(NamedTuple):
+    """What one example is made of: a chunk of a row of a dataset, from one speaker's side."""
+
+    dataset: int
+    row: int
+    speaker: Speaker
+    chunk: int
+
+
+class Planned(NamedTuple):
+    """A unit in the course of training: met for the `epoch`-th time."""
+
+    unit: Unit
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """All units of a dataset's rows of one split, with their lengths in input positions."""
+
+    units: list[Unit]
+    n_positions: NDArray[np.int32]
+
+
+def units_of(number: int, dataset: TokenDataset, split: str, learn: str) -> Units:
+    """Units of a dataset's rows of a split.
+
+    Args:
+        number: the dataset's place in the mixture.
+        learn: "a", "b" or "both".
+
+    Raises:
+        ConfigError: there is no such row.
+    """
+    speakers: tuple[Speaker, ...] = ("a", "b") if learn == "both" else ("a",) if learn == "a" else ("b",)
+    units, lengths = [], []
+    for row in np.flatnonzero(np.asarray(dataset.splits) == split).tolist():
+        for chunk, (start, stop) in enumerate(chunks(int(dataset.lengths[row]) + 2)):
+            for speaker in speakers:
+                units.append(Unit(number, row, speaker, chunk))
+                lengths.append(stop - start - 1)
+    if not units:
+        raise ConfigError(
+            f"{dataset.folder} has no dialogue of the split {split!r}.", "Encode a dataset that has some."
+        )
+    return Units(units, np.asarray(lengths, np.int32))
+
+
+class BatchPlan:
+    """Micro-batches of all rounds.
+
+    Args:
+        datasets: the mixture's, each with its fingerprint.
+        config: weights, whom to learn, sizes of micro-batches and pools.
+        seed: seed of the order.
+    """
+
+    def __init__(self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int) -> None:
+        self._units = [units_of(number, each, "train", config.learn) for number, each in enumerate(datasets)]
+        self._fingerprints = [each.fingerprint for each in datasets]
+        self._config, self._seed = config, seed
+        n_units = sum(len(each.units) for each in self._units)
+        weights = np.asarray([each.weight for each in config.datasets])
+        self._shares: list[float] = (n_units * (weights / weights.sum())).tolist()
+        self.round = lru_cache(maxsize=2)(self._round)
+        self._order = lru_cache(maxsize=2 * len(datasets))(self._permutation)
+
+    def _round(self, number: int) -> list[list[Planned]]:
+        """The micro-batches of a round, in the order in which they are trained on."""
+        planned, lengths = self._examples(number)
+        draw = np.random.default_rng(ids.seed_for("round", self._seed, number))
+        order = draw.permutation(len(planned))
+        batches: list[list[Planned]] = []
+        for pool in _pools(order, lengths, self._config.batch_frames * self._config.pool_batches):
+            by_length = pool[np.argsort(lengths[pool], kind="stable")]
+            batches += [
+                [planned[at] for at in batch] for batch in cut_by_frames(by_length, lengths, self._config.batch_frames)
+            ]
+        return [batches[at] for at in draw.permutation(len(batches))]
+
+    def _examples(self, number: int) -> tuple[list[Planned], NDArray[np.int32]]:
+        """A round's examples in no particular order, and their lengths."""
+        planned: list[Planned] = []
+        lengths: list[NDArray[np.int32]] = []
+        for dataset, (units, share) in enumerate(zip(self._units, self._shares, strict=True)):
+            first, stop = (math.floor(each * share + 1e-6) for each in (number, number + 1))  # floats may fall short
+            places = np.arange(first, stop)
+            epochs, within = np.divmod(places, len(units.units))
+            at = np.asarray(
+                [self._order(dataset, epoch)[place] for epoch, place in zip(epochs, within, strict=True)], int
+            )
+            planned += [Planned(units.units[place], int(epoch)) for place, epoch in zip(at, epochs, strict=True)]
+            lengths.append(units.n_positions[at])
+        return planned, np.concatenate(lengths)
+
+    def _permutation(self, dataset: int, epoch: int) -> NDArray[np.int64]:
+        seed = ids.seed_for("epoch", self._seed, self._fingerprints[dataset], int(epoch))
+        return np.random.default_rng(seed).permutation(len(self._units[dataset].units))
+
+
+def _pools(order: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: int) -> list[NDArray[np.int64]]:
+    """An order cut into runs of about so many frames."""
+    ends = np.cumsum(lengths[order]) // n_frames
+    return np.split(order, np.flatnonzero(np.diff(ends)) + 1)
+
+
+def cut_by_frames(by_length: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: int) -> list[list[int]]:
+    """Examples, shortest first, cut into micro-batches that take at most so many frames once padded.
+
+    One that is longer alone is a micro-batch of its own.
+    """
+    batches: list[list[int]] = [[]]
+    for place in by_length.tolist():
+        if batches[-1] and (len(batches[-1]) + 1) * int(lengths[place]) > n_frames:
+            batches.append([])
+        batches[-1].append(place)
+    return batches

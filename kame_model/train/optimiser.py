@@ -1,0 +1,76 @@
+"""AdamW over the weights that are trained, the learning rate of a step, and the moving average of the weights."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from data_schemas.config.training import OptimConfig
+
+
+def trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that are trained, by name."""
+    return {name: each for name, each in model.named_parameters() if each.requires_grad}
+
+
+def make_optimiser(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
+    """AdamW over the trained weights; matrices and tables decay, vectors (norms, the oracle's shift) do not."""
+    parameters = list(trained(model).values())
+    groups = [
+        {"params": [each for each in parameters if each.ndim > 1], "weight_decay": config.weight_decay},
+        {"params": [each for each in parameters if each.ndim <= 1], "weight_decay": 0.0},
+    ]
+    on_gpu = any(each.device.type == "cuda" for each in parameters)
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=config.learning_rate,
+        betas=(config.beta1, config.beta2),
+        eps=config.eps,
+        fused=on_gpu,  # one kernel for all weights
+    )
+
+
+def learning_rate(step: int, max_steps: int, config: OptimConfig) -> float:
+    """The learning rate of a step, 0 to max_steps - 1: a linear warm-up, then half a cosine down to its last share."""
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    done = (step - config.warmup_steps) / max(1, max_steps - config.warmup_steps)
+    falling = (1 + math.cos(math.pi * min(1.0, done))) / 2
+    return config.learning_rate * (config.final_share + (1 - config.final_share) * falling)
+
+
+class MovingAverage:
+    """An exponential moving average of the trained weights.
+
+    Args:
+        model: whose trained weights are averaged, starting from what they are now.
+        decay: weight of the past at each step.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self._model, self._decay = model, decay
+        self.weights: dict[str, Tensor] = {name: each.detach().clone() for name, each in trained(model).items()}
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Moves the average towards the weights as they are now."""
+        for name, each in trained(self._model).items():
+            self.weights[name].lerp_(each.detach(), 1 - self._decay)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """A block in which the model has the averaged weights."""
+        self._exchange()
+        try:
+            yield
+        finally:
+            self._exchange()
+
+    @torch.no_grad()
+    def _exchange(self) -> None:
+        for name, each in trained(self._model).items():
+            kept = each.detach().clone()
+            each.copy_(self.weights[name])
+            self.weights[name].copy_(kept)

@@ -1,0 +1,207 @@
+"""One training run from its configuration to its end; again = go on."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+import torch
+
+from data_schemas import ids
+from data_schemas.config.training import TrainConfig
+from data_schemas.errors import ConfigError, StoreError
+from kame_model.data import copying
+from kame_model.data.example import ExampleMaker, Judged
+from kame_model.data.loader import DialogueLoader, Loader
+from kame_model.data.mixture import open_datasets
+from kame_model.data.plan import units_of
+from kame_model.encode.token_dataset import TokenDataset
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.lora import add_lora
+from kame_model.model.presets import build_front_end
+from kame_model.text.tokenizer import Tokenizer
+from kame_model.train.computing import Computing, freeze_sound
+from kame_model.train.evaluating import Evaluation, Evaluator
+from kame_model.train.logs import MetricsLog
+from kame_model.train.parallel import parallelize
+from kame_model.train.processes import Processes, joined
+from kame_model.train.runs import RunFacts, SpeaksWith, begin
+from kame_model.train.saving import DONE, Checkpoints
+from kame_model.train.starting import start_from
+from kame_model.train.stopping import StopRequest, listening
+from kame_model.train.throughput import Speedometer, flops_per_frame, n_weights, peak_flops
+from kame_model.train.trainer import Parts, Progress, Trainer
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended.
+
+    Attributes:
+        folder: of the run.
+        step: steps done, those of earlier starts too.
+        is_done: the end was reached; otherwise somebody asked to stop, and the same command goes on.
+        n_weights, n_trained: weights of the front-end, and those of them that are trained.
+        figures: the last line of metrics.
+        evaluation: the last look at validation; None: there was none.
+    """
+
+    folder: str
+    step: int
+    is_done: bool
+    n_weights: int
+    n_trained: int
+    figures: dict[str, float]
+    evaluation: Evaluation | None
+
+
+class Silent:
+    """Progress that tells nobody."""
+
+    def begin(self, step: int, max_steps: int) -> None:
+        """Nothing is shown."""
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        """Nothing is shown."""
+
+    def evaluated(self, step: int, evaluation: Evaluation) -> None:
+        """Nothing is shown."""
+
+
+SILENT = Silent()
+
+
+def train(config: TrainConfig, progress: Progress = SILENT, stop: StopRequest | None = None) -> RunResult:
+    """Trains, or goes on training, the front-end of a run's folder.
+
+    A run killed anywhere and gone on with gives the same losses, on the CPU to the last bit, as one never killed.
+    Asked to stop, by SIGTERM, SIGINT or `stop`, it finishes the step, saves, and returns.
+
+    Raises:
+        ConfigError: settings that do not go together, or not with the run that was begun in this folder.
+        DatasetError, StoreError: data or a checkpoint that cannot be read, or a full disk.
+        TrainingError: a loss or a gradient is no number.
+    """
+    if config.hardware.threads:
+        torch.set_num_threads(config.hardware.threads)
+    stop, out = stop or StopRequest(), Path(config.out)
+    with joined(config.hardware.device) as processes, listening(stop), _alone_in(out, processes):
+        trainer, sizes = _assemble(config, processes)
+        trainer.resume()
+        if processes.is_first:
+            (out / DONE).unlink(missing_ok=True)  # of a run that is now to be longer
+        with _logged(config, trainer, processes):
+            is_done = trainer.run(progress, stop)
+        if is_done and processes.is_first:
+            (out / DONE).touch()
+        return RunResult(config.out, trainer.step, is_done, *sizes, trainer.figures, trainer.evaluation)
+
+
+def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple[int, int]]:
+    """A trainer at step 0 with all that it works with, and the front-end's weights in all and those trained."""
+    datasets = open_datasets(config.data.datasets)
+    speaks_with, fingerprints = SpeaksWith.of(datasets[0]), [each.fingerprint for each in datasets]
+    loader, judged = _data(config, datasets, processes)
+    if processes.is_first:
+        begin(Path(config.out), RunFacts(config=config, speaks_with=speaks_with, datasets=fingerprints))
+    checkpoints = Checkpoints(Path(config.out), config.keep, processes)
+    computing = Computing(processes, config.hardware.precision, config.stage == "dialogues")
+    model = _model(config, speaks_with, computing, is_new=checkpoints.latest() is None)
+    sizes, frame_flops = n_weights(model), flops_per_frame(model, computing.with_audio)
+    peak = peak_flops(processes.device) * processes.share.world
+    parts = Parts(
+        model=parallelize(model, config.hardware, processes.mesh).train(),
+        loader=loader,
+        evaluator=Evaluator(judged, config.data.batch_frames, config.loss, computing) if judged else None,
+        computing=computing,
+        checkpoints=checkpoints,
+        speedometer=Speedometer(frame_flops, peak, 1 + 2 * speaks_with.n_codebooks),
+    )
+    return Trainer(config, parts), sizes
+
+
+def _model(config: TrainConfig, speaks_with: SpeaksWith, computing: Computing, is_new: bool) -> FrontEnd:
+    """The front-end on its device, with the weights it begins with, and what is trained of it."""
+    torch.manual_seed(ids.seed_for("weights", config.seed))
+    model = build_front_end(
+        config.model,
+        speaks_with.text_card,
+        speaks_with.card,
+        speaks_with.n_codebooks,
+        computing.processes.device,
+        computing.weights_type,
+    )
+    if config.init_from is not None and (is_new or config.lora is not None):  # adapters' checkpoints lack the rest
+        start_from(model, config.init_from, speaks_with)
+    if config.lora is not None:
+        add_lora(model, config.lora)
+    if config.stage == "copy":
+        freeze_sound(model)
+    return model
+
+
+def _data(config: TrainConfig, datasets: list[TokenDataset], processes: Processes) -> tuple[Loader, list[Judged]]:
+    """Where micro-batches come from, and the examples of validation."""
+    accumulation, n_judged = config.optim.accumulation, config.keep.evaluate_examples
+    if config.stage == "copy":
+        pieces = _pieces(config, datasets[0])
+        loader = copying.CopyLoader(pieces, config.copying, config.seed, accumulation, processes.share)
+        return loader, copying.judged(pieces, config.copying, n_judged, config.seed)
+    dialogues = DialogueLoader(datasets, config.data, config.seed, accumulation, processes.share)
+    maker = ExampleMaker(datasets, config.data, config.seed)
+    units = [
+        unit
+        for number, each in enumerate(datasets)
+        if "validation" in each.splits
+        for unit in units_of(number, each, "validation", config.data.learn).units
+    ]
+    order = torch.randperm(len(units), generator=torch.Generator().manual_seed(ids.seed_for("validation", config.seed)))
+    return dialogues, [maker.judge(units[at]) for at in order[:n_judged].tolist()]
+
+
+def _pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
+    if config.tokenizer is None:
+        raise ConfigError("The copying stage needs the vocabulary's file.", "Name it: --tokenizer FILE.")
+    tokenizer = Tokenizer.from_file(config.tokenizer)
+    if tokenizer.digest != dataset.tokenizer_digest:
+        raise ConfigError(
+            f"{config.tokenizer} is not the vocabulary that {dataset.folder} was encoded with.",
+            "Name the file that `kame encode` was given.",
+        )
+    return copying.pieces_of(tokenizer, dataset.card, dataset.n_codebooks)
+
+
+@contextmanager
+def _logged(config: TrainConfig, trainer: Trainer, processes: Processes) -> Iterator[None]:
+    """The run's metrics are written by the first process."""
+    if not processes.is_first:
+        yield
+        return
+    log = MetricsLog(Path(config.out), trainer.step, config.keep.tensorboard)
+    trainer.log = log
+    try:
+        yield
+    finally:
+        log.close()
+
+
+@contextmanager
+def _alone_in(folder: Path, processes: Processes) -> Iterator[None]:
+    """One run at a time in a folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"Cannot make {folder}: {error.strerror}.", "Choose another --out.") from error
+    if not processes.is_first:
+        yield
+        return
+    lock = filelock.FileLock(folder / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise ConfigError(f"Another training runs in {folder}.", "Wait for it, or choose another --out.") from error
+    try:
+        yield
+    finally:
+        lock.release()

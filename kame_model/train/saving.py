@@ -1,0 +1,236 @@
+"""Checkpoints of a run: whole or not there, by torch.distributed.checkpoint, for any number of processes.
+
+    checkpoints/step-00000500/   __0_0.distcp …, .metadata   weights, optimiser, moving average
+                                 state.json                  step, loader, figures: all that is no tensor
+                                 DONE                        written last; a folder without it does not count
+
+A checkpoint is written aside (`.saving-…`), renamed, and then marked. No random state is in it because there is none:
+each micro-batch has a generator of its own, seeded by its number.
+"""
+
+import errno
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import async_save, save
+
+from data_schemas.config.training import KeepConfig
+from data_schemas.errors import StoreError
+from kame_model.train.processes import Processes
+
+CHECKPOINTS, DONE, STATE = "checkpoints", "DONE", "state.json"
+_ASIDE = ".saving-"
+
+
+class Saved(NamedTuple):
+    """A whole checkpoint."""
+
+    step: int
+    folder: Path
+
+    def state(self) -> dict[str, Any]:
+        """What `save` was given beside the tensors.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        try:
+            state: dict[str, Any] = json.loads((self.folder / STATE).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise _damaged(self.folder, error) from error
+        return state
+
+
+class _Pending(NamedTuple):
+    step: int
+    state: Mapping[str, Any]
+    future: "Future[Any]"
+
+
+class Checkpoints:
+    """The checkpoints of a run's folder.
+
+    Args:
+        folder: the run's.
+        keep: how many stay.
+        processes: all call every method, at the same step.
+    """
+
+    def __init__(self, folder: Path, keep: KeepConfig, processes: Processes) -> None:
+        self._folder, self._keep, self._processes = folder / CHECKPOINTS, keep, processes
+        self._pending: _Pending | None = None
+        if processes.is_first:
+            for left in _left_over(self._folder):
+                shutil.rmtree(left)
+        processes.wait()
+
+    def save(self, step: int, tensors: dict[str, Any], state: Mapping[str, Any]) -> None:
+        """Writes a checkpoint; on a GPU in the background, until the next `save` or `settle`.
+
+        Args:
+            step: steps done.
+            tensors: state dictionaries of weights and optimiser.
+            state: as JSON has it; `score` of it, where there is one, tells the best: the least.
+
+        Raises:
+            StoreError: it cannot be written; those before it stay as they are.
+        """
+        self.settle()
+        aside = self._aside(step)
+        with _translated(aside), _unwarned():
+            if self._keep.save_async and self._processes.device.type != "cpu":
+                future = async_save(
+                    tensors, checkpoint_id=aside, process_group=self._processes.control, no_dist=self._alone
+                )
+                self._pending = _Pending(step, state, cast("Future[Any]", future))  # no staging apart is asked for
+                return
+            save(tensors, checkpoint_id=aside, process_group=self._processes.control, no_dist=self._alone)
+            self._finish(step, state)
+
+    def settle(self) -> None:
+        """Waits for a checkpoint in the background, and makes it count.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        if self._pending is not None:
+            (step, state, future), self._pending = self._pending, None
+            with _translated(self._aside(step)):
+                future.result()
+                self._finish(step, state)
+
+    def latest(self) -> Saved | None:
+        """The last whole checkpoint."""
+        saved = saved_in(self._folder)
+        return saved[-1] if saved else None
+
+    def load(self, saved: Saved, tensors: dict[str, Any]) -> dict[str, Any]:
+        """Fills tensors in place, and returns the rest of the state.
+
+        Raises:
+            StoreError: the checkpoint is damaged, or of a model of another shape.
+        """
+        load_tensors(saved, tensors, self._processes)
+        return saved.state()
+
+    @property
+    def _alone(self) -> bool:
+        return self._processes.share.world == 1
+
+    def _aside(self, step: int) -> Path:
+        return self._folder / f"{_ASIDE}step-{step:08d}"
+
+    def _finish(self, step: int, state: Mapping[str, Any]) -> None:
+        """What makes a checkpoint count, and others go."""
+        if self._processes.is_first:
+            aside, whole = self._aside(step), self._folder / f"step-{step:08d}"
+            (aside / STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
+            aside.rename(whole)
+            with (whole / DONE).open("w") as mark:
+                os.fsync(mark)
+            self._prune()
+        self._processes.wait()
+
+    def _prune(self) -> None:
+        saved = saved_in(self._folder)
+        kept = {each.step for each in saved[-self._keep.keep_last :]}
+        if self._keep.keep_best and (best := best_of(saved)):
+            kept.add(best.step)
+        for each in saved:
+            if each.step not in kept:
+                (each.folder / DONE).unlink()  # first, so that half a folder never counts
+                shutil.rmtree(each.folder)
+
+
+def saved_in(folder: Path) -> list[Saved]:
+    """The whole checkpoints of a folder of checkpoints, by step."""
+    return [
+        Saved(int(each.parent.name.removeprefix("step-")), each.parent)
+        for each in sorted(folder.glob(f"step-*/{DONE}"))
+    ]
+
+
+def best_of(saved: list[Saved]) -> Saved | None:
+    """The one of the least score; None where none has a score."""
+    scores = {each: float(score) for each in saved if (score := each.state().get("score")) is not None}
+    return min(scores, key=lambda each: scores[each], default=None)
+
+
+def load_tensors(saved: Saved, tensors: dict[str, Any], processes: Processes) -> None:
+    """Fills tensors in place from a checkpoint; what it holds beyond them is left.
+
+    Raises:
+        StoreError: it is damaged, or of a model of another shape.
+    """
+    alone = processes.share.world == 1
+    try:
+        with _unwarned():
+            load(tensors, checkpoint_id=saved.folder, process_group=processes.control, no_dist=alone)
+    except (CheckpointException, OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
+        raise _damaged(saved.folder, error) from error
+
+
+def _left_over(folder: Path) -> list[Path]:
+    """What a killed run was in the middle of writing or removing."""
+    if not folder.is_dir():
+        return []
+    return [each for each in folder.iterdir() if each.is_dir() and not (each / DONE).exists()]
+
+
+@contextmanager
+def _translated(aside: Path) -> Iterator[None]:
+    """A block in which a checkpoint is written: when it fails, nothing of it is left and the error says why."""
+    try:
+        yield
+    except BaseException as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        if not isinstance(error, OSError | CheckpointException | RuntimeError):
+            raise
+        causes = [error, *_causes(error)]
+        full = any(isinstance(each, OSError) and each.errno in (errno.ENOSPC, errno.EDQUOT) for each in causes)
+        why = "no space is left on the disk" if full else str(causes[-1])
+        raise StoreError(
+            f"Cannot write the checkpoint {aside.name.removeprefix(_ASIDE)} into {aside.parent}: {why}.",
+            "The checkpoints before it are whole. Make room and run the same command again.",
+        ) from error
+
+
+@contextmanager
+def _unwarned() -> Iterator[None]:
+    """A block without PyTorch's warning that one process saves alone, which is no mistake here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled", category=UserWarning)
+        yield
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """What a checkpoint's exception holds of each process, and what was raised before that; the first comes last.
+
+    On a full disk PyTorch's zip writer raises once more while it closes ("unexpected pos"), over the disk's own error.
+    """
+    causes: list[BaseException] = []
+    for cause, _ in error.failures.values() if isinstance(error, CheckpointException) else ():
+        before: BaseException | None = cause
+        while before is not None:
+            causes.append(before)
+            before = before.__context__
+    return causes
+
+
+def _damaged(folder: Path, error: BaseException) -> StoreError:
+    cause = [error, *_causes(error)][-1]
+    why = (str(cause) or type(cause).__name__).splitlines()[0]
+    return StoreError(
+        f"The checkpoint {folder} cannot be read: {why}.",
+        "If it is damaged, remove that folder: the run goes on from the one before. "
+        "If the model was given another shape, use another --out.",
+    )

@@ -1,0 +1,113 @@
+"""How fast a run is: frames and tokens a second, and the share of the device's speed that they take."""
+
+import time
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from kame_model.frames.batch import Batch
+from kame_model.frames.ids import PADDING_ID
+from kame_model.model.front_end import FrontEnd
+
+COUNTED_FRAMES = 256
+"""Length of the sequence on which operations are counted; attention's share, alone in growing with it, is small."""
+
+PEAK_FLOPS = {
+    "H200": 989e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "RTX 4090": 165e12,
+}
+"""Dense bf16 operations a second by a part of the device's name, from NVIDIA's data sheets (without sparsity; the
+H100's is the SXM's). fp32 on such a device is told against the same figure."""
+
+
+def flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
+    """Floating-point operations of one frame's forward and backward pass, counted by PyTorch on a short sequence.
+
+    The backward pass is taken as twice the forward. Recomputation is not counted, as is usual for MFU, and neither is
+    what LoRA spares.
+
+    Args:
+        model: before it is compiled or sharded.
+        with_audio: whether the depth transformer is computed too.
+    """
+    columns = torch.full(
+        (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1), PADDING_ID % model.card, device=model.lm.device
+    )
+    was_training = model.training
+    model.eval()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(columns, None, with_audio=with_audio)
+    model.train(was_training)
+    return 3 * float(counter.get_total_flops()) / COUNTED_FRAMES
+
+
+def peak_flops(device: torch.device) -> float:
+    """Operations a second that a device can do: a known GPU by its data sheet, others by a matrix product."""
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+        known = [flops for part, flops in PEAK_FLOPS.items() if part in name]
+        if known:
+            return known[0]
+    return _measured_flops(device)
+
+
+def _measured_flops(device: torch.device, size: int = 1024, n_rounds: int = 5) -> float:
+    """The best of a few products of square float32 matrices."""
+    matrix = torch.ones(size, size, device=device)
+    best_s = float("inf")
+    for _ in range(n_rounds):
+        started_s = time.perf_counter()
+        (matrix @ matrix)[0, 0].item()  # the item is there when all is done
+        best_s = min(best_s, time.perf_counter() - started_s)
+    return 2 * size**3 / best_s
+
+
+class Speedometer:
+    """Frames over time, told at each look and then begun anew.
+
+    Args:
+        frame_flops: of `flops_per_frame`.
+        peak: of `peak_flops`, of all devices together.
+        n_rows: ids of a frame: text and both voices' codes.
+    """
+
+    def __init__(self, frame_flops: float, peak: float, n_rows: int) -> None:
+        self._frame_flops, self._peak, self._n_rows = frame_flops, peak, n_rows
+        self._n_frames, self._spent_s, self._since_s = 0, 0.0, time.perf_counter()
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._since_s = time.perf_counter()
+
+    def end(self, n_frames: int) -> None:
+        """The step is done; `n_frames` of it, over all processes, were no padding."""
+        self._spent_s += time.perf_counter() - self._since_s
+        self._n_frames += n_frames
+
+    def read(self) -> dict[str, float]:
+        """Frames, tokens (a frame's ids) a second and model FLOPs utilisation (0 to 1) since the last look.
+
+        Time outside of steps (evaluation, saving) does not count; padding is no work done.
+        """
+        frames_per_s = self._n_frames / self._spent_s if self._spent_s else 0.0
+        self._n_frames, self._spent_s = 0, 0.0
+        return {
+            "frames_per_s": frames_per_s,
+            "tokens_per_s": frames_per_s * self._n_rows,
+            "mfu": frames_per_s * self._frame_flops / self._peak,
+        }
+
+
+def n_frames_of(batch: Batch) -> int:
+    """Input positions of a batch that are no padding."""
+    return int((batch.columns[:, 0, 1:] >= 0).sum())
+
+
+def n_weights(model: nn.Module) -> tuple[int, int]:
+    """Weights in all, and those of them that are trained."""
+    sizes = [(each.numel(), each.requires_grad) for each in model.parameters()]
+    return sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained)

@@ -1,0 +1,242 @@
+"""The loop: steps, looks at validation, checkpoints; all of its state can be saved, and it goes on to the last bit."""
+
+import math
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+from torch.distributed.fsdp import FSDPModule
+
+from data_schemas import ids
+from data_schemas.config.training import TrainConfig
+from data_schemas.errors import TrainingError
+from kame_model.data.loader import Loader, MicroBatch
+from kame_model.model.dropout import drop_inputs
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.loss import compute_loss
+from kame_model.train.computing import Computing
+from kame_model.train.evaluating import Evaluation, Evaluator
+from kame_model.train.logs import N_TALLIES, MetricsLog, SpikeWatch, Window, means_of
+from kame_model.train.optimiser import MovingAverage, learning_rate, make_optimiser
+from kame_model.train.saving import Checkpoints
+from kame_model.train.stopping import StopRequest
+from kame_model.train.throughput import Speedometer, n_frames_of
+
+
+class Progress(Protocol):
+    """What wants to be told how far a training run is."""
+
+    def begin(self, step: int, max_steps: int) -> None:
+        """The run begins, or goes on, after so many steps."""
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        """So many steps are done; figures of the last look at them."""
+
+    def evaluated(self, step: int, evaluation: Evaluation) -> None:
+        """Validation was looked at."""
+
+
+class Parts(NamedTuple):
+    """What a trainer is put together from; see `kame_model.train.run`."""
+
+    model: FrontEnd
+    loader: Loader
+    evaluator: Evaluator | None
+    computing: Computing
+    checkpoints: Checkpoints
+    speedometer: Speedometer
+
+
+class Trainer:
+    """One run's state and how it moves on.
+
+    Args:
+        config: the run's.
+        parts: what it works with; the model is parallelised already.
+    """
+
+    def __init__(self, config: TrainConfig, parts: Parts) -> None:
+        self._config, self._parts = config, parts
+        self._processes = parts.computing.processes
+        self._optimiser = make_optimiser(parts.model, config.optim)
+        decay = config.optim.ema_decay
+        self._average = None if decay is None else MovingAverage(parts.model, decay)
+        self._spikes = SpikeWatch(config.keep.spike_deviations)
+        self._window = Window()
+        self.log: MetricsLog | None = None  # the first process has one
+        self.step = 0
+        self.figures: dict[str, float] = {}
+        self.evaluation: Evaluation | None = None
+        self._shown: dict[str, float] = {}
+        self._score: float | None = None  # of the step just done
+        self._best: float | None = None
+        self._saved_step: int | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no step is left."""
+        return self.step >= self._config.max_steps or self._parts.loader.is_finished
+
+    def run(self, progress: Progress, stop: StopRequest) -> bool:
+        """Trains to the end, or until asked to stop; then everything is saved.
+
+        Returns:
+            whether the end was reached.
+
+        Raises:
+            TrainingError: a loss or gradient is no number; the last checkpoint stays.
+            StoreError: the disk is full; the last checkpoint stays.
+        """
+        keep = self._config.keep
+        progress.begin(self.step, self._config.max_steps)
+        is_stopped = False
+        while not self.is_done and not is_stopped:
+            is_stopped = self._train_step(stop)
+            if self.step % keep.log_every == 0:
+                self._tell()
+            progress.step(self.step, self.figures)
+            is_better = self._is_due(keep.evaluate_every) and self._evaluate(progress)
+            if self.step % keep.save_every == 0 or (is_better and keep.keep_best):
+                self._save()
+        if self._saved_step != self.step:
+            self._save()
+        self._parts.checkpoints.settle()
+        return self.is_done
+
+    def _is_due(self, every: int) -> bool:
+        """Whether something done every so many steps, and at the end, is to be done now."""
+        return self.step % every == 0 or self.is_done
+
+    def resume(self) -> bool:
+        """Goes on from the last checkpoint; False where there is none.
+
+        Raises:
+            StoreError: it is damaged, or of a model of another shape.
+            ConfigError: it was begun with other data.
+        """
+        saved = self._parts.checkpoints.latest()
+        if saved is None:
+            return False
+        tensors = self._tensors()
+        state = self._parts.checkpoints.load(saved, tensors)
+        set_state_dict(
+            self._parts.model,
+            self._optimiser,
+            model_state_dict=tensors["model"],
+            optim_state_dict=tensors["optimiser"],
+            options=StateDictOptions(strict=self._config.lora is None),
+        )
+        self._parts.loader.load_state_dict(state["loader"])
+        self._spikes = SpikeWatch(**state["spikes"] | {"deviations": self._config.keep.spike_deviations})
+        self._window = Window(**state["window"])
+        self.step = self._saved_step = state["step"]
+        self._best, self.evaluation = state["best"], state["evaluation"]
+        return True
+
+    def _train_step(self, stop: StopRequest) -> bool:
+        """One optimiser step; whether any process was asked to stop."""
+        self._parts.speedometer.begin()
+        batches = self._parts.loader.next_step()
+        loss, tallies, n_frames = self._gradients(batches)
+        norm = torch.nn.utils.clip_grad_norm_(self._parts.model.parameters(), self._config.optim.clip_norm)
+        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        told = torch.tensor([loss, float(n_frames), float(stop.is_made)], dtype=torch.float64)
+        summed = self._processes.summed(torch.cat([told, tallies])).tolist()
+        loss, n_frames, is_stopped = summed[0] / self._processes.share.world, int(summed[1]), bool(summed[2])
+        self._refuse_no_numbers(loss, float(norm), batches)
+        rate = learning_rate(self.step, self._config.max_steps, self._config.optim)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._optimiser.step()
+        self._optimiser.zero_grad(set_to_none=True)
+        if self._average is not None:
+            self._average.update()
+        self.step += 1
+        self._score = None
+        self._parts.speedometer.end(n_frames)
+        self._look(loss, summed[3:], {"learning_rate": rate, "gradient_norm": float(norm)}, batches)
+        return is_stopped
+
+    def _gradients(self, batches: list[MicroBatch]) -> tuple[float, torch.Tensor, int]:
+        """Gradients of a step's micro-batches, their mean loss, summed tallies and frames."""
+        model, computing, config = self._parts.model, self._parts.computing, self._config
+        device = self._processes.device
+        loss = torch.zeros((), device=device)
+        tallies = torch.zeros(N_TALLIES, dtype=torch.float64, device=device)
+        n_frames = 0
+        for place, (number, on_cpu, _) in enumerate(batches):
+            if isinstance(model, FSDPModule):
+                model.set_requires_gradient_sync(place == len(batches) - 1)
+            n_frames += n_frames_of(on_cpu)
+            draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, number))
+            batch = on_cpu.to(device)
+            inputs = drop_inputs(batch.inputs, config.dropout, draw)
+            parts = compute_loss(computing.forward(model, batch, inputs), batch, config.loss)
+            (parts.total / len(batches)).backward()  # type: ignore[no-untyped-call]
+            loss += parts.total.detach() / len(batches)
+            tallies += parts.tallies.flatten()
+        return float(loss), tallies.cpu(), n_frames
+
+    def _refuse_no_numbers(self, loss: float, norm: float, batches: list[MicroBatch]) -> None:
+        if math.isfinite(loss) and math.isfinite(norm):
+            return
+        self._parts.checkpoints.settle()
+        saved = self._parts.checkpoints.latest()
+        kept = f"the checkpoint of step {saved.step} is whole" if saved else "no checkpoint is there yet"
+        dialogues = ", ".join(name for each in batches for name in each.dialogue_ids[:4]) or "made-up words"
+        raise TrainingError(
+            f"Step {self.step + 1} gave no number, loss {loss}, gradient norm {norm}. Among it: {dialogues}.",
+            f"The step was not made; {kept}. Look at those dialogues, lower the learning rate, or train in fp32.",
+        )
+
+    def _look(self, loss: float, tallies: list[float], told: dict[str, float], batches: list[MicroBatch]) -> None:
+        """Remembers a step's figures, and reports a leap of the loss."""
+        self._window.add(loss, tallies)
+        self._shown = told | self._parts.loader.observe(means_of(tallies).get("answer_right"))
+        mean = self._spikes.mean
+        if self._spikes.is_spike(loss) and self.log is not None:
+            names = [name for each in batches for name in each.dialogue_ids]
+            self.log.write("spike", self.step, {"loss": loss, "mean": mean, "dialogues": names, **told})
+
+    def _tell(self) -> None:
+        """A line of metrics."""
+        self.figures = self._window.figures() | self._shown | self._parts.speedometer.read()
+        self._window = Window()
+        if self.log is not None:
+            self.log.write("train", self.step, self.figures)
+
+    def _evaluate(self, progress: Progress) -> bool:
+        """Looks at validation, by the averaged weights where there are some; whether it was never better."""
+        if self._parts.evaluator is None:
+            return False
+        with nullcontext() if self._average is None else self._average.in_place():
+            self.evaluation = self._parts.evaluator(self._parts.model)
+        if self.log is not None:
+            self.log.write("evaluation", self.step, self.evaluation)
+        progress.evaluated(self.step, self.evaluation)
+        self._score = self.evaluation["right"]["loss"]
+        is_better = self._best is None or self._score < self._best
+        self._best = self._score if is_better else self._best
+        return is_better
+
+    def _tensors(self) -> dict[str, Any]:
+        """All tensors of the run: weights (with LoRA the trained ones), optimiser, moving average."""
+        options = StateDictOptions(ignore_frozen_params=self._config.lora is not None)
+        model, optimiser = get_state_dict(self._parts.model, self._optimiser, options=options)
+        average = {} if self._average is None else {"average": self._average.weights}
+        return {"model": model, "optimiser": optimiser, **average}
+
+    def _save(self) -> None:
+        """A checkpoint of all that is needed to go on."""
+        state = {
+            "score": self._score,
+            "best": self._best,
+            "loader": self._parts.loader.state_dict(),
+            "spikes": self._spikes.state_dict(),
+            "window": self._window.state_dict(),
+            "evaluation": self.evaluation,
+        }
+        self._parts.checkpoints.save(self.step, self._tensors(), state)
+        self._saved_step = self.step

@@ -1,0 +1,120 @@
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_schemas.config.training import DelayConfig, OracleFeedConfig
+from kame_model.data import oracle_feed
+from kame_model.frames.oracle_stream import OracleTokens
+
+PLAIN = {"drop_share": 0.0, "skip_min": 0.0, "skip_max": 0.0, "shift_probability": 0.0}
+
+
+def config(**changes: object) -> OracleFeedConfig:
+    """Nothing happens to events but what a test asks for."""
+    return OracleFeedConfig.model_validate(PLAIN | changes)
+
+
+def three_events() -> OracleTokens:
+    """At frames 6 and 12 while the question runs, the first without a hint; at 18 when all of it was heard."""
+    return OracleTokens.pack(
+        frame=[6, 12, 18],
+        ratio=[0.4, 0.7, 1.0],
+        level=[0, 2, 5],
+        skip_forbid=[False, False, True],
+        preds=[[10], [20, 21], [30]],
+        hints=[[], [40], [40]],
+    )
+
+
+def fed(**changes: object) -> list[tuple[int, list[int]]]:
+    events = oracle_feed.feed(three_events(), config(**changes), 0, random.Random(0))
+    return [(frame, list(tokens)) for frame, tokens in events]
+
+
+def test_without_chance_events_come_as_in_evaluation() -> None:
+    events = [(frame, list(tokens)) for frame, tokens in three_events().events()]
+    assert fed() == events == [(6, [10]), (12, [20, 21]), (18, [40])]
+
+
+def test_a_dropped_oracle_is_dropped_whole() -> None:
+    assert fed(drop_share=1.0) == []
+
+
+def test_hints_only_leaves_out_what_has_no_hint() -> None:
+    assert fed(hints_only_until_step=10, predictions_from_step=20) == [(12, [40]), (18, [40])]
+
+
+@given(seed=st.integers(0, 2**32), skip=st.floats(0, 1))
+def test_the_last_event_of_its_run_is_never_skipped(seed: int, skip: float) -> None:
+    assert 2 in oracle_feed.keep_events(three_events(), skip, random.Random(seed))
+
+
+def test_events_are_skipped_as_often_as_drawn() -> None:
+    draw = random.Random(0)
+    kept = sum(0 in oracle_feed.keep_events(three_events(), 0.3, draw) for _ in range(4000))
+    assert kept / 4000 == pytest.approx(0.7, abs=0.03)
+
+
+@pytest.mark.parametrize(("step", "share"), [(0, 1.0), (99, 1.0), (150, 0.5), (175, 0.25), (200, 0.0), (900, 0.0)])
+def test_curriculum_goes_from_hints_to_predictions_between_two_steps(step: int, share: float) -> None:
+    feeding, draw = config(hints_only_until_step=100, predictions_from_step=200), random.Random(1)
+    n_hints = sum(oracle_feed.draws_hints_only(feeding, step, draw) for _ in range(2000))
+    assert n_hints / 2000 == pytest.approx(share, abs=0.04)
+
+
+def test_the_step_changes_nothing_that_is_drawn_after_the_curriculum() -> None:
+    feeding = OracleFeedConfig(drop_share=0.0, hints_only_until_step=10, predictions_from_step=10)
+    early, late = (oracle_feed.feed(three_events(), feeding, step, random.Random(5)) for step in (0, 10))
+    assert {frame for frame, _ in early} <= {frame for frame, _ in late}
+    assert early
+    assert late
+
+
+@given(seed=st.integers(0, 2**32), frames=st.integers(1, 25))
+def test_jitter_keeps_the_order_and_stays_near(seed: int, frames: int) -> None:
+    events = three_events()
+    moved = oracle_feed.jitter(events, [0, 1, 2], config(jitter_frames=frames), random.Random(seed))
+    assert [event for event, _ in moved] == [0, 1, 2]
+    assert [frame for _, frame in moved] == sorted(frame for _, frame in moved)
+    assert all(frame >= 0 and frame - int(events.frame[event]) <= frames + 12 for event, frame in moved)
+
+
+@given(seed=st.integers(0, 2**32))
+def test_a_shift_is_a_delay_or_to_the_left_never_both(seed: int) -> None:
+    shift = oracle_feed.draw_shift(OracleFeedConfig(), random.Random(seed))
+    assert -15 <= shift <= -1 or 1 <= shift <= 10  # the release's bounds, which the default delay has too
+
+
+def test_half_of_the_shifts_go_to_the_left() -> None:
+    draw = random.Random(2)
+    shifts = [oracle_feed.draw_shift(OracleFeedConfig(), draw) for _ in range(2000)]
+    assert np.mean(np.array(shifts) < 0) == pytest.approx(0.5, abs=0.04)
+    assert {min(shifts), max(shifts)} == {-15, 10}
+
+
+@given(seed=st.integers(0, 2**32), median_s=st.floats(0.1, 2), sigma=st.floats(0.1, 1.5))
+def test_a_lognormal_delay_stays_within_its_bounds(seed: int, median_s: float, sigma: float) -> None:
+    delay = DelayConfig(distribution="lognormal", median_s=median_s, sigma=sigma, min_s=0.16, max_s=1.6)
+    assert 2 <= oracle_feed.delay_frames(delay, random.Random(seed)) <= 20
+
+
+def test_half_of_lognormal_delays_are_shorter_than_the_median() -> None:
+    delay, draw = DelayConfig(distribution="lognormal", median_s=0.8, min_s=0.0, max_s=10.0), random.Random(3)
+    assert np.median([oracle_feed.delay_frames(delay, draw) for _ in range(2000)]) == pytest.approx(10, abs=1)
+
+
+def test_an_event_shifted_over_the_beginning_is_lost_as_a_whole() -> None:
+    assert oracle_feed.shifted([(3, [7, 8]), (9, [5])], -4) == [(5, [5])]
+
+
+def test_the_same_seed_gives_the_same_events_and_another_one_others() -> None:
+    feeding = OracleFeedConfig()
+    first, again = (oracle_feed.feed(three_events(), feeding, 0, random.Random(7)) for _ in range(2))
+    assert first == again
+    drawn = [
+        tuple(frame for frame, _ in oracle_feed.feed(three_events(), feeding, 0, random.Random(s))) for s in range(9)
+    ]
+    assert len(set(drawn)) > 3

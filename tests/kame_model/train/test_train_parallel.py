@@ -1,0 +1,48 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.train_runs import Asking, Forking, run_tiny, tiny_dataset, tiny_run, told, weights
+from kame_model.train.run import train
+
+
+@pytest.fixture(scope="module")
+def forking() -> Forking:
+    return Forking()
+
+
+def alike(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    """Two runs' metrics, to what another order of adding changes."""
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.pop("kind") == theirs.pop("kind")
+        columns = [name for name, value in theirs.items() if isinstance(value, dict)]
+        for name in columns:  # of an evaluation
+            assert ours.pop(name) == pytest.approx(theirs.pop(name), rel=2e-4), (ours["step"], name)
+        assert ours == pytest.approx(theirs, rel=2e-4)
+
+
+def test_two_processes_train_as_one_and_either_goes_on_where_the_other_stopped(
+    tmp_path: Path, forking: Forking
+) -> None:
+    rows = tiny_dataset(tmp_path / "rows")
+    alone, together, changing = (tiny_run(tmp_path / name, rows) for name in ("alone", "together", "changing"))
+    train(alone)
+    assert forking.run_together(together, 2) == [0, 0]
+    alike(told(tmp_path / "together"), told(tmp_path / "alone"))
+    right = weights(tmp_path / "alone")
+    for name, each in weights(tmp_path / "together").items():
+        torch.testing.assert_close(each, right[name], atol=2e-4, rtol=1e-3)
+    assert train(changing, Asking(2)).step == 3
+    assert forking.run_together(changing, 2) == [0, 0]
+    alike(told(tmp_path / "changing"), told(tmp_path / "alone"))
+
+
+def test_activation_checkpointing_and_sharding_go_together(tmp_path: Path, forking: Forking) -> None:
+    rows = tiny_dataset(tmp_path / "rows")
+    plain = tiny_run(tmp_path / "plain", rows, max_steps=2)
+    both = tiny_run(tmp_path / "both", rows, max_steps=2, hardware={"activation_checkpointing": True})
+    assert forking.run(run_tiny, plain) == 0
+    assert forking.run_together(both, 2) == [0, 0]
+    alike(told(tmp_path / "both"), told(tmp_path / "plain"))

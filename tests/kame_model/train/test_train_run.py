@@ -1,0 +1,280 @@
+import errno
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+
+from benchmarks.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
+from data_schemas.errors import ConfigError, DatasetError, StoreError, TrainingError
+from kame_model.model.loss import compute_loss
+from kame_model.train import trainer as trainer_module
+from kame_model.train.logs import SpikeWatch
+from kame_model.train.run import Silent, train
+from kame_model.train.runs import load_run
+from kame_model.train.saving import CHECKPOINTS, DONE, saved_in
+from tests.vocabularies import make_vocabulary
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_dataset(tmp_path_factory.mktemp("rows"))
+
+
+@pytest.fixture(scope="module")
+def whole(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of six steps that nobody stopped."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    result = train(tiny_run(out, rows))
+    assert result.is_done
+    assert result.step == 6
+    return out
+
+
+def steps_saved(folder: Path) -> list[int]:
+    return [each.step for each in saved_in(folder / CHECKPOINTS)]
+
+
+def test_a_run_tells_losses_validation_and_speed(whole: Path) -> None:
+    lines = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
+    training = [line for line in lines if line["kind"] == "train"]
+    assert [line["step"] for line in training] == [1, 2, 3, 4, 5, 6]
+    for name in (
+        "loss",
+        "text",
+        "semantic",
+        "acoustic",
+        "text_fed",
+        "learning_rate",
+        "gradient_norm",
+        "tokens_per_s",
+        "mfu",
+    ):
+        assert all(line[name] > 0 for line in training), name
+    looks = [line for line in lines if line["kind"] == "evaluation"]
+    assert [line["step"] for line in looks] == [3, 6]
+    assert all(set(line) == {"kind", "step", "right", "wrong", "none"} for line in looks)
+    fed = [[line[column]["text_fed"] for column in ("right", "wrong", "none")] for line in looks]
+    assert all(len(set(each)) == 3 for each in fed)  # the same frames are told of in all columns
+    assert (whole / DONE).exists()
+
+
+def test_a_model_that_trains_gets_better(rows: Path, tmp_path: Path) -> None:
+    config = tiny_run(tmp_path / "run", rows, max_steps=25, optim={"learning_rate": 5e-3}, keep={"evaluate_every": 25})
+    result = train(config)
+    assert result.evaluation is not None
+    first = told(tmp_path / "run")[0]
+    assert result.evaluation["right"]["loss"] < 0.8 * first["loss"]
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16"])
+def test_in_half_precision_losses_are_nearly_the_same(rows: Path, whole: Path, tmp_path: Path, precision: str) -> None:
+    train(tiny_run(tmp_path / "run", rows, max_steps=2, hardware={"precision": precision}))
+    losses = [[line["loss"] for line in told(run) if line["kind"] == "train"] for run in (tmp_path / "run", whole)]
+    assert losses[0] == pytest.approx(losses[1][:2], rel=0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop_a_run_saves_and_goes_on_as_if_it_had_not(
+    rows: Path, whole: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    config = tiny_run(tmp_path / "run", rows)
+    result = train(config, Asking(3, number))
+    assert not result.is_done
+    assert result.step == 4  # the step after the one at which it was asked is the last
+    assert steps_saved(tmp_path / "run")[-1] == 4
+    assert not (tmp_path / "run" / DONE).exists()
+    assert train(config).is_done
+    assert_same(tmp_path / "run", whole)
+
+
+def test_a_finished_run_has_nothing_left_to_do(rows: Path, whole: Path, tmp_path: Path) -> None:
+    before = told(whole)
+    assert train(tiny_run(whole, rows)).step == 6
+    assert told(whole) == before
+
+
+def test_the_last_checkpoints_and_the_best_one_are_kept(rows: Path, tmp_path: Path) -> None:
+    keep = {"save_every": 1, "keep_last": 2, "evaluate_every": 1}
+    train(tiny_run(tmp_path / "run", rows, keep=keep, optim={"learning_rate": 1e-9}))
+    scores = {line["step"]: line["right"]["loss"] for line in told(tmp_path / "run") if line["kind"] == "evaluation"}
+    best = min(scores, key=lambda step: scores[step])
+    assert steps_saved(tmp_path / "run") == sorted({best, 5, 6})
+    assert load_run(tmp_path / "run", "best")[2].step == best
+
+
+def test_a_killed_saving_leaves_nothing_that_counts(rows: Path, whole: Path, tmp_path: Path) -> None:
+    config = tiny_run(tmp_path / "run", rows)
+    train(config, Asking(1))
+    (folder,) = (each.folder for each in saved_in(tmp_path / "run" / CHECKPOINTS))
+    for name in (".saving-step-00000004", "step-00000004"):  # killed before the renaming, and before the mark
+        half = folder.parent / name
+        half.mkdir()
+        (half / "__0_0.distcp").write_bytes(b"half of it")
+    train(config)
+    assert_same(tmp_path / "run", whole)
+    assert not (folder.parent / ".saving-step-00000004").exists()
+
+
+def test_other_settings_are_not_gone_on_with(rows: Path, whole: Path) -> None:
+    with pytest.raises(ConfigError, match=r"optim\.learning_rate was 0\.001 and is 0\.002"):
+        train(tiny_run(whole, rows, optim={"learning_rate": 2e-3}))
+
+
+def test_more_steps_may_be_asked_for(rows: Path, tmp_path: Path) -> None:
+    train(tiny_run(tmp_path / "run", rows, max_steps=2))
+    result = train(tiny_run(tmp_path / "run", rows, max_steps=3, keep={"save_every": 5}))
+    assert result.step == 3
+
+
+def test_other_rows_in_the_same_folder_are_not_gone_on_with(rows: Path, whole: Path, tmp_path: Path) -> None:
+    other = tiny_dataset(tmp_path / "other", n_train=9)
+    with pytest.raises(ConfigError, match="datasets was"):
+        train(tiny_run(whole, other))
+
+
+def test_no_number_stops_the_run_and_the_last_checkpoint_stays(
+    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_calls = 0
+
+    def spoiled(*arguments: Any) -> Any:
+        nonlocal n_calls
+        n_calls += 1
+        parts = compute_loss(*arguments)
+        return parts if n_calls != 7 else type(parts)(parts.total * torch.nan, parts.text, parts.audio, parts.tallies)
+
+    monkeypatch.setattr(trainer_module, "compute_loss", spoiled)
+    with pytest.raises(TrainingError, match=r"Step 4 gave no number.*made-.*checkpoint of step 3 is whole"):
+        train(tiny_run(tmp_path / "run", rows))
+    assert steps_saved(tmp_path / "run")[-1] == 3
+    model, _, _ = load_run(tmp_path / "run", "last")
+    assert all(torch.isfinite(each).all() for each in model.parameters())
+
+
+def test_a_leap_of_the_loss_is_reported_with_its_dialogues(
+    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SpikeWatch, "is_spike", lambda watch, loss: True)
+    train(tiny_run(tmp_path / "run", rows, max_steps=1))
+    (line,) = (line for line in told(tmp_path / "run") if line["kind"] == "spike")
+    assert all(name.startswith("made-") for name in line["dialogues"])
+
+
+def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
+    rows: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves: list[int] = []
+
+    def full_at_second(writer: Any, *arguments: Any) -> Any:
+        saves.append(1)
+        if len(saves) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_data(writer, *arguments)
+
+    write_data = FileSystemWriter.write_data
+    monkeypatch.setattr(FileSystemWriter, "write_data", full_at_second)
+    config = tiny_run(tmp_path / "run", rows)
+    with pytest.raises(StoreError, match=r"Cannot write the checkpoint step-00000003.*no space is left"):
+        train(config)
+    assert steps_saved(tmp_path / "run") == [2]
+    train(config)  # room was made
+    assert_same(tmp_path / "run", whole)
+
+
+def test_a_damaged_checkpoint_is_told(rows: Path, tmp_path: Path) -> None:
+    config = tiny_run(tmp_path / "run", rows)
+    train(config, Asking(1))
+    (saved,) = saved_in(tmp_path / "run" / CHECKPOINTS)
+    file = next(saved.folder.glob("*.distcp"))
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(StoreError, match="step-00000002 cannot be read"):
+        train(config)
+
+
+def test_two_runs_in_one_folder_are_refused(rows: Path, tmp_path: Path) -> None:
+    class Second(Silent):
+        def step(self, step: int, figures: Mapping[str, float]) -> None:
+            with pytest.raises(ConfigError, match="Another training runs"):
+                train(config)
+
+    config = tiny_run(tmp_path / "run", rows, max_steps=1)
+    assert train(config, Second()).is_done
+
+
+def test_copying_learns_without_sound_and_dialogues_begin_from_it(tmp_path: Path) -> None:
+    tokenizer = make_vocabulary(tmp_path)
+    rows = tiny_dataset(tmp_path / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
+    copy = tiny_run(
+        tmp_path / "copy", rows, stage="copy", tokenizer=str(tokenizer.path), copying={"batch_size": 4}, max_steps=4
+    )
+    train(copy)
+    lines = told(tmp_path / "copy")
+    assert all("semantic" not in line and line["gap"] == 0.0 for line in lines if line["kind"] == "train")
+    model, facts, _ = load_run(tmp_path / "copy", "last")
+    assert facts.speaks_with.tokenizer_digest == tokenizer.digest
+    begun = train(
+        tiny_run(tmp_path / "run", rows, init_from=str(tmp_path / "copy"), max_steps=1, optim={"learning_rate": 1e-9})
+    )
+    assert begun.is_done
+    after = load_run(tmp_path / "run", "last")[0].state_dict()
+    for name, each in model.state_dict().items():
+        torch.testing.assert_close(after[name], each, atol=1e-6, rtol=0)
+
+
+def test_copying_stopped_in_the_middle_goes_on_at_its_gap(tmp_path: Path) -> None:
+    tokenizer = make_vocabulary(tmp_path)
+    rows = tiny_dataset(tmp_path / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
+    settings: dict[str, Any] = {"stage": "copy", "tokenizer": str(tokenizer.path)}
+    settings["copying"] = {"batch_size": 2, "accuracy": 1e-6, "smoothing": 0.0, "max_gap_frames": 9}
+    train(tiny_run(tmp_path / "whole", rows, **settings))
+    stopped = tiny_run(tmp_path / "stopped", rows, **settings)
+    train(stopped, Asking(3))
+    train(stopped)
+    assert_same(tmp_path / "stopped", tmp_path / "whole")
+
+
+def test_copying_with_another_vocabulary_is_refused(rows: Path, tmp_path: Path) -> None:
+    tokenizer = make_vocabulary(tmp_path)
+    with pytest.raises(ConfigError, match="is not the vocabulary that"):
+        train(tiny_run(tmp_path / "run", rows, stage="copy", tokenizer=str(tokenizer.path)))
+
+
+def test_weights_of_another_vocabulary_are_refused(whole: Path, tmp_path: Path) -> None:
+    other = tiny_dataset(tmp_path / "rows", tokenizer_digest="another")
+    with pytest.raises(ConfigError, match="speak with another vocabulary or codec"):
+        train(tiny_run(tmp_path / "run", other, init_from=str(whole)))
+
+
+def test_a_model_of_another_shape_cannot_begin_from_a_run(rows: Path, whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be read"):
+        train(tiny_run(tmp_path / "run", rows, model={"dim": 64}, init_from=str(whole)))
+
+
+def test_adapters_alone_are_trained_and_gone_on_with(rows: Path, whole: Path, tmp_path: Path) -> None:
+    config = tiny_run(tmp_path / "run", rows, init_from=str(whole), lora={"rank": 2}, optim={"ema_decay": None})
+    straight = config.model_copy(update={"out": str(tmp_path / "straight")})
+    result = train(straight)
+    assert 0 < result.n_trained < result.n_weights / 2
+    train(config, Asking(2))
+    train(config)
+    assert_same(tmp_path / "run", tmp_path / "straight")
+    size = sum(file.stat().st_size for file in saved_in(tmp_path / "run" / CHECKPOINTS)[-1].folder.iterdir())
+    full = sum(file.stat().st_size for file in saved_in(whole / CHECKPOINTS)[-1].folder.iterdir())
+    assert size < full / 2
+
+
+def test_a_folder_without_a_run_cannot_be_loaded(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="no training run"):
+        load_run(tmp_path)
+
+
+def test_nothing_of_this_process_is_changed_by_a_run(rows: Path, tmp_path: Path) -> None:
+    before = (signal.getsignal(signal.SIGTERM), os.environ.copy())
+    train(tiny_run(tmp_path / "run", rows, max_steps=1))
+    assert (signal.getsignal(signal.SIGTERM), os.environ.copy()) == before

@@ -1,0 +1,128 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+
+from data_schemas.config.training import KeepConfig
+from data_schemas.errors import StoreError
+from kame_model.train.processes import Processes
+from kame_model.train.saving import CHECKPOINTS, DONE, Checkpoints, best_of, saved_in
+
+HERE, ELSEWHERE = Processes(torch.device("cpu")), Processes(torch.device("cuda"))
+"""Where a checkpoint is written within the step, and where beside the training; no GPU is touched by either."""
+
+
+def tensors(value: float) -> dict[str, Any]:
+    return {"model": {"weight": torch.full((3, 4), value)}}
+
+
+def checkpoints(folder: Path, processes: Processes = HERE, **keep: Any) -> Checkpoints:
+    return Checkpoints(folder, KeepConfig.model_validate(keep), processes)
+
+
+def save_now(keeping: Checkpoints, step: int) -> None:
+    keeping.save(step, tensors(step), {})
+    keeping.settle()
+
+
+def saved_steps(folder: Path) -> list[int]:
+    return [each.step for each in saved_in(folder / CHECKPOINTS)]
+
+
+@pytest.mark.parametrize("processes", [HERE, ELSEWHERE], ids=["within", "beside"])
+def test_what_is_saved_is_loaded(tmp_path: Path, processes: Processes) -> None:
+    keeping = checkpoints(tmp_path, processes)
+    keeping.save(5, tensors(2.5), {"loader": {"round": 1}})
+    keeping.settle()
+    saved = keeping.latest()
+    assert saved is not None
+    empty = tensors(0.0)
+    assert keeping.load(saved, empty) == {"step": 5, "loader": {"round": 1}}
+    assert torch.equal(empty["model"]["weight"], torch.full((3, 4), 2.5))
+
+
+def test_beside_the_training_a_checkpoint_counts_when_it_is_settled(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path, ELSEWHERE)
+    keeping.save(1, tensors(1.0), {})
+    assert saved_steps(tmp_path) == []
+    keeping.save(2, tensors(2.0), {})  # settles the first
+    assert saved_steps(tmp_path) == [1]
+    keeping.settle()
+    assert saved_steps(tmp_path) == [1, 2]
+
+
+def test_the_last_ones_and_the_best_stay(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path, keep_last=2)
+    for step, score in ((1, 3.0), (2, 1.0), (3, None), (4, 2.0), (5, None), (6, None)):
+        keeping.save(step, tensors(step), {"score": score})
+    assert saved_steps(tmp_path) == [2, 5, 6]
+    best = best_of(saved_in(tmp_path / CHECKPOINTS))
+    assert best is not None
+    assert best.step == 2
+
+
+def test_without_the_best_only_the_last_ones_stay(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path, keep_last=1, keep_best=False)
+    for step in (1, 2):
+        keeping.save(step, tensors(step), {"score": step})
+    assert saved_steps(tmp_path) == [2]
+
+
+@pytest.mark.parametrize("processes", [HERE, ELSEWHERE], ids=["within", "beside"])
+def test_what_cannot_be_written_leaves_nothing_and_spoils_nothing(
+    tmp_path: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = checkpoints(tmp_path, processes)
+    save_now(keeping, 1)
+
+    def full(*arguments: Any, **named: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FileSystemWriter, "write_data", full)
+    with pytest.raises(StoreError, match=r"step-00000002.*no space is left on the disk.*before it are whole"):
+        save_now(keeping, 2)
+    assert [each.name for each in (tmp_path / CHECKPOINTS).iterdir()] == ["step-00000001"]
+
+
+def test_a_disk_that_is_full_is_told_as_such(tiny_disk: Path) -> None:
+    keeping = checkpoints(tiny_disk)
+    save_now(keeping, 1)
+    large = {"model": {"weight": torch.ones(100_000)}}  # 400 kB on 256 KiB
+    with pytest.raises(StoreError, match=r"step-00000002.*no space is left on the disk"):
+        keeping.save(2, large, {})
+    assert saved_steps(tiny_disk) == [1]
+
+
+def test_without_its_mark_a_checkpoint_does_not_count_and_goes_at_the_next_start(tmp_path: Path) -> None:
+    checkpoints(tmp_path).save(1, tensors(1.0), {})
+    (saved,) = saved_in(tmp_path / CHECKPOINTS)
+    (saved.folder / DONE).unlink()
+    assert checkpoints(tmp_path).latest() is None
+    assert not saved.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda folder: (folder / "state.json").write_text("{"), "cannot be read"),
+        (lambda folder: (folder / ".metadata").unlink(), "cannot be read"),
+        (lambda folder: next(folder.glob("*.distcp")).write_bytes(b"none of it"), "cannot be read"),
+    ],
+)
+def test_a_damaged_checkpoint_is_told(tmp_path: Path, spoil: Any, reason: str) -> None:
+    keeping = checkpoints(tmp_path)
+    keeping.save(1, tensors(1.0), {})
+    (saved,) = saved_in(tmp_path / CHECKPOINTS)
+    spoil(saved.folder)
+    with pytest.raises(StoreError, match=reason):
+        keeping.load(saved, tensors(0.0))
+
+
+def test_a_checkpoint_of_another_shape_is_told(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path)
+    keeping.save(1, tensors(1.0), {})
+    (saved,) = saved_in(tmp_path / CHECKPOINTS)
+    with pytest.raises(StoreError, match=r"step-00000001 cannot be read.*another --out"):
+        keeping.load(saved, {"model": {"weight": torch.zeros(5)}})
