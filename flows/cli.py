@@ -2,7 +2,7 @@
 
 Exit codes: 0 done · 1 `check` found faults · 2 wrong option or configuration · 3 a source cannot be read ·
 4 a back-end is missing or gone · 5 a file cannot be written or is damaged · 6 no dataset ·
-7 the budget is used up · 130 interrupted.
+7 the budget is used up · 8 training met a loss that is no number · 130 interrupted.
 """
 
 import signal
@@ -13,26 +13,38 @@ import typer
 
 from flows import (
     backends_command,
+    checkpoint_command,
+    codec_command,
     config_command,
+    encode_command,
+    evaluate_command,
     export_command,
     llm_command,
     oracle_command,
     refresh_command,
+    text_command,
+    train_command,
 )
 from flows.terminal import AsJson, Folder, print_json, speaking_plainly
 
 app = typer.Typer(
     name="kame",
-    help="Training data for KAME front-ends: from question sets to spoken dialogues with oracles.",
+    help="KAME front-ends: from question sets to spoken dialogues with oracles, and to a model that listens to them.",
     epilog="Exit codes: 0 done, 1 check found faults, 2 wrong option or configuration, 3 source unreadable, "
     "4 back-end missing or gone, 5 file not writable or damaged, 6 no dataset, 7 budget used up, "
-    "130 interrupted.",
+    "8 a loss that is no number, 130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
 app.command()(refresh_command.refresh)
 app.command()(refresh_command.preview)
+app.command()(encode_command.encode)
+app.command()(train_command.train)
+app.command()(evaluate_command.evaluate)
+app.add_typer(text_command.app, name="text")
+app.add_typer(codec_command.app, name="codec")
+app.add_typer(checkpoint_command.app, name="checkpoint")
 app.add_typer(config_command.app, name="config")
 app.add_typer(export_command.app, name="export")
 app.add_typer(backends_command.app, name="backends")

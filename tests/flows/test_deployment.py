@@ -102,10 +102,10 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def deployment_in_file() -> dict[str, Any]:
-    """The deployment as prefect.yaml has it."""
-    (deployment,) = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    return dict(deployment)
+def deployment_in_file(name: str = "refresh") -> dict[str, Any]:
+    """A deployment as prefect.yaml has it."""
+    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    return next(dict(each) for each in deployments if each["name"] == name)
 
 
 def with_doubles(out: Path) -> dict[str, Any]:
@@ -135,7 +135,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     with ExitStack() as stack:
         stack.enter_context(prefect.started("server", "start", "--port", url.rsplit(":", 1)[1]))
         prefect.type("server", "status", "--wait", "--timeout", "100")
-        prefect.type("work-pool", "create", "local", "--type", "process")
+        for pool in ("local", "gpu"):
+            prefect.type("work-pool", "create", pool, "--type", "process")
         stack.enter_context(prefect.started("worker", "start", "--pool", "local"))
         prefect.type("--no-prompt", "deploy", "--all")
         parameters = json.dumps({"config": with_doubles(out)})
@@ -167,10 +168,12 @@ def test_the_server_has_its_tasks_and_artifacts(run: Run) -> None:
 
 
 def test_its_schedule_is_there_and_paused(run: Run) -> None:
-    (deployment,) = run.prefect.ask("/deployments/filter")
-    (schedule,) = deployment["schedules"]
+    deployments = {each["name"]: each for each in run.prefect.ask("/deployments/filter")}
+    (schedule,) = deployments["refresh"]["schedules"]
     assert (schedule["active"], schedule["schedule"]["cron"]) == (False, "0 3 * * 1")
-    assert deployment["parameters"] == deployment_in_file()["parameters"]
+    for name, deployment in deployments.items():
+        assert deployment["parameters"] == deployment_in_file(name)["parameters"]
+    assert deployments["train"]["work_pool_name"] == "gpu"
 
 
 def test_parameters_out_of_bounds_start_nothing(run: Run) -> None:

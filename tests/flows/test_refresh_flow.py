@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,6 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
-from prefect.testing.utilities import prefect_test_harness
 from typer.testing import CliRunner
 
 from data_schemas.config import (
@@ -100,13 +98,6 @@ class Made:
     figures: Figures
     task_names: list[str]
     flow_run: FlowRun
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[None]:
-    """A server for these tests alone, on a database that goes with it."""
-    with prefect_test_harness(server_startup_timeout=120):
-        yield
 
 
 @pytest.fixture(scope="module")

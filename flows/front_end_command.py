@@ -1,0 +1,102 @@
+"""`kame train` on datasets: what was typed to a `FrontEndConfig`, a run of it, and what came of it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from flows.terminal import print_json
+
+if TYPE_CHECKING:
+    from data_schemas.config.front_end import FrontEndConfig
+    from kame_model.codec.training import StepFigures
+
+
+def are_datasets(folders: list[str]) -> bool:
+    """Whether the folders hold datasets, and not token rows.
+
+    Raises:
+        ConfigError: some do and some do not.
+    """
+    from data_schemas.errors import ConfigError
+    from data_schemas.manifest import MANIFEST
+
+    found = {(Path(folder).expanduser() / MANIFEST).is_file() for folder in folders}
+    if len(found) > 1:
+        raise ConfigError(
+            f"Of {', '.join(folders)} some are datasets and some are not.",
+            "Name datasets only, or encode them with `kame encode` and name token rows only.",
+        )
+    return True in found
+
+
+def refuse_for_datasets(stage: str, file: Path | None) -> None:
+    """Refuses what goes with token rows only.
+
+    Raises:
+        ConfigError: the copying stage alone, or a file of a training run's settings.
+    """
+    from data_schemas.errors import ConfigError
+
+    if stage == "copy":
+        raise ConfigError("--stage copy takes token rows.", "For datasets say --copy-steps N; dialogues follow.")
+    if file is not None:
+        raise ConfigError("--config takes token rows.", "For datasets say each setting with --set name=value.")
+
+
+def train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
+    """From datasets to a registered checkpoint; again = go on.
+
+    Args:
+        typed: fields of `FrontEndConfig`; None: not typed.
+    """
+    from data_schemas.config.front_end import FrontEndConfig
+    from flows.evaluate_command import hearing
+    from flows.front_end import Told, run_front_end
+    from flows.options import validated
+    from flows.train_command import Bar
+
+    config = validated(FrontEndConfig, {name: value for name, value in typed.items() if value is not None})
+    with Bar(quiet=as_json) as bar:
+        told = Told(training=bar, codec=CodecLine(quiet=as_json))
+        made = run_front_end(config, told, hear=hearing() if config.listen else None)
+    if as_json:
+        figures = [each.model_dump(mode="json") for each in made.figures]
+        print_json({"checkpoint": made.checkpoint, **made.facts.model_dump(mode="json"), "free_running": figures})
+        return
+    for each in made.figures:
+        typer.echo(f"{each.condition:<10} {each.group}: answer said {each.said}")
+    _tell_losses(config)
+    typer.echo(f"{made.checkpoint}: {made.facts.preset}, {made.facts.training.step} steps; README.md tells what it is.")
+
+
+class CodecLine:
+    """A line on the error stream for every tenth of a codec's training."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._tenth = 0
+
+    def __call__(self, figures: "StepFigures") -> None:
+        """A step is done."""
+        tenth = int(figures.done * 10)
+        if tenth > self._tenth and not self._quiet:
+            self._tenth = tenth
+            typer.echo(f"codec: {tenth * 10} %, loss {figures.loss:.3f}", err=True)
+
+
+def _tell_losses(config: "FrontEndConfig") -> None:
+    """How the loss fell, in one line, and where its picture is."""
+    from kame_model.train.logs import METRICS, read_metrics
+    from kame_model.train.plot import PICTURE, plot_losses
+
+    run = Path(config.out) / "run"
+    told = [line for line in read_metrics(run / METRICS) if line["kind"] == "train"]
+    plot_losses(str(run))
+    if told:
+        first, last = told[0], told[-1]
+        typer.echo(
+            f"loss {first['loss']:.3f} at step {first['step']}, {last['loss']:.3f} at step {last['step']}; "
+            f"picture: {run / PICTURE}"
+        )

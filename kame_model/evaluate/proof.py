@@ -1,0 +1,149 @@
+"""Does the model say what its oracle tells it? Held-out dialogues, run freely under each condition, item by item."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from data_schemas.config.evaluation import EvaluationConfig
+from data_schemas.units import FRAMES_PER_S
+from kame_model.encode.rows import TokenRow
+from kame_model.encode.token_dataset import TokenDataset
+from kame_model.evaluate.conditions import Condition, answering_event, question_end_frame, script_for
+from kame_model.evaluate.free_running import FreeRun, run_freely
+from kame_model.evaluate.said import key_words, times_said
+from kame_model.frames.inner_monologue import words_on_frames
+from kame_model.model.front_end import FrontEnd
+from kame_model.text.tokenizer import Tokenizer
+
+INTERRUPTION = "interruption"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one dialogue under one condition.
+
+    Attributes:
+        answer: the words that tell the true answer, stranger_answer those of the dialogue whose oracle a wrong one is.
+        in_question: whether the question itself holds the answer's words; such items tell little and are counted apart.
+        said: what the model said once the question was heard.
+        told: what its last oracle told it; empty where there was none.
+        n_said, n_stranger: how often either answer was said.
+        n_told: how often the oracle itself says the true answer.
+        n_said_at_last: how often the true answer was said once a correction had come; null where none came.
+        delay_s: from the end of the question to the answer's first word; null where nothing was said.
+        heard: what a recogniser heard of the decoded sound once the question was heard, n_heard how often that holds
+            the true answer; null where nobody listened.
+    """
+
+    dialogue_id: str
+    source: str
+    form: str
+    condition: Condition
+    answer: str
+    stranger_answer: str
+    in_question: bool
+    said: str
+    told: str
+    n_said: int
+    n_stranger: int
+    n_told: int
+    n_said_at_last: int | None
+    delay_s: float | None
+    heard: str | None = None
+    n_heard: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ran:
+    """An outcome with the row and the run that it was read from."""
+
+    outcome: Outcome
+    row: TokenRow
+    run: FreeRun
+
+
+def held_out(dataset: TokenDataset, config: EvaluationConfig) -> list[TokenRow]:
+    """The first rows of the configured splits that can be judged: with an answer, and an oracle that knows it.
+
+    Not those in which the user interrupts: the recording interrupts an answer that the model may not be giving.
+    """
+    rows: list[TokenRow] = []
+    for number, split in enumerate(dataset.splits):
+        if split in config.splits and dataset.n_events[number] and len(rows) < config.n_items:
+            row = dataset[number]
+            if row.form != INTERRUPTION and row.answer and answering_event(row) is not None:
+                rows.append(row)
+    return rows
+
+
+def run_condition(
+    front_end: FrontEnd,
+    tokenizer: Tokenizer,
+    rows: Sequence[TokenRow],
+    condition: Condition,
+    config: EvaluationConfig,
+    on_batch: Callable[[int], None] = lambda n_rows: None,
+) -> list[Ran]:
+    """Runs every row under a condition. A row's stranger is another one of its source, the same in all conditions."""
+    delay_frames = round(config.delay_s * FRAMES_PER_S)
+    strangers = strangers_of(rows)
+    scripts = [script_for(row, each, condition, delay_frames) for row, each in zip(rows, strangers, strict=True)]
+    runs = run_freely(front_end, scripts, config.sampling, config.seed, config.batch_size, on_batch)
+    return [
+        Ran(judged(row, stranger, condition, run, tokenizer), row, run)
+        for row, stranger, run in zip(rows, strangers, runs, strict=True)
+    ]
+
+
+def strangers_of(rows: Sequence[TokenRow]) -> list[TokenRow]:
+    """For each row the next one of its source with another answer; of another source where its own has none."""
+    found = []
+    for at, row in enumerate(rows):
+        later = [*rows[at + 1 :], *rows[:at]]
+        others = [each for each in later if _key(each) != _key(row)] or [row]
+        found.append(next((each for each in others if each.source == row.source), others[0]))
+    return found
+
+
+def judged(row: TokenRow, stranger: TokenRow, condition: Condition, run: FreeRun, tokenizer: Tokenizer) -> Outcome:
+    """What a run comes to."""
+    answer, other = _key(row), _key(stranger)
+    asked_frame = question_end_frame(row)
+    words = [(frame, word) for frame, word in words_on_frames(run.text, tokenizer) if frame >= asked_frame]
+    said = _words(" ".join(word for _, word in words))
+    corrected = run.correction_frame
+    at_last = _words(" ".join(word for frame, word in words if corrected is not None and frame > corrected))
+    told = _told(row, stranger, condition, tokenizer)
+    return Outcome(
+        dialogue_id=row.dialogue_id,
+        source=row.source,
+        form=row.form,
+        condition=condition,
+        answer=" ".join(answer),
+        stranger_answer=" ".join(other),
+        in_question=times_said(answer, _words(row.question)) > 0,
+        said=" ".join(said),
+        told=told,
+        n_said=times_said(answer, said),
+        n_stranger=times_said(other, said),
+        n_told=times_said(answer, _words(told)),
+        n_said_at_last=None if corrected is None else times_said(answer, at_last),
+        delay_s=None if run.answer_frame is None else round((run.answer_frame - asked_frame) / FRAMES_PER_S, 2),
+    )
+
+
+def _told(row: TokenRow, stranger: TokenRow, condition: Condition, tokenizer: Tokenizer) -> str:
+    """The text of the last oracle that the model is to follow."""
+    if condition == "none":
+        return ""
+    teller = stranger if condition == "wrong" else row
+    event = answering_event(teller)
+    return "" if event is None else tokenizer.decode(teller.a.oracle.said(event).tolist())
+
+
+def _key(row: TokenRow) -> list[str]:
+    return key_words(_words(row.answer))
+
+
+def _words(text: str) -> list[str]:
+    """A text's words in small letters, without marks."""
+    return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()

@@ -1,0 +1,47 @@
+"""Whether an answer was said: its words in a row, a number only as a whole."""
+
+from collections.abc import Sequence
+
+from data_schemas.number_words import number_at
+
+
+def times_said(answer: Sequence[str], text: Sequence[str]) -> int:
+    """How often the answer's words stand in a text, in a row and in small letters.
+
+    A number that is part of a larger one is another number: "thirty six" is not said in "one hundred thirty six".
+    """
+    if not answer:
+        return 0
+    runs = _number_runs(text)
+    n_times = 0
+    for start in range(len(text) - len(answer) + 1):
+        end = start + len(answer)
+        if list(text[start:end]) == list(answer) and not any(_cuts(run, start, end) for run in runs):
+            n_times += 1
+    return n_times
+
+
+def key_words(answer: Sequence[str]) -> list[str]:
+    """The words of an answer that tell it: the number it begins with, if it begins with one, else all of them.
+
+    "thirty six students got B" is said where "thirty six" is.
+    """
+    n_number = number_at(answer, 0) if answer else 0
+    return list(answer[: n_number or len(answer)])
+
+
+def _number_runs(text: Sequence[str]) -> list[tuple[int, int]]:
+    """Where numbers stand, as [start, end)."""
+    runs, at = [], 0
+    while at < len(text):
+        n_words = number_at(text, at)
+        if n_words:
+            runs.append((at, at + n_words))
+        at += max(n_words, 1)
+    return runs
+
+
+def _cuts(run: tuple[int, int], start: int, end: int) -> bool:
+    """Whether [start, end) takes part of a number and leaves the rest."""
+    overlaps = run[0] < end and start < run[1]
+    return overlaps and not (start <= run[0] and run[1] <= end)

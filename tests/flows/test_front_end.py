@@ -1,0 +1,119 @@
+"""From a dataset to a registered checkpoint: every step, again without work, and stopped half-way."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from data_schemas.config.front_end import FrontEndConfig
+from flows.front_end import Stopped, Told, run_front_end
+from kame_model.checkpoint.index import entries
+from kame_model.checkpoint.load import load_checkpoint
+from kame_model.train.logs import read_metrics
+from kame_model.train.plot import PICTURE, plot_losses
+
+TINY: dict[str, str | int | float | bool] = {
+    "model.dim": 32,
+    "model.num_layers": 1,
+    "model.num_heads": 2,
+    "model.depformer_dim": 16,
+    "model.depformer_num_heads": 2,
+    "data.batch_frames": 800,
+    "keep.evaluate_examples": 2,
+    "keep.log_every": 1,
+    "keep.tensorboard": False,
+    "hardware.threads": 1,
+}
+
+
+@pytest.fixture
+def config(made: Path, tmp_path: Path) -> FrontEndConfig:
+    return FrontEndConfig(
+        datasets=[str(made)],
+        out=str(tmp_path / "run"),
+        checkpoints=str(tmp_path / "checkpoints"),
+        vocabulary=400,
+        codec_minutes=0.01,
+        max_steps=3,
+        evaluate_items=2,
+        device="cpu",
+        settings=TINY,
+    )
+
+
+class Watching:
+    """Training's progress, remembered; `at` is called at each step."""
+
+    def __init__(self, at: Callable[[int], None] = lambda step: None) -> None:
+        self.steps: list[int] = []
+        self._at = at
+
+    def begin(self, step: int, max_steps: int) -> None:
+        """Nothing to remember."""
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        self.steps.append(step)
+        self._at(step)
+
+    def evaluated(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
+        """Nothing to remember."""
+
+
+def files(folder: Path) -> dict[str, Any]:
+    return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config: FrontEndConfig) -> None:
+    made = run_front_end(config)
+    assert made.training.step == 3
+    (entry,) = entries(config.checkpoints)
+    assert Path(made.checkpoint) == Path(config.checkpoints) / entry.name
+    assert entry.data == made.facts.training.data
+    assert any(name.startswith("said, right oracle") for name in entry.figures)
+    loaded = load_checkpoint(made.checkpoint)
+    assert loaded.tokenizer().text_card == loaded.front_end.text_card
+    assert loaded.codec().card == loaded.front_end.card
+    assert (Path(config.out) / "evaluation" / "report.md").is_file()
+    before = files(Path(made.checkpoint))
+    watching = Watching()
+    run_front_end(config, Told(training=watching))
+    assert watching.steps == []
+    assert files(Path(made.checkpoint)) == before
+    assert len(entries(config.checkpoints)) == 1
+    picture = plot_losses(str(Path(config.out) / "run"))
+    assert picture.startswith(b"\x89PNG")
+    assert (Path(config.out) / "run" / PICTURE).read_bytes() == picture
+
+
+def test_a_run_that_is_asked_to_stop_saves_and_goes_on(config: FrontEndConfig) -> None:
+    asking = Watching(lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == 1 else None)
+    with pytest.raises(Stopped, match="is saved"):
+        run_front_end(config, Told(training=asking))
+    assert entries(config.checkpoints) == []
+    going_on = Watching()
+    assert run_front_end(config, Told(training=going_on)).training.is_done
+    assert going_on.steps == [each for each in (1, 2, 3) if each > max(asking.steps)]
+    told = [
+        line["step"] for line in read_metrics(Path(config.out) / "run" / "metrics.jsonl") if line["kind"] == "train"
+    ]
+    assert told == [1, 2, 3]
+
+
+def test_the_copying_stage_comes_first(config: FrontEndConfig) -> None:
+    settings: dict[str, object] = {"copy_steps": 2, "evaluate_items": 0, "copy_settings": {"copying.batch_size": 4}}
+    made = run_front_end(config.model_copy(update=settings))
+    assert made.facts.training.init_from == str(Path(config.out) / "copy")
+    facts = json.loads((Path(config.out) / "copy" / "config.json").read_text())
+    assert (facts["config"]["stage"], facts["config"]["copying"]["batch_size"]) == ("copy", 4)
+
+
+def test_parameters_are_checked_before_anything_runs() -> None:
+    with pytest.raises(ValidationError, match="name at least one folder"):
+        FrontEndConfig()
+    with pytest.raises(ValidationError, match="max_steps"):
+        FrontEndConfig(datasets=["d"], max_steps=0)

@@ -1,0 +1,86 @@
+"""The flow `train` at a Prefect server of its own: the plain run's steps as tasks, and what it shows."""
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import Artifact
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.utilities.schema_tools.validation import validate
+
+from data_schemas.config.front_end import FrontEndConfig
+from flows import train_flow
+from flows.front_end import Stopped
+from kame_model.checkpoint.index import entries
+from tests.flows.test_front_end import TINY
+
+
+def artifacts() -> dict[str, Artifact]:
+    """The last artifact of each key."""
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts()
+    return {str(each.key): each for each in sorted(found, key=lambda each: str(each.created))}
+
+
+def last_state() -> str:
+    with get_client(sync_client=True) as client:
+        (run,) = client.read_flow_runs(sort=FlowRunSort.EXPECTED_START_TIME_DESC, limit=1)
+    return str(run.state_name)
+
+
+@pytest.fixture
+def config(made: Path, tmp_path: Path) -> FrontEndConfig:
+    return FrontEndConfig(
+        datasets=[str(made)],
+        out=str(tmp_path / "run"),
+        checkpoints=str(tmp_path / "checkpoints"),
+        vocabulary=400,
+        codec_minutes=0.01,
+        max_steps=3,
+        evaluate_items=2,
+        device="cpu",
+        settings=TINY,
+    )
+
+
+@pytest.mark.usefixtures("server")
+def test_a_run_stopped_by_its_worker_goes_on_and_shows_what_it_did(
+    config: FrontEndConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = train_flow.ShownProgress.step
+
+    def stop_at_1(self: train_flow.ShownProgress, step: int, figures: Mapping[str, float]) -> None:
+        shown(self, step, figures)
+        if step == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(train_flow.ShownProgress, "step", stop_at_1)
+    with pytest.raises(Stopped, match="is saved"):
+        train_flow.train(config)
+    assert last_state() == "Failed"
+    assert "losses-dialogues" in artifacts(), "losses are shown however training ended"
+    monkeypatch.setattr(train_flow.ShownProgress, "step", shown)
+    checkpoint = train_flow.train(config)
+    assert last_state() == "Completed"
+    (entry,) = entries(config.checkpoints)
+    assert Path(checkpoint).name == entry.name
+    told = artifacts()
+    assert {"training", "losses-dialogues", "evaluation", "checkpoint-card"} <= told.keys()
+    assert told["training"].data == 100.0
+    assert str(told["losses-dialogues"].data).startswith("data:image/png;base64,iVBOR")
+    assert "running freely" in str(told["evaluation"].data)
+
+
+def test_prefects_form_has_titles_bounds_and_choices() -> None:
+    from prefect.utilities.callables import parameter_schema
+
+    schema = parameter_schema(train_flow.train).model_dump_for_openapi()
+    fields = schema["definitions"]["FrontEndConfig"]["properties"]
+    assert fields["preset"]["enum"] == ["nano", "small", "moshi-7b"]
+    assert fields["max_steps"]["minimum"] == 1
+    assert all(field.get("title") and field.get("description") for field in fields.values())
+    wrong = validate({"config": {"datasets": ["d"], "max_steps": 0}}, schema)
+    assert any("0 is less than the minimum of 1" in each.message for each in wrong)

@@ -1,0 +1,106 @@
+"""A checkpoint and token rows to a report; what does not belong together is refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_schemas.config.evaluation import EvaluationConfig
+from data_schemas.errors import ConfigError
+from kame_model.checkpoint.export import export_checkpoint
+from kame_model.checkpoint.kame_json import TrainingFacts
+from kame_model.checkpoint.load import Checkpoint, load_checkpoint
+from kame_model.encode.manifest import MadeWith
+from kame_model.encode.rows import SpeakerTokens, TokenRow
+from kame_model.encode.token_dataset import TokenDataset
+from kame_model.evaluate.run import FIGURES, ITEMS, REPORT, evaluate
+from kame_model.frames.ids import PADDING_ID
+from kame_model.frames.oracle_stream import OracleTokens
+from kame_model.text.tokenizer import Tokenizer
+from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, tiny_front_end
+from tests.token_rows import vocabulary_of, write_token_rows
+
+WORDS = ("it", "is", "five", "six", *(f"w{chr(97 + at)}" for at in range(26)), *"ghijkl")
+N_FRAMES = 18
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> Tokenizer:
+    pieces = ["<end-of-padding>", "<s>", "<unk>", "<pad>", *(f"▁{word}" for word in WORDS)][:TEXT_CARD]
+    return vocabulary_of(pieces, tmp_path / "words.model")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, tokenizer: Tokenizer) -> Checkpoint:
+    export_checkpoint(tiny_front_end(), tokenizer, None, tmp_path / "tiny", TrainingFacts(step=1))
+    return load_checkpoint(tmp_path / "tiny")
+
+
+def token_row(number: int, answer: str, tokenizer: Tokenizer) -> TokenRow:
+    said = tokenizer.encode(f"it is {answer}")
+    oracle = OracleTokens.pack([8], [1.0], [5], [True], [said], [said])
+    mask = np.zeros(N_FRAMES, np.bool_)
+    mask[12] = True
+    silent = np.full(N_FRAMES, PADDING_ID, np.int32)
+    codes = np.random.default_rng(number).integers(0, CARD, (N_CODEBOOKS, N_FRAMES)).astype(np.int16)
+    nobody = OracleTokens.pack([], [], [], [], [], [])
+    return TokenRow(
+        dialogue_id=f"mine-{number}-v0",
+        item_id=f"mine-{number}",
+        source="mine",
+        split="validation",
+        form="plain",
+        question="how many",
+        answer=answer,
+        n_frames=N_FRAMES,
+        duration_s=N_FRAMES * 0.08,
+        a=SpeakerTokens(silent, codes, oracle, mask),
+        b=SpeakerTokens(silent, codes, nobody, np.zeros(N_FRAMES, np.bool_)),
+    )
+
+
+def rows_of(folder: Path, tokenizer: Tokenizer, text_card: int = TEXT_CARD, digest: str | None = None) -> TokenDataset:
+    made_with = MadeWith(
+        codec="made",
+        codec_digest="c",
+        n_codebooks=N_CODEBOOKS,
+        card=CARD,
+        tokenizer_digest=digest or tokenizer.digest,
+        text_card=text_card,
+    )
+    rows = [token_row(1, "five", tokenizer), token_row(2, "six", tokenizer), token_row(3, "", tokenizer)]
+    return write_token_rows(folder, rows, made_with=made_with)
+
+
+def test_every_condition_is_run_and_told(checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    dataset = rows_of(tmp_path / "rows", tokenizer)
+    seen: list[int] = []
+    lines = evaluate(checkpoint, dataset, EvaluationConfig(n_sounds=0), str(tmp_path / "out"), on_batch=seen.append)
+    assert sum(seen) == 2 * 4, "the row without an answer cannot be judged"
+    assert {each.condition for each in lines} == {"right", "none", "wrong", "corrected"}
+    items = [json.loads(line) for line in (tmp_path / "out" / ITEMS).read_text().splitlines()]
+    assert len(items) == 8
+    assert {each["answer"] for each in items} == {"five", "six"}
+    told = json.loads((tmp_path / "out" / FIGURES).read_text())
+    assert told["dataset_fingerprint"] == dataset.fingerprint
+    report = (tmp_path / "out" / REPORT).read_text()
+    assert all(word in report for word in ("right", "corrected", "mine-1-v0", "Answer not in the question"))
+
+
+def test_rows_of_another_vocabulary_or_shape_are_refused(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    config = EvaluationConfig(n_sounds=0)
+    with pytest.raises(ConfigError, match="another vocabulary"):
+        evaluate(checkpoint, rows_of(tmp_path / "a", tokenizer, digest="other"), config, str(tmp_path / "out"))
+    with pytest.raises(ConfigError, match="speaks a vocabulary of 40"):
+        evaluate(checkpoint, rows_of(tmp_path / "b", tokenizer, text_card=41), config, str(tmp_path / "out"))
+
+
+def test_splits_without_a_row_to_judge_are_an_error(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    config = EvaluationConfig(n_sounds=0, splits=["test"])
+    with pytest.raises(ConfigError, match="no dialogue in test"):
+        evaluate(checkpoint, rows_of(tmp_path / "rows", tokenizer), config, str(tmp_path / "out"))

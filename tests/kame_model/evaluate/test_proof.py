@@ -1,0 +1,143 @@
+"""Held-out dialogues to outcomes and figures: whose answer was said, when, and how sure the share is."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kame_model.encode.rows import SpeakerTokens, TokenRow
+from kame_model.evaluate.conditions import Condition, answering_event, question_end_frame, script_for
+from kame_model.evaluate.figures import figures, share
+from kame_model.evaluate.free_running import FreeRun
+from kame_model.evaluate.proof import Outcome, judged, strangers_of
+from kame_model.frames.ids import PADDING_ID
+from kame_model.frames.oracle_stream import OracleTokens
+from kame_model.text.tokenizer import Tokenizer
+from tests.token_rows import vocabulary_of
+
+WORDS = ("it", "is", "five", "six", "no", "wait")
+PIECES = ["<end-of-padding>", "<s>", "<unk>", "<pad>", *(f"▁{word}" for word in WORDS)]
+N_FRAMES, QUESTION_END, ANSWER_AT = 40, 10, 14
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> Tokenizer:
+    return vocabulary_of(PIECES, tmp_path / "words.model")
+
+
+def row(name: str, answer: str, tokenizer: Tokenizer, question: str = "how many") -> TokenRow:
+    """A dialogue with a guess before the question's end, and the truth at it."""
+    said, guess = tokenizer.encode(f"it is {answer}"), tokenizer.encode("no")
+    oracle = OracleTokens.pack([6, QUESTION_END], [0.4, 1.0], [0, 5], [False, True], [guess, said], [[], said])
+    mask = np.zeros(N_FRAMES, np.bool_)
+    mask[ANSWER_AT] = True
+    silent = np.full(N_FRAMES, PADDING_ID, np.int32)
+    codes = np.zeros((3, N_FRAMES), np.int16)
+    nobody = OracleTokens.pack([], [], [], [], [], [])
+    return TokenRow(
+        dialogue_id=name,
+        item_id=name,
+        source="mine",
+        split="validation",
+        form="plain",
+        question=question,
+        answer=answer,
+        n_frames=N_FRAMES,
+        duration_s=N_FRAMES * 0.08,
+        a=SpeakerTokens(silent, codes, oracle, mask),
+        b=SpeakerTokens(silent, codes, nobody, np.zeros(N_FRAMES, np.bool_)),
+    )
+
+
+def run_of(tokenizer: Tokenizer, words: dict[int, str], **fields: Any) -> FreeRun:
+    text = np.full(N_FRAMES, PADDING_ID, np.int32)
+    for frame, word in words.items():
+        text[frame] = tokenizer.encode(word)[0]
+    first = next((frame for frame in sorted(words) if frame >= QUESTION_END), None)
+    return FreeRun(text, np.zeros((3, N_FRAMES), np.int16), first, fields.get("correction_frame"))
+
+
+def outcome(condition: Condition = "right", **fields: Any) -> Outcome:
+    values: dict[str, Any] = {
+        "dialogue_id": "d",
+        "source": "mine",
+        "form": "plain",
+        "answer": "five",
+        "stranger_answer": "six",
+        "in_question": False,
+        "said": "it is five",
+        "told": "it is five",
+        "n_said": 1,
+        "n_stranger": 0,
+        "n_told": 1,
+        "n_said_at_last": None,
+        "delay_s": 0.4,
+    }
+    return Outcome(condition=condition, **values | fields)
+
+
+def test_the_event_that_knows_the_answer_is_the_one_that_heard_the_question(tokenizer: Tokenizer) -> None:
+    one = row("one", "five", tokenizer)
+    assert (answering_event(one), question_end_frame(one)) == (1, QUESTION_END)
+
+
+def test_conditions_give_the_right_oracle_none_anothers_or_a_correction(tokenizer: Tokenizer) -> None:
+    one, other = row("one", "five", tokenizer), row("other", "six", tokenizer)
+    told = {name: script_for(one, other, name, 2) for name in ("right", "none", "wrong", "corrected")}
+    ends = {name: [tokenizer.decode(list(tokens)) for _, tokens in each.events][-1:] for name, each in told.items()}
+    assert ends == {"right": ["it is five"], "none": [], "wrong": ["it is six"], "corrected": ["it is six"]}
+    assert [frame for frame, _ in told["right"].events] == [8, QUESTION_END + 2]
+    assert tokenizer.decode(list(told["corrected"].correction)) == "it is five"
+    assert not any(told[name].correction for name in ("right", "none", "wrong"))
+
+
+def test_a_stranger_has_another_answer(tokenizer: Tokenizer) -> None:
+    rows = [row("one", "five", tokenizer), row("two", "five", tokenizer), row("three", "six", tokenizer)]
+    assert [each.dialogue_id for each in strangers_of(rows)] == ["three", "three", "one"]
+
+
+def test_a_run_is_judged_by_what_it_says_once_the_question_was_heard(tokenizer: Tokenizer) -> None:
+    one, other = row("one", "five", tokenizer, "is it five"), row("other", "six", tokenizer)
+    early = judged(one, other, "right", run_of(tokenizer, {3: "five"}), tokenizer)
+    assert (early.n_said, early.delay_s, early.in_question) == (0, None, True)
+    late = judged(one, other, "right", run_of(tokenizer, {12: "it", 13: "is", 14: "five"}), tokenizer)
+    assert (late.said, late.n_said, late.n_told, late.delay_s) == ("it is five", 1, 1, 0.16)
+
+
+def test_a_corrected_run_is_judged_by_what_follows_the_correction(tokenizer: Tokenizer) -> None:
+    one, other = row("one", "five", tokenizer), row("other", "six", tokenizer)
+    words = {12: "it", 13: "is", 14: "six", 26: "no", 27: "wait", 30: "five"}
+    found = judged(one, other, "corrected", run_of(tokenizer, words, correction_frame=25), tokenizer)
+    assert (found.n_stranger, found.n_said, found.n_said_at_last) == (1, 1, 1)
+    before = judged(one, other, "corrected", run_of(tokenizer, {14: "five"}, correction_frame=25), tokenizer)
+    assert (before.n_said, before.n_said_at_last) == (1, 0)
+
+
+def test_figures_are_by_condition_and_apart_where_the_question_holds_the_answer() -> None:
+    outcomes = [
+        outcome(),
+        outcome(n_said=0, said="", delay_s=None),
+        outcome(n_said=3),
+        outcome(in_question=True),
+        outcome("wrong", n_said=0, n_stranger=1, said="it is six", told="it is six"),
+        outcome("corrected", n_said_at_last=1),
+    ]
+    lines = {(each.condition, each.group): each for each in figures(outcomes)}
+    right = lines["right", "answer not in the question"]
+    assert (right.said.n, right.said.of, right.repeated.n, right.silent.n) == (2, 3, 1, 1)
+    assert right.wer == pytest.approx(3 / 9, abs=1e-4)
+    assert right.median_delay_s == 0.4
+    assert lines["right", "answer in the question"].said.of == 1
+    assert lines["wrong", "answer not in the question"].said_stranger.value == 1.0
+    at_last = lines["corrected", "answer not in the question"].said_at_last
+    assert at_last is not None
+    assert at_last.n == 1
+    assert ("none", "answer not in the question") not in lines
+
+
+def test_a_share_has_wilsons_interval() -> None:
+    found = share(80, 100)  # Wilson 1927: 0.7112 to 0.8666
+    assert found.low == pytest.approx(0.7112, abs=2e-4)
+    assert found.high == pytest.approx(0.8666, abs=2e-4)
+    assert share(0, 0).value == 0.0
