@@ -4,7 +4,7 @@
 
 Speed: the embedded voices say our own sentences and the gate listens to each, in one process and in as many as there
 are cores, turn about in one run, so that both see the same machine. Memory: one process says and hears utterances of
-one to five sentences in mixed order. Alignment: the embedded aligner on one core, on the same sound.
+one to three sentences in mixed order. Alignment: the embedded aligner on one core, on the same sound.
 """
 
 import argparse
@@ -50,6 +50,12 @@ class Speed:
     n_cores: int
     ratio: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.one_process:.2f} s of sound a second in one process, {self.all_cores:.2f} on {self.n_cores} cores: "
+            f"ratio {self.ratio:.2f}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -59,6 +65,9 @@ class Memory:
     growth_mib: int
     n_utterances: int
 
+    def __str__(self) -> str:
+        return f"{self.growth_mib:+d} MiB over {self.n_utterances} utterances: {self.rss_mib}"
+
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
@@ -67,12 +76,15 @@ class Alignment:
     times_real_time: float
     audio_s: float
 
+    def __str__(self) -> str:
+        return f"{self.times_real_time:.0f} x real time on one core ({self.audio_s:.0f} s of sound)"
+
 
 def texts(n_texts: int, seed: int) -> Iterator[str]:
-    """Utterances of one to five sentences of our own; the same for the same seed."""
+    """Utterances of one to three sentences of our own; the same for the same seed."""
     draw = random.Random(seed)
     for _ in range(n_texts):
-        yield " ".join(_sentence(draw) for _ in range(draw.randint(1, 5)))
+        yield " ".join(_sentence(draw) for _ in range(draw.randint(1, 3)))
 
 
 def _sentence(draw: random.Random) -> str:
@@ -115,7 +127,7 @@ def measure_speed(seconds: float) -> Speed:
     with ProcessPoolExecutor(1, mp_context=context) as one, ProcessPoolExecutor(n_cores, mp_context=context) as many:
         first = _rate(one, 1, 0)  # loads the models
         _rate(many, 4 * n_cores, 0)
-        n_texts = max(4, round(seconds * first / 6))  # a text lasts about ten seconds; the first one was slow
+        n_texts = max(4, round(seconds * first / 6))  # a text lasts about six seconds
         best = {1: 0.0, n_cores: 0.0}
         for number in range(N_ROUNDS):
             best[1] = max(best[1], _rate(one, n_texts, number))
@@ -163,25 +175,24 @@ def measure_alignment(n_texts: int) -> Alignment:
 
 
 def main() -> None:
-    """Prints the three figures."""
+    """Prints the three figures, each as soon as it is there."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speech", description="Speed and memory of speech.")
     parser.add_argument("--seconds", type=float, default=20, help="length of a round of the speed test, about")
     parser.add_argument("--utterances", type=int, default=500, help="utterances of the memory test")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     options = parser.parse_args()
-    speed = measure_speed(options.seconds)
-    alignment = measure_alignment(12)
-    memory = measure_memory(options.utterances)
+    found: dict[str, object] = {}
+    for name, measured in (
+        ("speech", lambda: measure_speed(options.seconds)),
+        ("alignment", lambda: measure_alignment(12)),
+        ("memory", lambda: measure_memory(options.utterances)),
+    ):
+        figure = measured()
+        found[name] = asdict(figure)
+        if not options.json:
+            print(f"{name:<11} {figure}", flush=True)
     if options.json:
-        found = {"speed": asdict(speed), "alignment": asdict(alignment), "memory": asdict(memory)}
         print(json.dumps(found))
-        return
-    print(
-        f"speech      {speed.one_process:.2f} s of sound a second in one process, {speed.all_cores:.2f} on "
-        f"{speed.n_cores} cores: ratio {speed.ratio:.2f}"
-    )
-    print(f"alignment   {alignment.times_real_time:.0f} x real time on one core ({alignment.audio_s:.0f} s of sound)")
-    print(f"memory      {memory.growth_mib:+d} MiB over {memory.n_utterances} utterances: {memory.rss_mib}")
 
 
 if __name__ == "__main__":
