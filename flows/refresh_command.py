@@ -130,7 +130,7 @@ def _tell_of_few_voices(config: "RefreshConfig") -> None:
     n_voices = len(user_voices(config))
     if config.speech.voices_b is None and n_voices < FEW_VOICES:
         typer.echo(
-            f"kame: users have {n_voices} voices only; {FEW_VOICES} or more are better. Kokoro's come by: make voices",
+            f"note: users have {n_voices} voices only; {FEW_VOICES} or more are better. Kokoro's come by: make voices",
             err=True,
         )
 
