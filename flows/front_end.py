@@ -151,16 +151,20 @@ def evaluate(
     hear: Hearing | None,
     on_batch: Callable[[int], None],
 ) -> list[ConditionFigures]:
-    """Held-out dialogues of the first dataset, run freely by the exported checkpoint."""
+    """Held-out dialogues of the first dataset, run freely by the exported checkpoint; nothing where it has none."""
     if not config.evaluate_items:
         return []
     from kame_model.checkpoint.load import load_checkpoint
     from kame_model.encode.token_dataset import TokenDataset
+    from kame_model.evaluate.proof import held_out
     from kame_model.evaluate.run import evaluate as run
 
-    settings = EvaluationConfig(splits=["validation", "test"], n_items=config.evaluate_items, seed=config.seed)
+    settings = EvaluationConfig(splits=config.evaluate_splits, n_items=config.evaluate_items, seed=config.seed)
+    dataset = TokenDataset(tokens[0])
+    if not held_out(dataset, settings):  # a small dataset's checkpoint is registered without these figures
+        return []
     loaded = load_checkpoint(Path(config.checkpoints) / checkpoint)
-    return run(loaded, TokenDataset(tokens[0]), settings, str(Path(config.out) / "evaluation"), hear, on_batch)
+    return run(loaded, dataset, settings, str(Path(config.out) / "evaluation"), hear, on_batch)
 
 
 def register_checkpoint(config: FrontEndConfig, name: str, figures: Sequence[ConditionFigures]) -> KameJson:

@@ -65,6 +65,8 @@ def train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
         figures = [each.model_dump(mode="json") for each in made.figures]
         print_json({"checkpoint": made.checkpoint, **made.facts.model_dump(mode="json"), "free_running": figures})
         return
+    if config.evaluate_items and not made.figures:
+        typer.echo("note: no held-out dialogue has an answer and its oracle; nothing was run freely.", err=True)
     for each in made.figures:
         typer.echo(f"{each.condition:<10} {each.group}: answer said {each.said}")
     _tell_losses(config)

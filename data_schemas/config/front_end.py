@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from data_schemas.config.base import Config, at_home
+from data_schemas.config.evaluation import Split
 
 
 class FrontEndConfig(Config):
@@ -59,6 +60,9 @@ class FrontEndConfig(Config):
     )
     evaluate_items: int = Field(
         default=150, ge=0, le=100_000, title="Evaluation, dialogues", description="Held-out dialogues run; 0: none."
+    )
+    evaluate_splits: list[Split] = Field(
+        default=["validation", "test"], min_length=1, title="Evaluation, splits", description="Whose dialogues are run."
     )
     listen: bool = Field(
         default=False, title="Listen", description="Whether a recogniser listens to what the evaluation says."

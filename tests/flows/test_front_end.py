@@ -41,6 +41,7 @@ def config(made: Path, tmp_path: Path) -> FrontEndConfig:
         codec_minutes=0.01,
         max_steps=3,
         evaluate_items=2,
+        evaluate_splits=["train"],
         device="cpu",
         settings=TINY,
     )
@@ -110,6 +111,13 @@ def test_the_copying_stage_comes_first(config: FrontEndConfig) -> None:
     assert made.facts.training.init_from == str(Path(config.out) / "copy")
     facts = json.loads((Path(config.out) / "copy" / "config.json").read_text())
     assert (facts["config"]["stage"], facts["config"]["copying"]["batch_size"]) == ("copy", 4)
+
+
+def test_a_dataset_without_held_out_dialogues_is_registered_without_their_figures(config: FrontEndConfig) -> None:
+    made = run_front_end(config.model_copy(update={"evaluate_splits": ["validation"]}))
+    (entry,) = entries(config.checkpoints)
+    assert made.figures == []
+    assert not any(name.startswith("said") for name in entry.figures)
 
 
 def test_parameters_are_checked_before_anything_runs() -> None:

@@ -41,6 +41,7 @@ def config(made: Path, tmp_path: Path) -> FrontEndConfig:
         codec_minutes=0.01,
         max_steps=3,
         evaluate_items=2,
+        evaluate_splits=["train"],
         device="cpu",
         settings=TINY,
     )
