@@ -94,6 +94,7 @@ def encode(
             codec=config.codec,
             codec_options=dict(codec),
             tokenizer=tokenizer,
+            workers=config.workers,
         ),
         on_rows,
     )

@@ -67,6 +67,9 @@ class FrontEndConfig(Config):
     listen: bool = Field(
         default=False, title="Listen", description="Whether a recogniser listens to what the evaluation says."
     )
+    workers: int = Field(
+        default=0, ge=0, le=256, title="Processes", description="That encode sound, a codec each; 0: one a core."
+    )
     seed: int = Field(default=0, ge=0, title="Seed", description="Of weights, order and everything drawn.")
     device: str = Field(default="auto", title="Device", description="cpu, cuda, or auto: cuda where there is one.")
     settings: dict[str, str | int | float | bool] = Field(

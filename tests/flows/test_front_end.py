@@ -40,9 +40,10 @@ def config(made: Path, tmp_path: Path) -> FrontEndConfig:
         vocabulary=400,
         codec_minutes=0.01,
         max_steps=3,
-        evaluate_items=2,
+        evaluate_items=1,
         evaluate_splits=["train"],
         device="cpu",
+        workers=1,
         settings=TINY,
     )
 
@@ -92,6 +93,7 @@ def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config
 
 
 def test_a_run_that_is_asked_to_stop_saves_and_goes_on(config: FrontEndConfig) -> None:
+    config = config.model_copy(update={"evaluate_items": 0})
     asking = Watching(lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == 1 else None)
     with pytest.raises(Stopped, match="is saved"):
         run_front_end(config, Told(training=asking))

@@ -40,9 +40,10 @@ def config(made: Path, tmp_path: Path) -> FrontEndConfig:
         vocabulary=400,
         codec_minutes=0.01,
         max_steps=3,
-        evaluate_items=2,
+        evaluate_items=1,
         evaluate_splits=["train"],
         device="cpu",
+        workers=1,
         settings=TINY,
     )
 
