@@ -1,11 +1,14 @@
-"""What any pool of worker processes of ours needs, so that Ctrl-C and a killed parent leave nobody behind."""
+"""Worker processes of ours: started when first needed; Ctrl-C and a killed parent leave nobody behind."""
 
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 
 @contextmanager
@@ -28,3 +31,38 @@ def leave_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+class WorkerPool:
+    """Processes that are started when first needed and gone after the `with` block.
+
+    Args:
+        n_workers: how many.
+        begin: called first in each; it is to call `leave_with_parent`.
+        begin_with: its arguments.
+    """
+
+    def __init__(self, n_workers: int, begin: Callable[..., None], *begin_with: object) -> None:
+        self.n_workers = n_workers
+        self._begin, self._begin_with = begin, begin_with
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is None:
+            return
+        if error is not None:  # what is under way is lost and made again: who stops a run does not want to wait for it
+            for process in multiprocessing.active_children():
+                process.terminate()
+        self._pool.shutdown(cancel_futures=True)
+
+    def started(self) -> ProcessPoolExecutor:
+        """The processes, started now where they were not."""
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")  # fork is unsafe beside threads
+            self._pool = ProcessPoolExecutor(self.n_workers, context, self._begin, self._begin_with)
+        return self._pool

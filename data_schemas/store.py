@@ -7,11 +7,12 @@ a folder. Today only local folders are tried.
 import errno
 import hashlib
 import io
+import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
@@ -156,6 +157,31 @@ class Store:
             remedy = _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Look at the folder's rights and disk."
             why = error.strerror or str(error)
             raise StoreError(f"Cannot {doing} {self.at(path)}: {why}.", remedy) from error
+
+
+@contextmanager
+def new_folder(out: str | Path) -> Iterator[Path]:
+    """A folder to write into, which takes the name `out` only when the block ends well; else nothing of it is left.
+
+    Raises:
+        ConfigError: `out` is there already.
+        StoreError: it cannot be written.
+    """
+    target = Path(out).expanduser()
+    if target.exists():
+        raise ConfigError(f"{out} is there already.", "Choose a folder that does not exist yet.")
+    aside = target.with_name(target.name + TEMPORARY)
+    try:
+        shutil.rmtree(aside, ignore_errors=True)  # what a killed writer left
+        aside.mkdir(parents=True)
+        yield aside
+        aside.rename(target)
+    except OSError as error:
+        raise StoreError(
+            f"Cannot write {out}: {error.strerror or error}.", "Look at its rights and its disk."
+        ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 _REMAKE = "Remove the file and run the same command again; it makes what is missing."

@@ -138,11 +138,11 @@ def run_training(config: TrainConfig, progress: Progress = SILENT) -> RunResult:
 def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, str]) -> str:
     """The checkpoint's name in the folder of checkpoints; one that stands already is not written again."""
     run = Path(config.out) / "run"
-    aside = Path(config.checkpoints) / f"{config.preset}-{Path(config.out).resolve().name}-{config.max_steps}"
-    if not aside.exists():
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        export_run(str(run), str(aside), (config.codec, dict(codec)), tokenizer)
-    return aside.name
+    target = Path(config.checkpoints) / f"{config.preset}-{Path(config.out).resolve().name}-{config.max_steps}"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        export_run(str(run), str(target), (config.codec, dict(codec)), tokenizer)
+    return target.name
 
 
 def evaluate(

@@ -37,7 +37,9 @@ def publish(
     Sources that this run does not name stay, and oracles of other versions whose data file is still the same.
     """
     store = Store(config.out)
-    kept = _kept(store, config, entries)
+    before = manifest_if_any(store)
+    earlier = before.shards if before else []
+    kept = _kept(earlier, config, entries)
     refused = [
         entry
         for source in sorted(rejects)
@@ -46,13 +48,13 @@ def publish(
             source,
             [
                 *rejects[source],
-                *_refused_before(store, source, [*entries, *kept], rejects[source]),
+                *_refused_before(store, source, earlier, [*entries, *kept], rejects[source]),
                 *_flagged_rows(store, source),
             ],
         )
     ]
     every = [*entries, *refused, *kept]
-    shown = _shown_version(config, every, manifest_if_any(store))
+    shown = _shown_version(config, every, before)
     if config.oracle.simulator == "llm" and any(entry.kind == ORACLE for entry in entries):
         write_prompts(store, config.oracle.version, load_prompts(config.oracle.prompt))
     figures = count(store, every, shown)
@@ -74,16 +76,13 @@ def write_card(store: Store, manifest: Manifest, figures: Figures) -> None:
     store.write_bytes(CARD, render(manifest, figures, ladders(store, manifest.fingerprint)).encode())
 
 
-def _kept(store: Store, config: RefreshConfig, entries: Sequence[ShardEntry]) -> list[ShardEntry]:
+def _kept(earlier: Sequence[ShardEntry], config: RefreshConfig, entries: Sequence[ShardEntry]) -> list[ShardEntry]:
     """Entries of the manifest that is there which this run does not replace."""
-    before = manifest_if_any(store)
-    if before is None:
-        return []
     ours = {source.name for source in config.sources}
     data_now = {entry.path for entry in entries if entry.kind == DATA}
     return [
         entry
-        for entry in before.shards
+        for entry in earlier
         if entry.source not in ours
         or (entry.kind == ORACLE and entry.oracle_version != config.oracle.version and entry.data_path in data_now)
     ]
@@ -98,24 +97,28 @@ def _shown_version(config: RefreshConfig, entries: Sequence[ShardEntry], before:
 
 
 def _refused_before(
-    store: Store, source: str, entries: Sequence[ShardEntry], rejects: Sequence[Reject]
+    store: Store,
+    source: str,
+    earlier: Sequence[ShardEntry],
+    entries: Sequence[ShardEntry],
+    rejects: Sequence[Reject],
 ) -> list[Reject]:
     """What an earlier run refused of oracles for dialogues that are still here and still have none, of any version.
 
     This run's own rejects tell of its own version only.
     """
-    before = manifest_if_any(store)
-    if before is None:
+    refused = [
+        each
+        for entry in earlier
+        if (entry.source, entry.kind) == (source, REJECTS) and store.exists(entry.path)  # else it is made anew
+        for each in from_table(store.read_table(entry.path), Reject)
+        if each.stage == ORACLE
+    ]
+    if not refused:
         return []
     here = _dialogue_ids(store, source, DATA, entries)
     told = _dialogue_ids(store, source, ORACLE, entries) | {each.dialogue_id for each in rejects}
-    return [
-        each
-        for entry in before.of_kind(REJECTS)
-        if entry.source == source and store.exists(entry.path)  # a file that was removed is made anew
-        for each in from_table(store.read_table(entry.path), Reject)
-        if each.stage == ORACLE and each.dialogue_id in here - told
-    ]
+    return [each for each in refused if each.dialogue_id in here - told]
 
 
 def _dialogue_ids(store: Store, source: str, kind: str, entries: Sequence[ShardEntry]) -> set[str | None]:

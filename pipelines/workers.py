@@ -1,14 +1,11 @@
 """Parts spread over processes: the model loaded once a process, one thread each, no worker left behind."""
 
-import multiprocessing
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from types import TracebackType
-from typing import Self
 
-from backends.processes import interrupts_held, leave_with_parent
+from backends.processes import WorkerPool, interrupts_held, leave_with_parent
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import BackendError
 from data_schemas.store import Store
@@ -18,16 +15,15 @@ from pipelines.stations import cpu_stages
 OnPart = Callable[[Part, PartRecord], None]
 
 
-class Workers:
+class Workers(WorkerPool):
     """Processes that run the processor stages on parts; started when first needed, kept for all stages of a run.
 
     The outcome is the same for any number of workers: a part's output depends on the part alone.
     """
 
     def __init__(self, config: RefreshConfig) -> None:
+        super().__init__(config.workers or os.cpu_count() or 1, leave_with_parent)
         self.config = config
-        self.n_workers = config.workers or os.cpu_count() or 1
-        self._pool: ProcessPoolExecutor | None = None
 
     def run(self, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
         """Runs one stage on parts; a lone part, or any with one worker, in this process.
@@ -40,7 +36,7 @@ class Workers:
             for part in parts:
                 on_part(part, run_here(self.config, stage, part))
             return
-        pool = self._started()
+        pool = self.started()
         futures: dict[Future[PartRecord], Part] = {}
         try:
             with interrupts_held():  # for good in the workers this starts: Ctrl-C goes to all, and we end them
@@ -56,25 +52,6 @@ class Workers:
         finally:
             for future in futures:
                 future.cancel()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pool is None:
-            return
-        if error is not None:  # parts under way are lost and made again: nobody who stops a run wants to wait for them
-            for process in multiprocessing.active_children():
-                process.terminate()
-        self._pool.shutdown(cancel_futures=True)
-
-    def _started(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")  # fork is unsafe beside threads
-            self._pool = ProcessPoolExecutor(self.n_workers, mp_context=context, initializer=leave_with_parent)
-        return self._pool
 
 
 def run_here(config: RefreshConfig, stage: str, part: Part) -> PartRecord:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from data_schemas.errors import ConfigError, StoreError
-from data_schemas.store import TEMPORARY
+from data_schemas.store import new_folder
 from kame_model.checkpoint.card import card
 from kame_model.checkpoint.codec_files import CodecFiles
 from kame_model.checkpoint.kame_json import KameJson, TrainingFacts, versions
@@ -51,25 +51,16 @@ def export_checkpoint(
         ConfigError: `out` is there already, or vocabulary or codec are not of the model's size.
         StoreError: the folder cannot be written; nothing of it is left then.
     """
-    target = Path(out).expanduser()
-    if target.exists():
-        raise ConfigError(f"{out} is there already.", "Choose a folder that does not exist yet.")
     _fit(front_end, tokenizer, codec)
-    if has_lora(front_end):
-        merge_lora(front_end)
-        training = training.model_copy(update={"lora": True})
-    facts = _facts(front_end, tokenizer, codec, training)
-    aside = target.with_name(target.name + TEMPORARY)
     try:
-        shutil.rmtree(aside, ignore_errors=True)  # what an export that was killed left
-        aside.mkdir(parents=True)
-        _write(aside, front_end, tokenizer, codec, facts, dtype)
-        aside.rename(target)
-    except (OSError, SafetensorError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise StoreError(f"Cannot write {out}: {why}.", "Look at its rights and its disk.") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        with new_folder(out) as aside:
+            if has_lora(front_end):
+                merge_lora(front_end)
+                training = training.model_copy(update={"lora": True})
+            facts = _facts(front_end, tokenizer, codec, training)
+            _write(aside, front_end, tokenizer, codec, facts, dtype)
+    except SafetensorError as error:
+        raise StoreError(f"Cannot write {out}: {error}.", "Look at its rights and its disk.") from error
     return facts
 
 

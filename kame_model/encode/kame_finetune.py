@@ -18,7 +18,6 @@ the predicted words. KAME has n = 8; a codec with fewer or more codebooks gives 
 """
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,8 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_schemas.errors import ConfigError, StoreError
-from data_schemas.store import TEMPORARY
+from data_schemas.store import new_folder
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 
@@ -75,23 +73,8 @@ def export_kame_finetune(folder: str, out: str, on_dialogues: Callable[[int], No
         DatasetError: `folder` holds no token rows.
         StoreError: a file cannot be read, or `out` cannot be written.
     """
-    target = Path(out).expanduser()
-    if target.exists():
-        raise ConfigError(f"{out} is there already.", "Choose a folder that does not exist yet.")
-    dataset = TokenDataset(folder)
-    aside = target.with_name(target.name + TEMPORARY)
-    try:
-        shutil.rmtree(aside, ignore_errors=True)  # what an export that was killed left
-        aside.mkdir(parents=True)
-        exported = _write(dataset, aside, on_dialogues)
-        aside.rename(target)
-    except OSError as error:
-        raise StoreError(
-            f"Cannot write {out}: {error.strerror or error}.", "Look at its rights and its disk."
-        ) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return exported
+    with new_folder(out) as aside:
+        return _write(TokenDataset(folder), aside, on_dialogues)
 
 
 def to_table(rows: Iterable[TokenRow]) -> pa.Table:

@@ -1,17 +1,14 @@
 """Windows of sound encoded in this process or spread over several, a codec and one thread each; the same codes."""
 
-import multiprocessing
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
 
 from backends import registry
-from backends.processes import interrupts_held, leave_with_parent
+from backends.processes import WorkerPool, interrupts_held, leave_with_parent
 from backends.protocols import Codec, Codes
 from backends.registry import OptionValue
 from data_schemas.config.encode import EncodeConfig
@@ -28,7 +25,7 @@ _codec: Codec | None = None
 """A worker process's own codec."""
 
 
-class Encoders:
+class Encoders(WorkerPool):
     """Encodes windows in order; processes are started when first needed. Use as `with`.
 
     A window's codes depend on the window alone, so they are the same for any number of processes. On a CPU each process
@@ -38,10 +35,9 @@ class Encoders:
     def __init__(self, config: EncodeConfig, codec: Codec) -> None:
         on_cpu = str(config.codec_options.get("device", "cpu")).startswith("cpu")
         self.window_s = config.window_s or (_CPU_WINDOW_S if on_cpu else _GPU_WINDOW_S)
-        self.n_workers = config.workers or ((os.cpu_count() or 1) if on_cpu else 1)
+        n_workers = config.workers or ((os.cpu_count() or 1) if on_cpu else 1)
+        super().__init__(n_workers, _begin, config.codec, dict(config.codec_options))
         self._codec = codec
-        self._how = (config.codec, dict(config.codec_options))
-        self._pool: ProcessPoolExecutor | None = None
 
     def encode(self, windows: Iterable[Sequence[Sound]]) -> Iterator[Encoded]:
         """The codes of each window; twice as many windows as processes are held at most.
@@ -71,25 +67,9 @@ class Encoders:
             for future in waiting:
                 future.cancel()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pool is None:
-            return
-        if error is not None:  # nobody who stops a run wants to wait for windows under way
-            for process in multiprocessing.active_children():
-                process.terminate()
-        self._pool.shutdown(cancel_futures=True)
-
     def _submit(self, window: Sequence[Sound]) -> "Future[Encoded]":
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")  # fork is unsafe beside threads
-            self._pool = ProcessPoolExecutor(self.n_workers, context, _begin, self._how)
         with interrupts_held():  # Ctrl-C goes to all processes, and this one ends the others
-            return self._pool.submit(_encode_here, window)
+            return self.started().submit(_encode_here, window)
 
 
 def _begin(codec: str, options: Mapping[str, OptionValue]) -> None:

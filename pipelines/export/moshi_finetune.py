@@ -12,18 +12,16 @@ passes over keys it does not know (https://github.com/kyutai-labs/moshi-finetune
 """
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_schemas.errors import ConfigError, StoreError
 from data_schemas.flags import flagged
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
-from data_schemas.store import TEMPORARY
+from data_schemas.store import new_folder
 from pipelines.audio import save_wav
 
 LABEL = {"A": "SPEAKER_MAIN", "B": "SPEAKER_USER"}
@@ -52,23 +50,9 @@ def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None]
         DatasetError: `folder` is no dataset.
         StoreError: a shard cannot be read, or `out` cannot be written.
     """
-    target = Path(out).expanduser()
-    if target.exists():
-        raise ConfigError(f"{out} is there already.", "Choose a folder that does not exist yet.")
     reader = DatasetReader(folder)
-    aside = target.with_name(target.name + TEMPORARY)
-    try:
-        shutil.rmtree(aside, ignore_errors=True)  # what an export that was killed left
-        aside.mkdir(parents=True)
-        exported = _write(reader, aside, on_dialogue)
-        aside.rename(target)
-    except OSError as error:
-        raise StoreError(
-            f"Cannot write {out}: {error.strerror or error}.", "Look at its rights and its disk."
-        ) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return exported
+    with new_folder(out) as aside:
+        return _write(reader, aside, on_dialogue)
 
 
 def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None]) -> Exported:

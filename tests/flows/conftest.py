@@ -1,8 +1,11 @@
 """What tests of several flows share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from data_schemas.config.front_end import FrontEndConfig
 
 
 @pytest.fixture(scope="module")
@@ -12,3 +15,35 @@ def server() -> Iterator[None]:
 
     with prefect_test_harness(server_startup_timeout=120):
         yield
+
+
+TINY: dict[str, str | int | float | bool] = {
+    "model.dim": 32,
+    "model.num_layers": 1,
+    "model.num_heads": 2,
+    "model.depformer_dim": 16,
+    "model.depformer_num_heads": 2,
+    "data.batch_frames": 800,
+    "keep.evaluate_examples": 2,
+    "keep.log_every": 1,
+    "keep.tensorboard": False,
+    "hardware.threads": 1,
+}
+
+
+@pytest.fixture(name="config")
+def _front_end_config(made: Path, tmp_path: Path) -> FrontEndConfig:
+    """A training of a few thousand weights on the dataset that is made once, in seconds."""
+    return FrontEndConfig(
+        datasets=[str(made)],
+        out=str(tmp_path / "run"),
+        checkpoints=str(tmp_path / "checkpoints"),
+        vocabulary=400,
+        codec_minutes=0.01,
+        max_steps=3,
+        evaluate_items=1,
+        evaluate_splits=["train"],
+        device="cpu",
+        workers=1,
+        settings=TINY,
+    )

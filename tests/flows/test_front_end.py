@@ -17,36 +17,6 @@ from kame_model.checkpoint.load import load_checkpoint
 from kame_model.train.logs import read_metrics
 from kame_model.train.plot import PICTURE, plot_losses
 
-TINY: dict[str, str | int | float | bool] = {
-    "model.dim": 32,
-    "model.num_layers": 1,
-    "model.num_heads": 2,
-    "model.depformer_dim": 16,
-    "model.depformer_num_heads": 2,
-    "data.batch_frames": 800,
-    "keep.evaluate_examples": 2,
-    "keep.log_every": 1,
-    "keep.tensorboard": False,
-    "hardware.threads": 1,
-}
-
-
-@pytest.fixture
-def config(made: Path, tmp_path: Path) -> FrontEndConfig:
-    return FrontEndConfig(
-        datasets=[str(made)],
-        out=str(tmp_path / "run"),
-        checkpoints=str(tmp_path / "checkpoints"),
-        vocabulary=400,
-        codec_minutes=0.01,
-        max_steps=3,
-        evaluate_items=1,
-        evaluate_splits=["train"],
-        device="cpu",
-        workers=1,
-        settings=TINY,
-    )
-
 
 class Watching:
     """Training's progress, remembered; `at` is called at each step."""

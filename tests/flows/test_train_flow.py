@@ -15,7 +15,6 @@ from data_schemas.config.front_end import FrontEndConfig
 from flows import train_flow
 from flows.front_end import Stopped
 from kame_model.checkpoint.index import entries
-from tests.flows.test_front_end import TINY
 
 
 def artifacts() -> dict[str, Artifact]:
@@ -29,23 +28,6 @@ def last_state() -> str:
     with get_client(sync_client=True) as client:
         (run,) = client.read_flow_runs(sort=FlowRunSort.EXPECTED_START_TIME_DESC, limit=1)
     return str(run.state_name)
-
-
-@pytest.fixture
-def config(made: Path, tmp_path: Path) -> FrontEndConfig:
-    return FrontEndConfig(
-        datasets=[str(made)],
-        out=str(tmp_path / "run"),
-        checkpoints=str(tmp_path / "checkpoints"),
-        vocabulary=400,
-        codec_minutes=0.01,
-        max_steps=3,
-        evaluate_items=1,
-        evaluate_splits=["train"],
-        device="cpu",
-        workers=1,
-        settings=TINY,
-    )
 
 
 @pytest.mark.usefixtures("server")
