@@ -24,7 +24,7 @@ def golden_losses(folder: Path) -> list[dict[str, Any]]:
     rows = tiny_dataset(folder / "rows")
     train(tiny_run(folder / "run", rows, max_steps=8, keep={"evaluate_every": 8}))
     lines = told(folder / "run")
-    training = [{name: line[name] for name in PARTS} for line in lines if line["kind"] == "train"]
+    training = [{name: line[name] for name in PARTS if name in line} for line in lines if line["kind"] == "train"]
     looks = [
         {column: line[column]["loss"] for column in ("right", "wrong", "none")} for line in lines if "right" in line
     ]

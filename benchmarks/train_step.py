@@ -66,7 +66,9 @@ def benchmark_config(folder: Path, preset: str, n_steps: int, precision: str, de
 
 def batches_of(config: TrainConfig) -> list[Batch]:
     """The batches that a run of this configuration trains on, one a step."""
-    loader = DialogueLoader(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation)
+    loader = DialogueLoader(
+        open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1
+    )
     return [micro.batch for _ in range(config.max_steps) for micro in loader.next_step()]
 
 

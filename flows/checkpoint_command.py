@@ -13,7 +13,9 @@ app = typer.Typer(help="Weights as a folder that others load.", no_args_is_help=
 def export(
     run: Annotated[str, typer.Argument(help="Folder of a training run.")],
     out: Annotated[str, typer.Argument(help="Folder to write; it must not exist yet.")],
-    codec: Annotated[str, typer.Option("--codec", help="mimi, nano-mimi, or none.")] = "mimi",
+    codec: Annotated[
+        str | None, typer.Option("--codec", help="mimi, nano-mimi, or none; else what the rows were encoded with.")
+    ] = None,
     codec_path: Annotated[str | None, typer.Option("--codec-path", help="The codec's weights or folder.")] = None,
     tokenizer: Annotated[str | None, typer.Option("--tokenizer", help="SentencePiece model; else the run's.")] = None,
     which: Annotated[Literal["best", "last"], typer.Option("--which", help="best (on validation) or last.")] = "best",
@@ -26,13 +28,13 @@ def export(
     with speaking_plainly(as_json):
         import torch
 
-        from kame_model.checkpoint.from_run import export_run
+        from kame_model.checkpoint.from_run import codec_of, export_run
 
-        options = {} if codec_path is None else {"path": codec_path}
+        found = codec_of(run) if codec is None else (codec, {})
         facts = export_run(
             run,
             out,
-            None if codec == "none" else (codec, options),
+            None if codec == "none" else (found[0], found[1] if codec_path is None else {"path": codec_path}),
             tokenizer,
             which,
             None if dtype == "as-trained" else getattr(torch, dtype),

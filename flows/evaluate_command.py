@@ -16,7 +16,9 @@ def evaluate(
     tokens: Annotated[str, typer.Argument(help="Folder of token rows, encoded with the checkpoint's codec.")],
     out: Annotated[str, typer.Option("--out", help="Folder of the report.")] = "evaluation",
     split: Annotated[list[str], typer.Option("--split", help="validation, test or train; repeatable.")] = [],  # noqa: B006
-    n_items: Annotated[int, typer.Option("--n", min=1, help="Dialogues at most.")] = 150,
+    n_items: Annotated[
+        int, typer.Option("--n", min=1, help="Items at most, one dialogue of each, the sources in turn.")
+    ] = 150,
     delay_s: Annotated[float, typer.Option("--delay-s", min=0, help="How long the back-end takes, seconds.")] = 0.32,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampling.")] = 0,
     listen: Annotated[bool, typer.Option("--listen", help="Have a recogniser listen to the decoded sound.")] = False,

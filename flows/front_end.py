@@ -19,14 +19,15 @@ from typing import Any
 from data_schemas.config.evaluation import EvaluationConfig
 from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.training import Stage, TrainConfig
-from data_schemas.errors import KameError
+from data_schemas.errors import ConfigError, KameError
 from data_schemas.reader import DatasetReader
 from flows.train_command import build_train_config
-from kame_model.checkpoint.from_run import export_run
+from kame_model.checkpoint.from_run import export_run, training_facts
 from kame_model.checkpoint.index import Entry, register
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
 from kame_model.evaluate.figures import ConditionFigures
 from kame_model.evaluate.listening import Hearing
+from kame_model.train.processes import find_device
 from kame_model.train.run import SILENT, RunResult, train
 from kame_model.train.trainer import Progress
 
@@ -66,15 +67,16 @@ def make_text(config: FrontEndConfig) -> str:
 
 def make_codec(config: FrontEndConfig, on_step: Callable[..., None] = lambda *told: None) -> dict[str, str]:
     """The codec's options: the weights named, or a nano-mimi trained on the datasets' speech."""
+    device = str(find_device(config.device))
     if config.codec_path is not None or config.codec == "mimi":
-        return {} if config.codec_path is None else {"path": config.codec_path}
+        return {"device": device} if config.codec_path is None else {"path": config.codec_path, "device": device}
     from data_schemas.config.codec import CodecTrainConfig
     from kame_model.codec.run import train_codec
 
     folder = str(Path(config.out) / "codec")
-    settings = CodecTrainConfig(minutes=config.codec_minutes)
+    settings = CodecTrainConfig(minutes=config.codec_minutes, seed=config.seed, device=device)
     train_codec([DatasetReader(each) for each in config.datasets], settings, folder, on_step)
-    return {"path": folder}
+    return {"path": folder, "device": device}
 
 
 def encode(
@@ -136,13 +138,27 @@ def run_training(config: TrainConfig, progress: Progress = SILENT) -> RunResult:
 
 
 def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, str]) -> str:
-    """The checkpoint's name in the folder of checkpoints; one that stands already is not written again."""
-    run = Path(config.out) / "run"
-    target = Path(config.checkpoints) / f"{config.preset}-{Path(config.out).resolve().name}-{config.max_steps}"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        export_run(str(run), str(target), (config.codec, dict(codec)), tokenizer)
-    return target.name
+    """The checkpoint's name in the folder of checkpoints; one of this very run that stands is not written again.
+
+    Where another run's has the name, this one's has the run's identity behind it.
+
+    Raises:
+        ConfigError: that is taken too.
+    """
+    run, folder = Path(config.out) / "run", Path(config.checkpoints)
+    training = training_facts(run)
+    name = f"{config.preset}-{Path(config.out).resolve().name}-{config.max_steps}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in (name, f"{name}-{training.run}"):
+        if not (folder / each).exists():
+            export_run(run, folder / each, (config.codec, dict(codec)), tokenizer)
+            return each
+        if read_kame_json(folder / each / FACTS).training == training:
+            return each
+    raise ConfigError(
+        f"{folder} has {name}, and another of this run's identity, of other trainings.",
+        "Move them elsewhere, or name another folder with --checkpoints.",
+    )
 
 
 def evaluate(
@@ -164,7 +180,7 @@ def evaluate(
     dataset = TokenDataset(tokens[0])
     if not held_out(dataset, settings):  # a small dataset's checkpoint is registered without these figures
         return []
-    loaded = load_checkpoint(Path(config.checkpoints) / checkpoint)
+    loaded = load_checkpoint(Path(config.checkpoints) / checkpoint, find_device(config.device))
     return run(loaded, dataset, settings, str(Path(config.out) / "evaluation"), hear, on_batch)
 
 
@@ -217,8 +233,11 @@ def run_front_end(
 
     Raises:
         Stopped: training was asked to stop, and is saved.
+        ConfigError: settings of a stage do not hold; before anything is made.
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
+    for stage in ("copy", "dialogues") if config.copy_steps else ("dialogues",):
+        train_config(config, stage, "vocabulary", ["rows"])  # settings that do not hold are told of at once
     Path(config.out).mkdir(parents=True, exist_ok=True)
     tokenizer = steps.make_text(config)
     codec = steps.make_codec(config, told.codec)

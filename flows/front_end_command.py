@@ -1,5 +1,6 @@
 """`kame train` on datasets: what was typed to a `FrontEndConfig`, a run of it, and what came of it."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,14 +36,39 @@ def refuse_for_datasets(stage: str, file: Path | None) -> None:
     """Refuses what goes with token rows only.
 
     Raises:
-        ConfigError: the copying stage alone, or a file of a training run's settings.
+        ConfigError: several processes, the copying stage alone, or a file of a training run's settings.
     """
     from data_schemas.errors import ConfigError
 
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # each would train a codec and encode, all in one folder
+        raise ConfigError(
+            "Several processes train on token rows, not on datasets.",
+            "Encode first, with `kame encode`, and name its folder to `torchrun … kame train`.",
+        )
     if stage == "copy":
         raise ConfigError("--stage copy takes token rows.", "For datasets say --copy-steps N; dialogues follow.")
     if file is not None:
         raise ConfigError("--config takes token rows.", "For datasets say each setting with --set name=value.")
+
+
+def refuse_for_rows(typed: Mapping[str, Any]) -> None:
+    """Refuses what goes with datasets only, rather than pass over it.
+
+    Args:
+        typed: fields of `FrontEndConfig` by the option that gives them; None or False: not typed.
+
+    Raises:
+        ConfigError: some were typed.
+    """
+    from data_schemas.errors import ConfigError
+
+    names = [name.removesuffix("_items") for name, value in typed.items() if value is not None and value is not False]
+    found = [f"--{name.replace('_', '-')}" for name in names]
+    if found:
+        raise ConfigError(
+            f"{', '.join(found)}: of datasets only, and these are token rows.",
+            "Leave it out, or name the dataset. From rows: `kame train`, `kame checkpoint export`, `kame evaluate`.",
+        )
 
 
 def train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:

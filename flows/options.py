@@ -98,6 +98,34 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
     return validated(RefreshConfig, settings)
 
 
+def put(settings: Any, path: Sequence[str], value: Any) -> None:
+    """Puts a value at its place in nested settings; a mapping is put in name by name, numbers count in lists.
+
+    Raises:
+        ConfigError: the path goes through a value, or to no place of a list.
+    """
+    name, *rest = path
+    key = _key(settings, name)
+    if not rest and not isinstance(value, Mapping):
+        settings[key] = value
+        return
+    there = settings[key] if isinstance(key, int) else settings.get(key)
+    if rest and not isinstance(there, Mapping | list | None):
+        raise ConfigError(f"{name} is a value, so there is no {'.'.join(path)} in it.", "Look at the configuration.")
+    section = settings[key] = list(there) if isinstance(there, list) else dict(there or {})
+    for inner, each in [(rest, value)] if rest else [([str(key)], each) for key, each in value.items()]:
+        put(section, inner, each)
+
+
+def _key(settings: Any, name: str) -> str | int:
+    """A name, or a number from 0 in a list."""
+    if not isinstance(settings, list):
+        return name
+    if not name.isdecimal() or int(name) >= len(settings):
+        raise ConfigError(f"The list has no place {name!r}; it has {len(settings)}.", "They are counted from 0.")
+    return int(name)
+
+
 def validated(model: type[Model], settings: Mapping[str, Any]) -> Model:
     """Settings as a configuration class.
 

@@ -1,7 +1,7 @@
 """`kame train`: a front-end from token rows. Running it again goes on; `torchrun` in front of it uses several GPUs."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,104 +16,119 @@ if TYPE_CHECKING:
     from kame_model.train.run import RunResult
 
 
+Dataset = Annotated[
+    list[str], typer.Argument(help="Folders of datasets, or of token rows; of these FOLDER=WEIGHT mixes unevenly.")
+]
+Stage = Annotated[
+    Literal["copy", "dialogues"], typer.Option("--stage", help="copy: say random words that the oracle holds.")
+]
+MaxSteps = Annotated[int | None, typer.Option("--max-steps", min=1, help="Optimiser steps of the run.")]
+InitFrom = Annotated[
+    str | None, typer.Option("--init-from", help="A run, an export, KAME's release or Moshi's; folder or Hub.")
+]
+TokenizerFile = Annotated[
+    str | None, typer.Option("--tokenizer", help="The vocabulary's file; of token rows, else the one beside them.")
+]
+LearningRate = Annotated[float | None, typer.Option("--learning-rate", help="After warm-up.")]
+LoraRank = Annotated[
+    int | None, typer.Option("--lora-rank", min=1, help="Train adapters of this rank, beside --init-from.")
+]
+CopySteps = Annotated[int | None, typer.Option("--copy-steps", help="Of datasets: steps of copying first.")]
+Vocabulary = Annotated[
+    int | None, typer.Option("--vocabulary", help="Of datasets: pieces of a vocabulary that is trained.")
+]
+CodecName = Annotated[str | None, typer.Option("--codec", help="Of datasets: nano-mimi or mimi.")]
+CodecPath = Annotated[str | None, typer.Option("--codec-path", help="Of datasets: its weights; else one is trained.")]
+CodecMinutes = Annotated[
+    float | None, typer.Option("--codec-minutes", help="Of datasets: how long a nano-mimi is trained.")
+]
+CheckpointsFolder = Annotated[
+    str | None, typer.Option("--checkpoints", help="Of datasets: folder where the checkpoint is registered.")
+]
+EvaluateItems = Annotated[
+    int | None, typer.Option("--evaluate", help="Of datasets: held-out dialogues run at the end; 0: none.")
+]
+Listen = Annotated[bool, typer.Option("--listen", help="Of datasets: a recogniser listens to them.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of weights and of every draw.")]
+SettingsFile = Annotated[Path | None, typer.Option("--config", help="YAML of settings, over the preset.")]
+Settings = Annotated[list[str], typer.Option("--set", help="Any setting, e.g. data.swap_share=0.3.")]
+
+
 def train(
-    dataset: Annotated[
-        list[str],
-        typer.Argument(help="Folders of datasets, or of token rows; of these FOLDER=WEIGHT mixes unevenly."),
-    ],
+    dataset: Dataset,
     out: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "run",
     preset: Annotated[str, typer.Option("--preset", help="nano, small or moshi-7b.")] = "nano",
-    stage: Annotated[
-        Literal["copy", "dialogues"], typer.Option("--stage", help="copy: say random words that the oracle holds.")
-    ] = "dialogues",
-    max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="Optimiser steps of the run.")] = None,
-    init_from: Annotated[
-        str | None, typer.Option("--init-from", help="A run, an export, KAME's release or Moshi's; folder or Hub.")
-    ] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option("--tokenizer", help="What the datasets were encoded with; needed to copy.")
-    ] = None,
-    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="After warm-up.")] = None,
-    lora_rank: Annotated[int | None, typer.Option("--lora-rank", min=1, help="Train adapters of this rank.")] = None,
-    copy_steps: Annotated[int | None, typer.Option("--copy-steps", help="Of datasets: steps of copying first.")] = None,
-    vocabulary: Annotated[
-        int | None, typer.Option("--vocabulary", help="Of datasets: pieces of a vocabulary that is trained.")
-    ] = None,
-    codec: Annotated[str | None, typer.Option("--codec", help="Of datasets: nano-mimi or mimi.")] = None,
-    codec_path: Annotated[
-        str | None, typer.Option("--codec-path", help="Of datasets: its weights; else one is trained.")
-    ] = None,
-    codec_minutes: Annotated[
-        float | None, typer.Option("--codec-minutes", help="Of datasets: how long a nano-mimi is trained.")
-    ] = None,
-    checkpoints: Annotated[
-        str | None, typer.Option("--checkpoints", help="Of datasets: folder where the checkpoint is registered.")
-    ] = None,
-    evaluate: Annotated[
-        int | None, typer.Option("--evaluate", help="Of datasets: held-out dialogues run at the end; 0: none.")
-    ] = None,
-    listen: Annotated[bool, typer.Option("--listen", help="Of datasets: a recogniser listens to them.")] = False,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of weights and of every draw.")] = None,
-    config: Annotated[Path | None, typer.Option("--config", help="YAML of settings, over the preset.")] = None,
-    settings: Annotated[list[str], typer.Option("--set", help="Any setting, e.g. data.swap_share=0.3.")] = [],  # noqa: B006
+    stage: Stage = "dialogues",
+    max_steps: MaxSteps = None,
+    init_from: InitFrom = None,
+    tokenizer: TokenizerFile = None,
+    learning_rate: LearningRate = None,
+    lora_rank: LoraRank = None,
+    copy_steps: CopySteps = None,
+    vocabulary: Vocabulary = None,
+    codec: CodecName = None,
+    codec_path: CodecPath = None,
+    codec_minutes: CodecMinutes = None,
+    checkpoints: CheckpointsFolder = None,
+    evaluate: EvaluateItems = None,
+    listen: Listen = False,
+    seed: Seed = None,
+    config: SettingsFile = None,
+    settings: Settings = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Train a front-end. Running again goes on from the last checkpoint, to the last bit as if never stopped.
 
     Of datasets the whole way is gone: vocabulary, codec, token rows, training, checkpoint, evaluation, register.
     """
+    both: dict[str, Any] = {
+        "out": out,
+        "max_steps": max_steps,
+        "init_from": init_from,
+        "tokenizer": tokenizer,
+        "seed": seed,
+    }
+    of_datasets: dict[str, Any] = {
+        "vocabulary": vocabulary,
+        "copy_steps": copy_steps,
+        "codec": codec,
+        "codec_path": codec_path,
+        "codec_minutes": codec_minutes,
+        "checkpoints": checkpoints,
+        "evaluate_items": evaluate,
+        "listen": listen,
+    }
     with speaking_plainly(as_json):
-        from flows.front_end_command import are_datasets, refuse_for_datasets, train_datasets
+        from flows.front_end_command import are_datasets, refuse_for_datasets, refuse_for_rows, train_datasets
         from flows.options import parse_settings
-        from kame_model.train.run import train as run
 
+        named = {"optim.learning_rate": learning_rate, "lora.rank": lora_rank}
+        other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
         if are_datasets(dataset):
             refuse_for_datasets(stage, config)
-            train_datasets(
-                {
-                    "datasets": dataset,
-                    "out": out,
-                    "preset": preset,
-                    "max_steps": max_steps,
-                    "init_from": init_from,
-                    "tokenizer": tokenizer,
-                    "vocabulary": vocabulary,
-                    "copy_steps": copy_steps,
-                    "codec": codec,
-                    "codec_path": codec_path,
-                    "codec_minutes": codec_minutes,
-                    "checkpoints": checkpoints,
-                    "evaluate_items": evaluate,
-                    "listen": listen,
-                    "seed": seed,
-                    "settings": {
-                        **({} if learning_rate is None else {"optim.learning_rate": learning_rate}),
-                        **({} if lora_rank is None else {"lora.rank": lora_rank}),
-                        **parse_settings(settings),
-                    },
-                },
-                as_json,
-            )
-            return
-        typed = {
-            "out": out,
-            "max_steps": max_steps,
-            "init_from": init_from,
-            "tokenizer": tokenizer,
-            "optim.learning_rate": learning_rate,
-            "lora.rank": lora_rank,
-            "seed": seed,
-            "data.datasets": [_mixed(each) for each in dataset],
-            **parse_settings(settings),
-        }
-        built = build_train_config(preset, stage, config, typed)
-        is_first = os.environ.get("RANK", "0") == "0"  # torchrun numbers its processes
-        with Bar(quiet=as_json or not is_first) as bar:
-            result = run(built, bar)
-        if is_first:
-            _tell(result, as_json)
-        if not result.is_done:
-            raise KeyboardInterrupt
+            told = {"datasets": dataset, "preset": preset, "settings": other}
+            train_datasets({**both, **of_datasets, **told}, as_json)
+        else:
+            refuse_for_rows(of_datasets)
+            typed = {**both, "data.datasets": [_mixed(each) for each in dataset], **other}
+            _train_rows(build_train_config(preset, stage, config, typed), as_json)
+
+
+def _train_rows(config: "TrainConfig", as_json: bool) -> None:
+    """One training run, in this process or as one of torchrun's.
+
+    Raises:
+        KeyboardInterrupt: it was asked to stop, and is saved.
+    """
+    from kame_model.train.run import train as run
+
+    is_first = os.environ.get("RANK", "0") == "0"  # torchrun numbers its processes
+    with Bar(quiet=as_json or not is_first) as bar:
+        result = run(config, bar)
+    if is_first:
+        _tell(result, as_json)
+    if not result.is_done:
+        raise KeyboardInterrupt
 
 
 def build_train_config(
@@ -129,7 +144,7 @@ def build_train_config(
     """
     from data_schemas.config.training import TrainConfig
     from data_schemas.errors import ConfigError
-    from flows.options import read_yaml, validated
+    from flows.options import put, read_yaml, validated
     from kame_model.model.presets import PRESETS
     from kame_model.train.recipes import recipe
 
@@ -139,19 +154,8 @@ def build_train_config(
     for layer in ({} if file is None else read_yaml(file), typed):
         for name, value in layer.items():
             if value is not None:
-                _set(settings, name.split("."), value)
+                put(settings, name.split("."), value)
     return validated(TrainConfig, settings)
-
-
-def _set(settings: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Puts a value at its place; a mapping is put in name by name."""
-    name, *rest = path
-    if rest or isinstance(value, Mapping):
-        section = settings[name] = dict(settings.get(name) or {})
-        for inner, each in [(rest, value)] if rest else [([key], each) for key, each in value.items()]:
-            _set(section, inner, each)
-    else:
-        settings[name] = value
 
 
 def _mixed(text: str) -> dict[str, Any]:
@@ -183,8 +187,8 @@ class Bar:
     def step(self, step: int, figures: Mapping[str, float]) -> None:
         """So many steps are done."""
         told = " ".join(f"{name} {figures[name]:.3f}" for name in ("loss", "text", "accuracy") if name in figures)
-        gap = f" gap {figures['gap']:.0f}" if "gap" in figures else ""
-        self._progress.update(self._task, completed=step, description=told + gap)
+        lesson = f" lesson {figures['lesson'] + 1:.0f}/{figures['lessons']:.0f}" if "lesson" in figures else ""
+        self._progress.update(self._task, completed=step, description=told + lesson)
 
     def evaluated(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
         """One line of the answer's loss with each oracle."""

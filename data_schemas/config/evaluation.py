@@ -14,7 +14,12 @@ class EvaluationConfig(Config):
     """Which dialogues a model is run on, and how."""
 
     splits: list[Split] = Field(default=["validation"], min_length=1, description="Whose dialogues are run.")
-    n_items: int = Field(default=150, ge=1, le=100_000, description="Dialogues at most, the first of those splits.")
+    n_items: int = Field(
+        default=150, ge=1, le=100_000, description="Items at most, the sources in turn, one dialogue of each."
+    )
+    items_seed: int = Field(
+        default=0, ge=0, description="Seed of which these are; one seed, the same ones for all that is compared."
+    )
     delay_s: float = Field(default=0.32, ge=0, le=10, description="How long the back-end takes to answer, seconds.")
     seed: int = Field(default=0, ge=0, description="Seed of the sampling.")
     batch_size: int = Field(default=32, ge=1, le=4096, description="Dialogues run side by side.")

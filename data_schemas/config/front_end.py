@@ -1,11 +1,18 @@
 """From datasets to a registered checkpoint: the parameters of `kame front-end` and of the Prefect flow `train`."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from data_schemas.config.base import Config, at_home
 from data_schemas.config.evaluation import Split
+
+OF_MOSHI = {
+    "init_from": "kyutai/moshiko-pytorch-bf16",
+    "tokenizer": "hf://kyutai/moshiko-pytorch-bf16/tokenizer_spm_32k_3.model",
+    "codec": "mimi",
+}
+"""What `moshi-7b` begins with and speaks, where nothing else is said: Kyutai's weights, vocabulary and codec."""
 
 
 class FrontEndConfig(Config):
@@ -33,13 +40,15 @@ class FrontEndConfig(Config):
         default=None, title="Oracles", description="Version to train on; empty: each dataset's own."
     )
     tokenizer: str | None = Field(
-        default=None, title="Vocabulary", description="SentencePiece file; empty: trained on what the datasets say."
+        default=None,
+        title="Vocabulary",
+        description="SentencePiece file; empty: trained on what the datasets say, for moshi-7b Moshi's own.",
     )
     vocabulary: int = Field(
         default=1500, ge=200, le=64_000, title="Pieces", description="Pieces of a vocabulary that is trained here."
     )
     codec: Literal["nano-mimi", "mimi"] = Field(
-        default="nano-mimi", title="Codec", description="nano-mimi: a small one; mimi: Kyutai's."
+        default="nano-mimi", title="Codec", description="nano-mimi: a small one; mimi: Kyutai's, as moshi-7b needs it."
     )
     codec_path: str | None = Field(
         default=None,
@@ -56,7 +65,9 @@ class FrontEndConfig(Config):
         default=1000, ge=1, le=10_000_000, title="Training, steps", description="Optimiser steps on dialogues."
     )
     init_from: str | None = Field(
-        default=None, title="Weights to start from", description="A run, an export, KAME's or Moshi's; empty: random."
+        default=None,
+        title="Weights to start from",
+        description="A run, an export, KAME's or Moshi's; empty: random, for moshi-7b Kyutai's.",
     )
     evaluate_items: int = Field(
         default=150, ge=0, le=100_000, title="Evaluation, dialogues", description="Held-out dialogues run; 0: none."
@@ -87,8 +98,17 @@ class FrontEndConfig(Config):
     def _expanded(cls, path: str | None) -> str | None:
         return at_home(path)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _moshis_own(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and fields.get("preset") == "moshi-7b":
+            return OF_MOSHI | {name: value for name, value in fields.items() if value is not None}
+        return fields
+
     @model_validator(mode="after")
-    def _has_data(self) -> Self:
+    def _holds(self) -> Self:
         if not self.datasets:
             raise ValueError("datasets: name at least one folder")
+        if self.preset == "moshi-7b" and self.codec != "mimi":
+            raise ValueError("codec: moshi-7b speaks mimi alone; choose it")
         return self

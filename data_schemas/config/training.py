@@ -95,6 +95,20 @@ class DataConfig(Config):
         description="Share of examples in which another dialogue's oracle comes while the answer is being said, and "
         "the answer changes to that one's.",
     )
+    substitute_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of examples whose answer has other words, in oracle and text alike, and no sound, so that "
+        "the answers of a small corpus are not learnt by heart; needs the vocabulary's file.",
+    )
+    copy_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=0.9,
+        description="Share of the steps on dialogues that go on with copying random words, so that words which the "
+        "dialogues do not have are not forgotten; needs the vocabulary's file.",
+    )
     feed: OracleFeedConfig = Field(default_factory=OracleFeedConfig, description="What befalls oracle events.")
     batch_frames: int = Field(
         default=4_000, ge=32, le=1_000_000, description="Frames of a micro-batch at most, padding included."
@@ -106,12 +120,20 @@ class DataConfig(Config):
 
 
 class CopyConfig(Config):
-    """The copying stage: random words as oracle and as text, no audio; gaps between words grow with accuracy."""
+    """The copying stage: random words as oracle and as text, no audio; harder as accuracy grows."""
 
-    batch_size: int = Field(default=64, ge=1, le=4096, description="Examples of a micro-batch.")
+    batch_size: int = Field(
+        default=64, ge=1, le=4096, description="Short examples of a micro-batch; of long ones as many fewer."
+    )
     min_words: int = Field(default=2, ge=1, le=64, description="Fewest words of an oracle.")
     max_words: int = Field(default=10, ge=1, le=64, description="Most words of an oracle.")
     max_gap_frames: int = Field(default=4, ge=0, le=12, description="Widest gap after a word, at the end; frames.")
+    max_frames: int = Field(
+        default=400,
+        ge=0,
+        le=5000,
+        description="Longest example, at the end: as long as a dialogue; 0: none is longer than one oracle's words.",
+    )
     correct_share: float = Field(
         default=0.2, ge=0, le=1, description="Share of examples in which a new oracle comes while one is being said."
     )
@@ -119,7 +141,7 @@ class CopyConfig(Config):
         default=0.88,
         gt=0,
         lt=1,
-        description="Share of the words' tokens foreseen at which the gap grows, and the stage ends.",
+        description="Share of the words' tokens foreseen at which the next lesson begins, and the stage ends.",
     )
     smoothing: float = Field(default=0.95, ge=0, lt=1, description="Weight of the past in the running accuracy.")
 
@@ -143,12 +165,18 @@ class OptimConfig(Config):
     final_share: float = Field(
         default=0.1, ge=0, le=1, description="The cosine ends at this share of the learning rate, at max_steps."
     )
-    accumulation: int = Field(
-        default=1, ge=1, le=4096, description="Micro-batches of a step, over all processes; a multiple of these."
+    accumulation: int | None = Field(
+        default=None,
+        ge=1,
+        le=4096,
+        description="Micro-batches of a step, over all processes; a multiple of these. Empty: one a process.",
     )
     clip_norm: float = Field(default=1.0, gt=0, description="Gradients are scaled down to this norm.")
     ema_decay: float | None = Field(
-        default=None, gt=0, lt=1, description="Decay of the moving average of the weights; empty: none is kept."
+        default=None,
+        gt=0,
+        lt=1,
+        description="Decay of the moving average of the weights, once warm; empty: none is kept.",
     )
 
 
@@ -195,7 +223,8 @@ class TrainConfig(Config):
         default=None, description="Weights to start from: a run of ours, an export, KAME's or Moshi's; empty: random."
     )
     tokenizer: str | None = Field(
-        default=None, description="SentencePiece file that the datasets were encoded with; the copying stage needs it."
+        default=None,
+        description="SentencePiece file that the datasets were encoded with; empty: the one beside the first's rows.",
     )
     max_steps: int = Field(default=1000, ge=1, description="Optimiser steps of the run.")
     seed: int = Field(default=0, ge=0, description="Seed of weights, order, swaps and everything drawn.")
@@ -217,6 +246,6 @@ class TrainConfig(Config):
     def _has_data(self) -> Self:
         if not self.data.datasets:
             raise ValueError("data.datasets: there is nothing to train on")
-        if self.stage == "copy" and self.tokenizer is None:
-            raise ValueError("tokenizer: the copying stage needs the vocabulary's file")
+        if self.lora is not None and self.init_from is None:
+            raise ValueError("init_from: adapters (lora) need the weights beside which they are trained")
         return self

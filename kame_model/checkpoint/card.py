@@ -71,7 +71,8 @@ def card(facts: KameJson, n_parameters: int) -> str:
 
 
 def _what(facts: KameJson) -> str:
-    codec = "none (trained without sound)" if facts.codec is None else f"`{facts.codec.name}` {facts.codec.digest}"
+    absent = "none in the folder; it speaks the codes of " + (facts.codec_digest or "one that is not named")
+    codec = absent if facts.codec is None else f"`{facts.codec.name}` {facts.codec.digest}"
     rows = (
         ("codec", codec),
         ("codebooks of a voice", f"{facts.n_codebooks} of {facts.card} entries"),
@@ -98,7 +99,9 @@ def _figures(facts: KameJson) -> str:
     if not facts.training.figures:
         return "None were taken."
     rows = [(f"`{name}`", f"{value:.4g}") for name, value in sorted(facts.training.figures.items())]
-    return "On validation; losses in nats.\n\n" + _table(("figure", "value"), rows)
+    step = facts.training.figures_step
+    at = "" if step is None else f" at step {step:,}"
+    return f"On validation{at}; losses in nats.\n\n" + _table(("figure", "value"), rows)
 
 
 def _files(facts: KameJson) -> str:

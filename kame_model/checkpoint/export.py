@@ -122,6 +122,7 @@ def _write(
     state = stock_state(front_end, dtype)
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
     _write_json(folder / CONFIG, stock_config(front_end, tokenizer, codec))
+    (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors writes for the owner alone
     if codec is not None:
         shutil.copyfile(codec.weights, folder / CODEC_WEIGHTS)
         if codec.kwargs is not None:

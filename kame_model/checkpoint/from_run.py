@@ -5,13 +5,17 @@ from typing import Any, Literal
 
 import torch
 
-from data_schemas.errors import ConfigError
+from data_schemas.errors import ConfigError, DatasetError
+from data_schemas.store import Store
 from kame_model.checkpoint.codec_files import Options, codec_files
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import KameJson, TrainingFacts
+from kame_model.encode.manifest import read_manifest
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.train.runs import RunFacts, load_run
+from kame_model.train.runs import RunFacts, chosen, load_run, read_facts
 from kame_model.train.saving import Saved
+
+Which = Literal["last", "best"]
 
 
 def export_run(
@@ -19,7 +23,7 @@ def export_run(
     out: str | Path,
     codec: tuple[str, Options] | None,
     tokenizer: str | None = None,
-    which: Literal["last", "best"] = "best",
+    which: Which = "best",
     dtype: torch.dtype | None = None,
 ) -> KameJson:
     """Writes a run's checkpoint as a folder that others load.
@@ -27,7 +31,8 @@ def export_run(
     Args:
         run: the run's folder.
         out: a folder that does not exist yet.
-        codec: name and options of the codec that the data was encoded with; None: the folder has none, and no voice.
+        codec: name and options of the codec that the data was encoded with, as `codec_of` has them; None: the folder
+            has none, and no voice.
         tokenizer: the vocabulary that the data was encoded with; None: that of the run's settings.
         which: the last weights, or those of least loss on validation.
         dtype: of the weights in the file; None: as they were trained.
@@ -47,17 +52,51 @@ def export_run(
     if codec is not None:
         files = codec_files(*codec)
         _same("codec", files.facts.digest, facts.speaks_with.codec_digest, run)
+    if dtype is None and facts.config.hardware.precision == "bf16":
+        dtype = torch.bfloat16  # in which the run keeps its weights; here they are merged in float32
     return export_checkpoint(front_end, vocabulary, files, out, _training(facts, saved), dtype)
 
 
+def codec_of(run: str | Path) -> tuple[str, Options]:
+    """Name and options of the codec that a run's data was encoded with, as its token rows say.
+
+    Raises:
+        ConfigError: the rows are gone.
+        DatasetError: no run.
+    """
+    rows = read_facts(run).config.data.datasets[0].path
+    try:
+        manifest = read_manifest(Store(rows))
+    except DatasetError as error:
+        raise ConfigError(
+            f"The codec of {run} is not known: {error.what}", "Name it: --codec and --codec-path, or --codec none."
+        ) from error
+    return manifest.made_with.codec, manifest.codec_options
+
+
+def training_facts(run: str | Path, which: Which = "best") -> TrainingFacts:
+    """What an export of the run would say of its training.
+
+    Raises:
+        DatasetError: no run, or one without a checkpoint.
+        StoreError: a checkpoint is damaged.
+    """
+    return _training(read_facts(run), chosen(run, which))
+
+
 def _training(facts: RunFacts, saved: Saved) -> TrainingFacts:
+    state = saved.state()
+    was_looked_at = state.get("score") is not None  # at this very step
     return TrainingFacts(
+        run=facts.identity,
         stage=facts.config.stage,
         step=saved.step,
         data=facts.datasets,
+        codec_digest=facts.speaks_with.codec_digest,
         init_from=facts.config.init_from,
         lora=facts.config.lora is not None,
-        figures=_figures(saved.state().get("evaluation") or {}),
+        figures=_figures(state.get("evaluation") or {}),
+        figures_step=saved.step if was_looked_at else state.get("evaluation_step"),
     )
 
 

@@ -27,13 +27,20 @@ class CodecFacts(Config):
 class TrainingFacts(Config):
     """Where the weights come from."""
 
+    run: str = Field(default="", description="Identity of the run: of all its settings that decide what it learns.")
     stage: str = Field(default="", description="Last stage of training: copy or dialogues.")
     step: int = Field(default=0, ge=0, description="Optimiser steps of that run.")
     data: list[str] = Field(default_factory=list, description="Fingerprints of the token rows trained on.")
+    codec_digest: str | None = Field(
+        default=None, description="Of the codec that the data was encoded with, whether or not it is in the folder."
+    )
     init_from: str | None = Field(default=None, description="Weights that the run began with; empty: random.")
     lora: bool = Field(default=False, description="Whether adapters were trained, and merged here.")
     figures: dict[str, float] = Field(
-        default_factory=dict, description="Figures on validation by name, losses in nats, at that step."
+        default_factory=dict, description="Figures on validation by name, losses in nats."
+    )
+    figures_step: int | None = Field(
+        default=None, description="Step at which they were taken, the last look before `step`; empty: not known."
     )
 
 
@@ -48,9 +55,14 @@ class KameJson(Config):
     card: int = Field(ge=1, description="Entries of a codebook.")
     n_codebooks: int = Field(ge=1, description="Codebooks of one voice.")
     tokenizer_digest: str | None = Field(default=None, description="Digest of tokenizer.model; empty: there is none.")
-    codec: CodecFacts | None = Field(default=None, description="The codec; empty: trained without sound.")
+    codec: CodecFacts | None = Field(default=None, description="The codec in the folder; empty: there is none.")
     training: TrainingFacts = Field(default_factory=TrainingFacts, description="Where the weights come from.")
     versions: dict[str, str] = Field(default_factory=dict, description="Versions of what wrote the folder.")
+
+    @property
+    def codec_digest(self) -> str | None:
+        """Digest of the codec whose codes the model speaks; None: not known."""
+        return self.training.codec_digest if self.codec is None else self.codec.digest
 
 
 def versions() -> dict[str, str]:

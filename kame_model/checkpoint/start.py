@@ -90,10 +90,9 @@ def _compare_shapes(front_end: FrontEnd, theirs: dict[str, Any], source: str) ->
 
 
 def _compare_digests(facts: KameJson, tokenizer_digest: str | None, codec_digest: str | None, source: str) -> None:
-    codec = None if facts.codec is None else facts.codec.digest
     for what, theirs, ours in (
         ("vocabulary", facts.tokenizer_digest, tokenizer_digest),
-        ("codec", codec, codec_digest),
+        ("codec", facts.codec_digest, codec_digest),
     ):
         if theirs is not None and ours is not None and theirs != ours:
             raise ConfigError(

@@ -57,7 +57,7 @@ class Summary(NamedTuple):
             ("trained", f"{told.step} steps, stage {told.stage or 'not named'}, oracle {facts.oracle}"),
             ("started from", told.init_from or "random weights"),
             ("token rows", ", ".join(told.data) or "none named"),
-            ("codec", "none" if facts.codec is None else f"{facts.codec.name} {facts.codec.digest}"),
+            ("codec", f"{'not in the folder' if facts.codec is None else facts.codec.name} {facts.codec_digest or ''}"),
             ("tokenizer", facts.tokenizer_digest or "none"),
             ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),
         ]

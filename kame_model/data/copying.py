@@ -1,4 +1,4 @@
-"""The first lesson: say what the oracle holds. Random words, no sound, gaps between words that grow with accuracy.
+"""What is learnt first: to say what the oracle holds. Random words and no sound.
 
 A word is a piece that begins one and up to two pieces that go on, as the tokenizer has them, so that no word can be
 guessed from the one before. Without sound the temporal transformer learns alone. A front-end that began with this
@@ -7,20 +7,17 @@ after a quarter of an hour (a trial with 3.8 M parameters on two cores).
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from data_schemas import ids
 from data_schemas.config.training import CopyConfig
 from data_schemas.errors import ConfigError
-from kame_model.data.example import Judged
-from kame_model.data.loader import ALONE, MicroBatch, Share
-from kame_model.frames.batch import Example, collate
+from kame_model.frames.batch import Example
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
 from kame_model.frames.sequence import lay_sequence
@@ -33,7 +30,26 @@ LATEST_FRAME = 4
 """The oracle comes at a frame up to this one; silence before it."""
 
 LAG_FRAMES = (2, 8)
-"""Frames from an oracle to the first word of it: at least until its first token has been fed, at most a short lead."""
+"""Frames from an oracle to the first word of it: at least until its first token has been fed."""
+
+LEAD_FRAMES = (8, 50)
+"""The same where a lead stands between, up to four seconds."""
+
+PAUSE_FRAMES = (5, 60)
+"""Frames between two exchanges of one example."""
+
+MOST_GUESSES = 4
+"""Oracles at most that come before the one that is said, and are not."""
+
+TICK_FRAMES = (4, 8)
+"""From one guess to the next: about half a second."""
+
+
+class Lesson(NamedTuple):
+    """How hard an example is: the widest gap after a word, and its length in frames; 0: one exchange, however long."""
+
+    gap: int
+    n_frames: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,98 +92,61 @@ def _is_said(tokenizer: Tokenizer, token: int) -> bool:
     return token != tokenizer.unknown_id and bool(text) and "\ufffd" not in text  # half a character is a byte piece
 
 
-class CopyLoader:
-    """Micro-batches of random words; each a pure function of its number and of the gap.
-
-    Its state is the number of the next step, the gap, and the running accuracy at that gap.
-
-    Args:
-        pieces: of the vocabulary.
-        config: sizes and the curriculum.
-        seed: of everything drawn.
-        accumulation: micro-batches of a step, over all processes.
-        share: this process's part of them.
-    """
-
-    def __init__(self, pieces: Pieces, config: CopyConfig, seed: int, accumulation: int, share: Share = ALONE) -> None:
-        self._pieces, self._config, self._seed = pieces, config, seed
-        self._accumulation, self._share = accumulation, share
-        self._step, self._gap, self._accuracy, self._finished = 0, 0, 0.0, False
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether words are foreseen well enough at the widest gap."""
-        return self._finished
-
-    def next_step(self) -> list[MicroBatch]:
-        """See `Loader`."""
-        first = self._step * self._accumulation
-        mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
-        self._step += 1
-        return [self._batch(number) for number in mine]
-
-    def observe(self, share_right: float | None) -> dict[str, float]:
-        """Widens the gap when the running accuracy is high enough; shows both."""
-        if share_right is not None:
-            kept = self._config.smoothing
-            self._accuracy = kept * self._accuracy + (1 - kept) * share_right
-        shown = {"gap": float(self._gap), "accuracy": self._accuracy}
-        if self._accuracy >= self._config.accuracy:
-            self._finished = self._gap == self._config.max_gap_frames
-            if not self._finished:
-                self._gap, self._accuracy = self._gap + 1, 0.0
-        return shown
-
-    def state_dict(self) -> dict[str, Any]:
-        """See `Loader`."""
-        return {"step": self._step, "gap": self._gap, "accuracy": self._accuracy, "finished": self._finished}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `Loader`."""
-        self._step, self._gap = state["step"], state["gap"]
-        self._accuracy, self._finished = state["accuracy"], state["finished"]
-
-    def _batch(self, number: int) -> MicroBatch:
-        draw = random.Random(ids.seed_for("copy", self._seed, number))
-        examples = [copy_example(self._pieces, self._config, self._gap, draw) for _ in range(self._config.batch_size)]
-        return MicroBatch(number, collate(examples), [])
-
-
-def judged(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[Judged]:
-    """Examples at the widest gap that no step trains on, each beside the oracle of the one after it."""
-    draw = random.Random(ids.seed_for("copy-validation", seed))
-    examples = [copy_example(pieces, config, config.max_gap_frames, draw) for _ in range(n_examples)]
-    followers = [*examples[1:], *examples[:1]]
-    return [
-        Judged(each, _fitted(other.oracle, each.n_positions)) for each, other in zip(examples, followers, strict=True)
-    ]
-
-
-def copy_example(pieces: Pieces, config: CopyConfig, gap: int, draw: random.Random) -> Example:
-    """One oracle and its words as text; for a share of examples a second one that takes the first one's place.
+def copy_example(pieces: Pieces, config: CopyConfig, lesson: Lesson, draw: random.Random) -> Example:
+    """Oracles and their words as text: one exchange, or as many as fit into the lesson's frames.
 
     `answer_mask` marks the tokens whose moment can be known: those that go on with a word or come after the end of
     padding, and at gap 0 all; by them accuracy is told.
     """
-    frame = draw.randint(0, LATEST_FRAME)
-    words = _words(pieces, config, draw)
-    events, placed = [_event(frame, words)], _placed(words, frame + draw.randint(*LAG_FRAMES), gap, draw)
-    if draw.random() < config.correct_share:
-        newer = draw.randint(placed[0][0], placed[-1][0])  # while the first one is being said
-        words, first = _words(pieces, config, draw), newer + draw.randint(*LAG_FRAMES)
-        placed = _said_before(placed, first, n_fed=newer - frame - 1)
-        events, placed = [*events, _event(newer, words)], placed + _placed(words, first, gap, draw)
+    events, placed = _exchange(pieces, config, lesson, draw.randint(0, LATEST_FRAME), draw)
+    while True:
+        later = _exchange(pieces, config, lesson, _end(placed) + draw.randint(*PAUSE_FRAMES), draw)
+        if _end(later[1]) > lesson.n_frames:
+            break
+        events, placed = events + later[0], placed + later[1]
     text = _laid(placed)
     silence = np.full((pieces.n_codebooks, len(text)), ZERO_ID, np.int32)
     columns = lay_sequence(text, silence, silence, pieces.text_card, pieces.card)
     columns[1:] = ZERO_ID
-    known = np.append((text > PADDING_ID) & (_within_words(placed, len(text)) | (gap == 0)), False)
+    known = np.append((text > PADDING_ID) & (_within_words(placed, len(text)) | (lesson.gap == 0)), False)
     oracle = lay_oracle(events, len(text) + 1, pieces.text_card)
     return Example.of(columns, oracle, known, pieces.text_card, pieces.card)
 
 
 _Placed = tuple[int, list[int]]
 """A word's first frame and its tokens."""
+
+
+def _exchange(
+    pieces: Pieces, config: CopyConfig, lesson: Lesson, frame: int, draw: random.Random
+) -> tuple[list[OracleTokenEvent], list[_Placed]]:
+    """An oracle from a frame on and the words of it; for a share of them a newer one that takes its place.
+
+    In long lessons guesses come before it and are never said, as while a user speaks, and its words may be late, as
+    after a lead.
+    """
+    events: list[OracleTokenEvent] = []
+    late = LAG_FRAMES
+    if lesson.n_frames:
+        for _ in range(draw.randint(0, MOST_GUESSES)):
+            events.append(_event(frame, _words(pieces, config, draw)))
+            frame += draw.randint(*TICK_FRAMES)
+        late = draw.choice((LAG_FRAMES, LEAD_FRAMES))
+    words = _words(pieces, config, draw)
+    events.append(_event(frame, words))
+    placed = _placed(words, frame + draw.randint(*late), lesson.gap, draw)
+    if draw.random() < config.correct_share:
+        newer = draw.randint(placed[0][0], placed[-1][0])  # while the first one is being said
+        words, first = _words(pieces, config, draw), newer + draw.randint(*LAG_FRAMES)
+        placed = _said_before(placed, first, n_fed=newer - frame - 1)
+        events.append(_event(newer, words))
+        placed += _placed(words, first, lesson.gap, draw)
+    return events, placed
+
+
+def _end(placed: list[_Placed]) -> int:
+    frame, tokens = placed[-1]
+    return frame + len(tokens)
 
 
 def _words(pieces: Pieces, config: CopyConfig, draw: random.Random) -> list[list[int]]:
@@ -217,9 +196,3 @@ def _within_words(placed: list[_Placed], n_frames: int) -> NDArray[np.bool_]:
         within[frame + (frame == end) : frame + len(word)] = True
         end = frame + len(word)
     return within
-
-
-def _fitted(stream: NDArray[np.int32], n_positions: int) -> NDArray[np.int32]:
-    fitted = np.full(n_positions, PADDING_ID, np.int32)
-    fitted[: len(stream)] = stream[:n_positions]
-    return fitted

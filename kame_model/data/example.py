@@ -1,7 +1,7 @@
 """Token rows to the examples that the model sees; each a pure function of (seed, epoch, row), whoever makes it."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,18 +9,24 @@ from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.config.training import DataConfig
+from kame_model.data.copying import Pieces
 from kame_model.data.oracle_feed import feed, shifted
-from kame_model.data.plan import Planned, Speaker, Unit
-from kame_model.data.swap import Sides, corrected, handover, swapped
+from kame_model.data.plan import Planned, Speaker, Unit, longest_joined
+from kame_model.data.substitution import substituted
+from kame_model.data.swap import Corrected, Sides, corrected, handover, swapped
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Example
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
 from kame_model.frames.sequence import Chunk, chunks, events_in, lay_sequence
 
+N_PARTNERS = 4
+"""Dialogues tried, at most, until one's answer makes a joined dialogue of a length that was planned for."""
+
 
 class Judged(NamedTuple):
-    """A validation example, and the stream that another dialogue's oracle would make of it: int32[S]."""
+    """A validation example, and the stream that another item's oracle would make of it: int32[S], idle where the split
+    holds no other item."""
 
     example: Example
     wrong_oracle: NDArray[np.int32]
@@ -33,10 +39,13 @@ class ExampleMaker:
         datasets: of one vocabulary and codec, as `open_datasets` gives them.
         config: whose words are learnt, and what befalls oracles.
         seed: of everything drawn.
+        pieces: of the vocabulary; needed where answers get other words.
     """
 
-    def __init__(self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int) -> None:
-        self._datasets, self._config, self._seed = datasets, config, seed
+    def __init__(
+        self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int, pieces: Pieces | None = None
+    ) -> None:
+        self._datasets, self._config, self._seed, self._pieces = datasets, config, seed, pieces
         self._same_split = [
             {split: np.flatnonzero(np.asarray(each.splits) == split) for split in set(each.splits)} for each in datasets
         ]
@@ -46,39 +55,67 @@ class ExampleMaker:
         unit, epoch = planned
         row = self._datasets[unit.dataset][unit.row]
         draw = random.Random(ids.seed_for("example", self._seed, epoch, row.dialogue_id, unit.speaker, unit.chunk))
-        sides = self._joined(unit, sides_of(row, unit.speaker), draw)
+        sides, news = self._joined(unit, sides_of(row, unit.speaker), draw)
+        if not news:  # a second answer has a lead of its own, which no oracle tells
+            sides = self._in_other_words(sides, draw)
         events = feed(sides.own.oracle, self._config.feed, step, draw)
+        if events and news:  # without any, the whole oracle was dropped
+            events = [each for each in events if each[0] < news[0][0]] + news
         columns, chunk = self._columns(sides, unit)
         return self._example(sides, columns, chunk, self._stream(events, chunk))
 
     def judge(self, unit: Unit) -> Judged:
-        """A validation example as it is, beside the oracle of the dialogue that follows it in the same split."""
-        rows = self._same_split[unit.dataset][self._datasets[unit.dataset].splits[unit.row]]
-        follower = int(rows[(int(np.searchsorted(rows, unit.row)) + 1) % len(rows)])
-        sides = sides_of(self._datasets[unit.dataset][unit.row], unit.speaker)
-        wrong = sides_of(self._datasets[unit.dataset][follower], unit.speaker).own
+        """A validation example as it is, beside the oracle of the next item in the same split with another answer."""
+        row = self._datasets[unit.dataset][unit.row]
+        sides = sides_of(row, unit.speaker)
+        stranger = self._stranger(unit, row)
+        wrong = [] if stranger is None else aligned(sides_of(stranger, unit.speaker).own, sides.own)
         columns, chunk = self._columns(sides, unit)
         example = self._example(sides, columns, chunk, self._stream(sides.own.oracle.events(), chunk))
-        return Judged(example, self._stream(aligned(wrong, sides.own), chunk))
+        return Judged(example, self._stream(wrong, chunk))
 
-    def _joined(self, unit: Unit, sides: Sides, draw: random.Random) -> Sides:
-        """The dialogue, or for a share of examples its question with another's answer, or its answer corrected."""
-        if draw.random() < self._config.swap_share:
-            sides = self._if_as_long(sides, swapped(sides, self._partner(unit, draw)))
-        if draw.random() < self._config.correct_share:
-            sides = self._if_as_long(sides, corrected(sides, self._partner(unit, draw), draw))
-        return sides
-
-    def _partner(self, unit: Unit, draw: random.Random) -> Sides:
-        """Any dialogue of the same dataset and split."""
+    def _stranger(self, unit: Unit, row: TokenRow) -> TokenRow | None:
+        """The next row of another item, with another answer and an oracle; dialogues of one item lie side by side."""
         dataset = self._datasets[unit.dataset]
-        rows = self._same_split[unit.dataset][dataset.splits[unit.row]]
-        return sides_of(dataset[int(rows[draw.randrange(len(rows))])], unit.speaker)
+        rows = self._rows_like(unit)
+        first = int(np.searchsorted(rows, unit.row)) + 1
+        for at in np.roll(rows, -first)[:-1].tolist():
+            if dataset.n_events[at]:
+                other = dataset[at]
+                if other.item_id != row.item_id and other.answer != row.answer:
+                    return other
+        return None
 
-    @staticmethod
-    def _if_as_long(sides: Sides, joined: Sides | None) -> Sides:
-        """What was joined, where that could be and has as many chunks, so that every chunk is met as planned."""
-        return sides if joined is None or _n_chunks(joined) != _n_chunks(sides) else joined
+    def _joined(self, unit: Unit, sides: Sides, draw: random.Random) -> Corrected:
+        """The dialogue, or for a share of examples its question with another's answer, or its answer corrected."""
+        n_most = longest_joined(len(sides.own.text))
+        if draw.random() < self._config.swap_share:
+            for partner in self._partners(unit, draw):
+                joined = swapped(sides, partner)
+                if joined is not None and _fits(joined, sides, n_most):
+                    sides = joined
+                    break
+        if draw.random() < self._config.correct_share:
+            for partner in self._partners(unit, draw):
+                change = corrected(sides, partner, draw)
+                if change is not None and _fits(change.sides, sides, n_most):
+                    return change
+        return Corrected(sides, [])
+
+    def _in_other_words(self, sides: Sides, draw: random.Random) -> Sides:
+        if self._pieces is None or not draw.random() < self._config.substitute_share:
+            return sides
+        own = substituted(sides.own, self._pieces, draw)
+        return sides if own is None else sides._replace(own=own)
+
+    def _partners(self, unit: Unit, draw: random.Random) -> Iterator[Sides]:
+        """Any dialogues of the same dataset and split."""
+        rows = self._rows_like(unit)
+        for _ in range(N_PARTNERS):
+            yield sides_of(self._datasets[unit.dataset][int(rows[draw.randrange(len(rows))])], unit.speaker)
+
+    def _rows_like(self, unit: Unit) -> NDArray[np.int64]:
+        return self._same_split[unit.dataset][self._datasets[unit.dataset].splits[unit.row]]
 
     def _columns(self, sides: Sides, unit: Unit) -> tuple[NDArray[np.int32], Chunk]:
         """All columns of a dialogue, and the unit's chunk of them."""
@@ -109,5 +146,7 @@ def aligned(wrong: SpeakerTokens, right: SpeakerTokens) -> list[OracleTokenEvent
     return events if ends[0] is None or ends[1] is None else shifted(events, ends[1] - ends[0])
 
 
-def _n_chunks(sides: Sides) -> int:
-    return len(chunks(len(sides.own.text) + 2))
+def _fits(joined: Sides, sides: Sides, n_most: int) -> bool:
+    """Whether what was joined is no longer than planned and has as many chunks, so that every chunk is met."""
+    n_frames = len(joined.own.text)
+    return n_frames <= n_most and len(chunks(n_frames + 2)) == len(chunks(len(sides.own.text) + 2))

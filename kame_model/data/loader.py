@@ -1,15 +1,18 @@
 """Micro-batches in the order of the plan, made here or in worker processes, gone on with at any step."""
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from torch.utils.data import DataLoader, Dataset
 
+from backends.processes import interrupts_held, leave_with_parent
 from data_schemas import ids
 from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import what_matters
+from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.plan import BatchPlan, Planned
 from kame_model.encode.token_dataset import TokenDataset
@@ -76,24 +79,22 @@ class DialogueLoader:
         config: mixture, batches, oracles.
         seed: of order and examples.
         accumulation: micro-batches of a step, over all processes.
-        share: this process's part of them.
-
-    Raises:
-        ConfigError: `accumulation` is no multiple of the processes.
+        share: this process's part of them; their number divides `accumulation`.
     """
 
     is_finished = False
 
     def __init__(
-        self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int, accumulation: int, share: Share = ALONE
+        self,
+        datasets: Sequence[TokenDataset],
+        config: DataConfig,
+        seed: int,
+        accumulation: int,
+        share: Share = ALONE,
+        pieces: Pieces | None = None,
     ) -> None:
-        if accumulation % share.world:
-            raise ConfigError(
-                f"{accumulation} micro-batches a step cannot be shared by {share.world} processes.",
-                "Set optim.accumulation to a multiple of the processes.",
-            )
         self._plan = BatchPlan(datasets, config, seed)
-        self._made = _Made(datasets, ExampleMaker(datasets, config, seed))
+        self._made = _Made(datasets, ExampleMaker(datasets, config, seed, pieces))
         self._accumulation, self._share, self._workers = accumulation, share, config.workers
         matters = what_matters(config)
         matters["datasets"] = [
@@ -116,8 +117,8 @@ class DialogueLoader:
         return batches
 
     def observe(self, share_right: float | None) -> dict[str, float]:
-        """Shows the round; dialogues come as they come, however well they are foreseen."""
-        return {"round": float(self._round)}
+        """Shows the round, and how many rows have no oracle and are left out; nothing follows from what is foreseen."""
+        return {"round": float(self._round), "rows_left_out": float(self._plan.n_left_out)}
 
     def state_dict(self) -> dict[str, Any]:
         """See `Loader`."""
@@ -146,8 +147,10 @@ class DialogueLoader:
             num_workers=self._workers,
             prefetch_factor=2 if self._workers else None,
             multiprocessing_context="forkserver" if self._workers else None,
+            worker_init_fn=_begin_worker if self._workers else None,
         )
-        return iter(loading)
+        with interrupts_held():  # Ctrl-C goes to all processes, those that are only beginning too
+            return iter(loading)
 
     def _places(self) -> "_Places":
         return _Places(self._plan, self._share, self._accumulation, (self._round, self._index, self._step))
@@ -168,6 +171,13 @@ class _Places:
                     yield _Place(number, number // self._accumulation, planned)
                 number += 1
             number_of_round, index = number_of_round + 1, 0
+
+
+def _begin_worker(number: int) -> None:
+    """A worker leaves when its parent does, and not when both are asked to stop: the parent saves first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    leave_with_parent()
 
 
 class _Made(Dataset[MicroBatch]):

@@ -19,9 +19,12 @@ from data_schemas import ids
 from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.frames.sequence import chunks
+from kame_model.frames.sequence import MAX_COLUMNS, chunks
 
 Speaker = Literal["a", "b"]
+
+HEADROOM = 1.25
+"""A dialogue joined of two may be so much longer than the one whose question it has."""
 
 
 class Unit(NamedTuple):
@@ -42,34 +45,47 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """All units of a dataset's rows of one split, with their lengths in input positions."""
+    """All units of a dataset's rows of one split.
+
+    Attributes:
+        units: in the order of the rows.
+        n_positions: int32, input positions that each takes at most.
+        n_left_out: rows of the split that are not met, for they have no oracle.
+    """
 
     units: list[Unit]
     n_positions: NDArray[np.int32]
+    n_left_out: int
 
 
-def units_of(number: int, dataset: TokenDataset, split: str, learn: str) -> Units:
+def longest_joined(n_frames: int) -> int:
+    """Most frames of a dialogue joined of two, of which the one with the question has so many; in as many chunks."""
+    n_chunks = len(chunks(n_frames + 2))
+    return min(int(HEADROOM * n_frames), n_chunks * MAX_COLUMNS - 2)
+
+
+def units_of(
+    number: int, dataset: TokenDataset, split: str, learn: str, *, joins: bool = False, without_oracle: bool = True
+) -> Units:
     """Units of a dataset's rows of a split.
 
     Args:
         number: the dataset's place in the mixture.
         learn: "a", "b" or "both".
-
-    Raises:
-        ConfigError: there is no such row.
+        joins: whether two dialogues may be joined, so that one is planned as long as it may become.
+        without_oracle: whether rows without an oracle, or all of whose events failed, are met.
     """
     speakers: tuple[Speaker, ...] = ("a", "b") if learn == "both" else ("a",) if learn == "a" else ("b",)
     units, lengths = [], []
-    for row in np.flatnonzero(np.asarray(dataset.splits) == split).tolist():
-        for chunk, (start, stop) in enumerate(chunks(int(dataset.lengths[row]) + 2)):
+    in_split = np.asarray(dataset.splits) == split
+    met = in_split & ((dataset.n_events > 0) | without_oracle)
+    for row in np.flatnonzero(met).tolist():
+        n_frames = int(dataset.lengths[row])
+        for chunk, (start, stop) in enumerate(chunks((longest_joined(n_frames) if joins else n_frames) + 2)):
             for speaker in speakers:
                 units.append(Unit(number, row, speaker, chunk))
                 lengths.append(stop - start - 1)
-    if not units:
-        raise ConfigError(
-            f"{dataset.folder} has no dialogue of the split {split!r}.", "Encode a dataset that has some."
-        )
-    return Units(units, np.asarray(lengths, np.int32))
+    return Units(units, np.asarray(lengths, np.int32), int((in_split & ~met).sum()))
 
 
 class BatchPlan:
@@ -79,10 +95,21 @@ class BatchPlan:
         datasets: the mixture's, each with its fingerprint.
         config: weights, whom to learn, sizes of micro-batches and pools.
         seed: seed of the order.
+
+    Raises:
+        ConfigError: a dataset has nothing to train on.
     """
 
     def __init__(self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int) -> None:
-        self._units = [units_of(number, each, "train", config.learn) for number, each in enumerate(datasets)]
+        how = {"joins": config.swap_share + config.correct_share > 0, "without_oracle": config.feed.drop_share == 1}
+        self._units = [units_of(number, each, "train", config.learn, **how) for number, each in enumerate(datasets)]
+        for dataset, each in zip(datasets, self._units, strict=True):
+            if not each.units:
+                raise ConfigError(
+                    f"{dataset.folder} has no dialogue with an oracle in the split 'train'.",
+                    "Encode a dataset that has some, or another version of its oracles.",
+                )
+        self.n_left_out = sum(each.n_left_out for each in self._units)
         self._fingerprints = [each.fingerprint for each in datasets]
         self._config, self._seed = config, seed
         n_units = sum(len(each.units) for each in self._units)

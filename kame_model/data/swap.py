@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kame_model.encode.rows import SpeakerTokens
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
-from kame_model.frames.oracle_stream import OracleTokens
+from kame_model.frames.oracle_stream import OracleTokenEvent, OracleTokens
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -27,8 +27,9 @@ QUIET_FRAMES = 6
 """How long the speaker learnt must have been silent before the cut: half a second, so that no word of theirs is cut."""
 
 
-NOTICE_FRAMES = 6
-"""From the news of another answer to the change: half a second, in which the word at hand is said to its end."""
+NOTICE_FRAMES = (6, 12)
+"""From the news of another answer to the change: half a second to a second, in which the word at hand is said to its
+end. The news is no part of the stream that training shifts: later than this, the answer would change before it."""
 
 
 class Sides(NamedTuple):
@@ -36,6 +37,18 @@ class Sides(NamedTuple):
 
     own: SpeakerTokens
     other: SpeakerTokens
+
+
+class Corrected(NamedTuple):
+    """A dialogue whose answer changes in its middle.
+
+    Attributes:
+        sides: with the first answer's oracle, as it was before the news.
+        news: events from the news on, at the very frames at which they come; they clear what is left of the first's.
+    """
+
+    sides: Sides
+    news: list[OracleTokenEvent]
 
 
 def handover(own: SpeakerTokens) -> int | None:
@@ -65,13 +78,13 @@ def swapped(question: Sides, answer: Sides) -> Sides | None:
     )
 
 
-def corrected(first: Sides, second: Sides, draw: random.Random) -> Sides | None:
+def corrected(first: Sides, second: Sides, draw: random.Random) -> Corrected | None:
     """A dialogue whose answer changes to another dialogue's between two of its words.
 
     The last oracle of the second's question comes `NOTICE_FRAMES` before the change; before it stand the first's.
 
     Args:
-        draw: where in the answer it changes.
+        draw: where in the answer it changes, and how long before that the news comes.
 
     Returns:
         None where the answer has no pause to change in, or the second has no clean cut.
@@ -81,22 +94,21 @@ def corrected(first: Sides, second: Sides, draw: random.Random) -> Sides | None:
     if cut is None or len(answer) == 0:
         return None
     pauses = np.flatnonzero(first.own.text[: answer[-1]] == END_OF_PADDING_ID)
-    pauses = pauses[pauses > answer[0] + NOTICE_FRAMES]
+    pauses = pauses[pauses > answer[0] + NOTICE_FRAMES[1]]
     if len(pauses) == 0:
         return None
     change = int(pauses[draw.randrange(len(pauses))])
-    own = _joined(first.own, change, second.own, cut)
+    news_frame = change - draw.randint(*NOTICE_FRAMES)
     before, after = first.own.oracle, moved(second.own.oracle, change - cut)
-    news = change - NOTICE_FRAMES
-    kept = [event for event in range(len(before)) if before.frame[event] < news]
-    new = [event for event in range(len(after)) if after.ratio[event] >= 1 and after.frame[event] < change][-1:]
+    kept = [
+        (before, event, int(before.frame[event])) for event in range(len(before)) if before.frame[event] < news_frame
+    ]
+    known = [event for event in range(len(after)) if after.ratio[event] >= 1 and after.frame[event] < change][-1:]
     later = [event for event in range(len(after)) if after.frame[event] >= change]
-    oracle = _packed(
-        [(before, event, int(before.frame[event])) for event in kept]
-        + [(after, event, news) for event in new]
-        + [(after, event, int(after.frame[event])) for event in later]
-    )
-    return Sides(replace(own, oracle=oracle), _joined(first.other, change, second.other, cut))
+    news = [(news_frame, after.said(event).tolist()) for event in known]
+    news += [(int(after.frame[event]), after.said(event).tolist()) for event in later]
+    own = replace(_joined(first.own, change, second.own, cut), oracle=_packed(kept))
+    return Corrected(Sides(own, _joined(first.other, change, second.other, cut)), news)
 
 
 def moved(oracle: OracleTokens, n_frames: int) -> OracleTokens:

@@ -1,6 +1,7 @@
 """`tokens.json`: what a folder of token rows holds and what made it. Written last; what it does not list, is not."""
 
 import json
+from collections.abc import Mapping
 
 from pydantic import Field, ValidationError
 
@@ -73,6 +74,9 @@ class TokenManifest(Config):
     made_with: MadeWith
     dataset_fingerprint: str = Field(description="The dataset that the rows were made from.")
     oracle_version: str
+    codec_options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="Where the codec was found, for an export; not part of the fingerprint."
+    )
     counts: Counts
     shards: list[TokenShard]
 
@@ -90,7 +94,11 @@ def made_with(codec: Codec, tokenizer_digest: str, text_card: int) -> MadeWith:
 
 
 def make_manifest(
-    shards: list[TokenShard], by: MadeWith, dataset_fingerprint: str, oracle_version: str
+    shards: list[TokenShard],
+    by: MadeWith,
+    dataset_fingerprint: str,
+    oracle_version: str,
+    codec_options: Mapping[str, str | int | float | bool] | None = None,
 ) -> TokenManifest:
     """A manifest with its fingerprint and sums, its shards in order of their data's paths."""
     ordered = sorted(shards, key=lambda each: each.data_path)
@@ -100,6 +108,7 @@ def make_manifest(
         made_with=by,
         dataset_fingerprint=dataset_fingerprint,
         oracle_version=oracle_version,
+        codec_options=dict(codec_options or {}),
         counts=sum((each.counts for each in ordered), Counts()),
         shards=ordered,
     )

@@ -11,13 +11,15 @@ the tokenizer's digest and the flagged dialogues. A file whose record stands bes
 record's, is never made again. So new oracles or flags cost seconds and leave the codes where they are.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from backends import registry
 from backends.protocols import Codes
+from backends.registry import OptionValue
 from data_schemas.config.encode import EncodeConfig
 from data_schemas.errors import DatasetError, StoreError
 from data_schemas.fingerprint import fingerprint
@@ -123,7 +125,8 @@ class EncodeRun:
     def publish(self, shards: list[TokenShard]) -> TokenManifest:
         """Writes the manifest, then removes files that are not in it any more."""
         dataset = self._reader.manifest.fingerprint
-        manifest = make_manifest(shards, self._made_with, dataset, self._reader.oracle_version)
+        options = _found_anywhere(self._config.codec_options)
+        manifest = make_manifest(shards, self._made_with, dataset, self._reader.oracle_version, options)
         self._store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
         remove_superseded(self._store, manifest)
         return manifest
@@ -179,6 +182,15 @@ class EncodeRun:
             return []
         there = CodesFile(self._store.at(codes_path)).column("dialogue_id")
         return sorted(self._flagged & {str(each) for each in there})
+
+
+def _found_anywhere(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+    """A codec's options for whoever needs it later: paths in full, and not where it ran."""
+    return {
+        name: str(Path(str(value)).expanduser().absolute()) if name in ("path", "kwargs") else value
+        for name, value in options.items()
+        if name != "device"
+    }
 
 
 def _oracle_files(reader: DatasetReader) -> dict[str, list[ShardEntry]]:

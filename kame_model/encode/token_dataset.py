@@ -37,6 +37,7 @@ class TokenDataset:
         lengths: int32[N], frames of each row.
         n_events: int32[N], oracle events for what the assistant says; 0: the dialogue has no oracles.
         splits: the split of each row: train, validation or test.
+        sources: the source of each row's item.
         dialogue_ids: the dialogue of each row.
     """
 
@@ -51,6 +52,7 @@ class TokenDataset:
         self._shard = lru_cache(maxsize=MAX_OPEN)(self._open)
         self._starts = [0]
         self.splits: list[str] = []
+        self.sources: list[str] = []
         self.dialogue_ids: list[str] = []
         lengths, n_events = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
         for number, entry in enumerate(self.manifest.shards):
@@ -59,6 +61,7 @@ class TokenDataset:
             shard = self._shard(number)
             self._starts.append(self._starts[-1] + len(shard))
             self.splits += [entry.split] * len(shard)
+            self.sources += [entry.source] * len(shard)
             self.dialogue_ids += [str(each) for each in shard.column("dialogue_id")]
             lengths.append(np.asarray(shard.column("n_frames"), np.int32))
             n_events.append(shard.counts("a_oracle_frame"))

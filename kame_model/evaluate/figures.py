@@ -13,7 +13,7 @@ CONFIDENCE = 0.95
 
 
 class Share(Config):
-    """So many of so many, with Wilson's interval of 95%."""
+    """So many of so many items, with Wilson's interval of 95%: one dialogue an item is run, so they are independent."""
 
     n: int
     of: int

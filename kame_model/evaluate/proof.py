@@ -1,8 +1,11 @@
 """Does the model say what its oracle tells it? Held-out dialogues, run freely under each condition, item by item."""
 
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 
+from data_schemas import ids
 from data_schemas.config.evaluation import EvaluationConfig
 from data_schemas.units import FRAMES_PER_S
 from kame_model.encode.rows import TokenRow
@@ -62,17 +65,32 @@ class Ran:
 
 
 def held_out(dataset: TokenDataset, config: EvaluationConfig) -> list[TokenRow]:
-    """The first rows of the configured splits that can be judged: with an answer, and an oracle that knows it.
+    """Rows of the configured splits that can be judged: with an answer, and an oracle that knows it; in their order.
 
-    Not those in which the user interrupts: the recording interrupts an answer that the model may not be giving.
+    One dialogue an item, so that what comes of one says nothing of another; drawn by seed, the sources in turn. Not
+    those in which the user interrupts: the recording interrupts an answer that the model may not be giving.
     """
-    rows: list[TokenRow] = []
-    for number, split in enumerate(dataset.splits):
-        if split in config.splits and dataset.n_events[number] and len(rows) < config.n_items:
-            row = dataset[number]
-            if row.form != INTERRUPTION and row.answer and answering_event(row) is not None:
-                rows.append(row)
-    return rows
+    by_source: dict[str, list[int]] = {}
+    for number, (split, source) in enumerate(zip(dataset.splits, dataset.sources, strict=True)):
+        if split in config.splits and dataset.n_events[number]:
+            by_source.setdefault(source, []).append(number)
+    turns = zip_longest(*(_one_an_item(dataset, source, rows, config) for source, rows in sorted(by_source.items())))
+    drawn = islice((each for turn in turns for each in turn if each is not None), config.n_items)
+    return [row for _, row in sorted(drawn, key=lambda each: each[0])]
+
+
+def _one_an_item(
+    dataset: TokenDataset, source: str, numbers: list[int], config: EvaluationConfig
+) -> Iterator[tuple[int, TokenRow]]:
+    """A source's rows that can be judged, each with its number, in the order in which they are drawn."""
+    seen: set[str] = set()
+    random.Random(ids.seed_for("held out", config.items_seed, source)).shuffle(numbers)
+    for number in numbers:
+        row = dataset[number]
+        can_be_judged = row.form != INTERRUPTION and row.answer and answering_event(row) is not None
+        if can_be_judged and row.item_id not in seen:
+            seen.add(row.item_id)
+            yield number, row
 
 
 def run_condition(

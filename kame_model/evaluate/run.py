@@ -56,7 +56,8 @@ def evaluate(
             "Choose other splits, or encode a dataset with oracles.",
         )
     tokenizer = checkpoint.tokenizer()
-    codec = checkpoint.codec() if hear is not None or config.n_sounds else None
+    device = str(checkpoint.front_end.lm.device)
+    codec = checkpoint.codec(device) if hear is not None or config.n_sounds else None
     store, outcomes = Store(out), list[Outcome]()
     for condition in CONDITIONS:
         ran = run_condition(checkpoint.front_end, tokenizer, rows, condition, config, on_batch)
@@ -87,11 +88,18 @@ def _check(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
             "Encode the dataset with the checkpoint's own vocabulary and codec.",
         )
     facts = checkpoint.facts
-    if facts is not None and facts.tokenizer_digest not in (None, dataset.tokenizer_digest):
-        raise ConfigError(
-            f"{dataset.folder} was encoded with another vocabulary than {checkpoint.place.name} has.",
-            "Encode the dataset with the checkpoint's tokenizer.model.",
-        )
+    if facts is None:
+        return
+    for what, ours, theirs in (
+        ("vocabulary", facts.tokenizer_digest, dataset.tokenizer_digest),
+        ("codec", facts.codec_digest, dataset.codec_digest),
+    ):
+        if ours not in (None, theirs):
+            raise ConfigError(
+                f"{dataset.folder} was encoded with another {what} ({theirs}) than {checkpoint.place.name} has "
+                f"({ours}).",
+                f"Encode the dataset with the checkpoint's own {what}.",
+            )
 
 
 def _write(

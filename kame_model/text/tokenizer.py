@@ -9,6 +9,7 @@ not depend on what follows it.
 
 import hashlib
 from bisect import bisect_right
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -121,9 +122,23 @@ class Tokenizer:
         """Whether a token is the first of a word."""
         return self._is_text(token) and str(self._pieces.id_to_piece(token)).startswith(WORD_START)
 
+    def piece(self, token: int) -> str | bytes:
+        """What a token stands for, with a space where a word starts; empty for padding and other ids of no text.
+
+        Bytes where the vocabulary writes a rare character as several tokens, each a byte of its UTF-8.
+        """
+        if not self._is_text(token) or token == self.unknown_id:
+            return ""
+        piece = str(self._pieces.id_to_piece(token))
+        return bytes([int(piece[3:-1], 16)]) if self._pieces.is_byte(token) else piece.replace(WORD_START, " ")
+
     def stream(self) -> "StreamedText":
         """An encoder of one text that comes in pieces."""
         return StreamedText(self)
+
+    def said(self) -> "SaidText":
+        """A decoder of one text that comes token by token."""
+        return SaidText(self)
 
     def _is_text(self, token: int) -> bool:
         return 0 <= token < self.text_card and not self._pieces.is_control(token) and token != END_OF_PADDING_ID
@@ -153,6 +168,24 @@ class Tokenizer:
                     "tokens than the whole.",
                     "Train it with split_by_whitespace=true and treat_whitespace_as_suffix=false.",
                 )
+
+
+class SaidText:
+    """The text of an inner monologue, token by token, as moshi's server sends it: pieces that begin with their space.
+
+    Differs from it only where a character comes in several tokens: it is given with the last of them.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._bytes = getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, token: int) -> str:
+        """What the token adds; empty for padding, and while a character is not whole."""
+        piece = self._tokenizer.piece(token)
+        if isinstance(piece, bytes):
+            return self._bytes.decode(piece)
+        return self._bytes.decode(b"", final=True) + piece if piece else ""
 
 
 class StreamedText:

@@ -46,7 +46,7 @@ class MovingAverage:
 
     Args:
         model: whose trained weights are averaged, starting from what they are now.
-        decay: weight of the past at each step.
+        decay: weight of the past at each step, once as many steps are done that their mean is no longer of few.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -54,10 +54,16 @@ class MovingAverage:
         self.weights: dict[str, Tensor] = {name: each.detach().clone() for name, each in trained(model).items()}
 
     @torch.no_grad()
-    def update(self) -> None:
-        """Moves the average towards the weights as they are now."""
+    def update(self, n_done: int) -> None:
+        """Moves the average towards the weights as they are now.
+
+        Args:
+            n_done: updates before this one. The decay is at most (1 + n) / (10 + n), as in TensorFlow's
+                `ExponentialMovingAverage(num_updates=n)`: a short run is not averaged with its random start.
+        """
+        decay = min(self._decay, (1 + n_done) / (10 + n_done))
         for name, each in trained(self._model).items():
-            self.weights[name].lerp_(each.detach(), 1 - self._decay)
+            self.weights[name].lerp_(each.detach(), 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ import torch
 from data_schemas import ids
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, StoreError
-from kame_model.data import copying
+from kame_model.data import copying, lessons
 from kame_model.data.example import ExampleMaker, Judged
 from kame_model.data.loader import DialogueLoader, Loader
 from kame_model.data.mixture import open_datasets
@@ -23,12 +23,13 @@ from kame_model.model.presets import build_front_end
 from kame_model.text.tokenizer import Tokenizer
 from kame_model.train.computing import Computing, freeze_sound
 from kame_model.train.evaluating import Evaluation, Evaluator
+from kame_model.train.filling import filled
 from kame_model.train.logs import MetricsLog
 from kame_model.train.parallel import parallelize
 from kame_model.train.processes import Processes, joined
 from kame_model.train.runs import RunFacts, SpeaksWith, begin
 from kame_model.train.saving import DONE, Checkpoints
-from kame_model.train.starting import start_from
+from kame_model.train.starting import digest_of, start_from
 from kame_model.train.stopping import StopRequest, listening
 from kame_model.train.throughput import Speedometer, flops_per_frame, n_weights, peak_flops
 from kame_model.train.trainer import Parts, Progress, Trainer
@@ -87,6 +88,7 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: StopRequest | 
         torch.set_num_threads(config.hardware.threads)
     stop, out = stop or StopRequest(), Path(config.out)
     with joined(config.hardware.device) as processes, listening(stop), _alone_in(out, processes):
+        config = filled(config, processes.share.world)
         trainer, sizes = _assemble(config, processes)
         trainer.resume()
         if processes.is_first:
@@ -104,7 +106,9 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
     speaks_with, fingerprints = SpeaksWith.of(datasets[0]), [each.fingerprint for each in datasets]
     loader, judged = _data(config, datasets, processes)
     if processes.is_first:
-        begin(Path(config.out), RunFacts(config=config, speaks_with=speaks_with, datasets=fingerprints))
+        base = digest_of(config.init_from) if config.lora and config.init_from else None
+        facts = RunFacts(config=config, speaks_with=speaks_with, datasets=fingerprints, base_digest=base)
+        begin(Path(config.out), facts)
     checkpoints = Checkpoints(Path(config.out), config.keep, processes)
     computing = Computing(processes, config.hardware.precision, config.stage == "dialogues")
     model = _model(config, speaks_with, computing, is_new=checkpoints.latest() is None)
@@ -143,26 +147,35 @@ def _model(config: TrainConfig, speaks_with: SpeaksWith, computing: Computing, i
 
 def _data(config: TrainConfig, datasets: list[TokenDataset], processes: Processes) -> tuple[Loader, list[Judged]]:
     """Where micro-batches come from, and the examples of validation."""
-    accumulation, n_judged = config.optim.accumulation, config.keep.evaluate_examples
+    accumulation, n_judged = config.optim.accumulation or processes.share.world, config.keep.evaluate_examples
+    loader: Loader
+    needs_pieces = config.stage == "copy" or config.data.copy_share + config.data.substitute_share > 0
+    pieces = _pieces(config, datasets[0]) if needs_pieces else None
     if config.stage == "copy":
-        pieces = _pieces(config, datasets[0])
-        loader = copying.CopyLoader(pieces, config.copying, config.seed, accumulation, processes.share)
-        return loader, copying.judged(pieces, config.copying, n_judged, config.seed)
-    dialogues = DialogueLoader(datasets, config.data, config.seed, accumulation, processes.share)
+        assert pieces is not None
+        loader = lessons.CopyLoader(pieces, config.copying, config.seed, accumulation, processes.share)
+        return loader, lessons.judged(pieces, config.copying, n_judged, config.seed)
+    loader = DialogueLoader(datasets, config.data, config.seed, accumulation, processes.share, pieces)
+    if config.data.copy_share and pieces is not None:
+        again = lessons.CopyLoader(pieces, config.copying, config.seed, accumulation, processes.share)
+        loader = lessons.Rehearsal(loader, again, config.data.copy_share)
     maker = ExampleMaker(datasets, config.data, config.seed)
+    without_oracle = config.data.feed.drop_share == 1
     units = [
         unit
         for number, each in enumerate(datasets)
-        if "validation" in each.splits
-        for unit in units_of(number, each, "validation", config.data.learn).units
+        for unit in units_of(number, each, "validation", config.data.learn, without_oracle=without_oracle).units
     ]
     order = torch.randperm(len(units), generator=torch.Generator().manual_seed(ids.seed_for("validation", config.seed)))
-    return dialogues, [maker.judge(units[at]) for at in order[:n_judged].tolist()]
+    return loader, [maker.judge(units[at]) for at in order[:n_judged].tolist()]
 
 
 def _pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
     if config.tokenizer is None:
-        raise ConfigError("The copying stage needs the vocabulary's file.", "Name it: --tokenizer FILE.")
+        raise ConfigError(
+            f"The copying stage needs the vocabulary, and {dataset.folder} has none beside its rows.",
+            "Name its file: --tokenizer FILE.",
+        )
     tokenizer = Tokenizer.from_file(config.tokenizer)
     if tokenizer.digest != dataset.tokenizer_digest:
         raise ConfigError(

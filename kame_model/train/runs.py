@@ -8,14 +8,16 @@ import torch
 from pydantic import Field, ValidationError
 from torch.distributed.checkpoint.state_dict import get_model_state_dict
 
+from data_schemas import ids
 from data_schemas.config import Config
+from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.store import Store
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import add_lora
-from kame_model.model.presets import build_front_end
+from kame_model.model.presets import build_front_end, lm_kwargs
 from kame_model.train.computing import SOUND
 from kame_model.train.processes import Processes
 from kame_model.train.saving import CHECKPOINTS, Saved, best_of, load_tensors, saved_in
@@ -23,8 +25,11 @@ from kame_model.train.saving import CHECKPOINTS, Saved, best_of, load_tensors, s
 CONFIG = "config.json"
 MAY_CHANGE = ("out", "max_steps", "hardware", "keep", "data.workers", "data.datasets", "tokenizer", "init_from")
 """Settings of which a run may be gone on with other values: where and how it is computed, how long, how often it is
-looked at, and paths (the datasets' content is compared by fingerprint). Another `max_steps` bends what is left of the
-cosine."""
+looked at, and paths (the datasets' content is compared by fingerprint; that of `init_from`, which adapters need again,
+by digest). Another `max_steps` bends what is left of the cosine."""
+
+_SHAPE = {*ModelConfig.model_fields, "text_card", "card", "dep_q"} - {"preset", "context"}
+"""Keyword arguments and settings of a model by which its weights are told apart; any look-back fits the same ones."""
 
 
 class SpeaksWith(Config):
@@ -48,6 +53,14 @@ class RunFacts(Config):
     config: TrainConfig
     speaks_with: SpeaksWith
     datasets: list[str] = Field(description="Fingerprints of the datasets of token rows, in the order of the mixture.")
+    base_digest: str | None = Field(
+        default=None, description="Of the weights beside which adapters are trained; empty: all weights are trained."
+    )
+
+    @property
+    def identity(self) -> str:
+        """Stands for all that decides what comes of the run, but for its length: 16 hexadecimal digits."""
+        return ids.digest("run", _what_counts(self))
 
 
 def read_facts(folder: str | Path) -> RunFacts:
@@ -76,13 +89,49 @@ def begin(folder: Path, facts: RunFacts) -> None:
     """
     if saved_in(folder / CHECKPOINTS):
         before = read_facts(folder)
-        differing = _differences(before.model_dump(mode="json"), facts.model_dump(mode="json"))
+        compare_base(folder, before, facts.base_digest)
+        differing = _differences(before, facts)
         if differing:
             raise ConfigError(
                 f"The run in {folder} was begun with other settings: {'; '.join(differing)}.",
                 "Go on with the same ones, or begin another run: another --out, with --init-from for its weights.",
             )
+        if facts.config.lora is None:  # weights to begin with are not looked at again: what the run began with stays
+            began = {"init_from": before.config.init_from}
+            facts = facts.model_copy(update={"config": facts.config.model_copy(update=began)})
     Store(str(folder)).write_bytes(CONFIG, json.dumps(facts.model_dump(mode="json"), indent=1).encode())
+
+
+def compare_base(folder: str | Path, facts: RunFacts, found: str | None) -> None:
+    """Whether weights are those beside which a run's adapters were trained.
+
+    Args:
+        facts: of the run's folder.
+        found: digest of the weights at hand.
+
+    Raises:
+        ConfigError: they are others; with them the adapters are worth nothing.
+    """
+    if facts.base_digest is not None and found is not None and facts.base_digest != found:
+        raise ConfigError(
+            f"The adapters of {folder} were trained beside other weights than {facts.config.init_from} has now "
+            f"({facts.base_digest}, and now {found}).",
+            "Name those weights again. A run that goes on changes its own: export it, and train adapters beside the "
+            "export.",
+        )
+
+
+def chosen(folder: str | Path, which: Literal["last", "best"]) -> Saved:
+    """A run's last checkpoint, or the one of least loss on validation, which is the last where nobody looked.
+
+    Raises:
+        DatasetError: it has none.
+        StoreError: the state of one cannot be read.
+    """
+    saved = saved_in(Path(folder) / CHECKPOINTS)
+    if not saved:
+        raise DatasetError(f"The run in {folder} has no whole checkpoint.", "Let it train until it has saved one.")
+    return (best_of(saved) if which == "best" else None) or saved[-1]
 
 
 def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "best"] = "last") -> Saved:
@@ -92,24 +141,22 @@ def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "be
         model: of the run's shape; with adapters if the run had them, for then only what was trained is there.
 
     Raises:
+        ConfigError: the run's model is of another shape; what differs is named.
         DatasetError: no run, or one without a checkpoint.
-        StoreError: its checkpoint is damaged, or of another shape.
+        StoreError: its checkpoint is damaged.
     """
-    facts = read_facts(folder)
-    saved = saved_in(Path(folder) / CHECKPOINTS)
-    chosen = (best_of(saved) if which == "best" else None) or (saved[-1] if saved else None)
-    if chosen is None:
-        raise DatasetError(f"The run in {folder} has no whole checkpoint.", "Let it train until it has saved one.")
+    facts, saved = read_facts(folder), chosen(folder, which)
+    _compare_shapes(model, facts, folder)
     alone, of_sound = Processes(torch.device("cpu")), SOUND if facts.config.stage == "copy" else ()
     trained = {
         name: each.data
         for name, each in model.named_parameters()
         if each.requires_grad and not name.startswith(of_sound)
     }
-    load_tensors(chosen, {"model": get_model_state_dict(model) if facts.config.lora is None else trained}, alone)
+    load_tensors(saved, {"model": get_model_state_dict(model) if facts.config.lora is None else trained}, alone)
     if facts.config.optim.ema_decay is not None:
-        load_tensors(chosen, {"average": trained}, alone)
-    return chosen
+        load_tensors(saved, {"average": trained}, alone)
+    return saved
 
 
 def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tuple[FrontEnd, RunFacts, Saved]:
@@ -117,30 +164,56 @@ def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tup
 
     Raises:
         DatasetError, StoreError: see `load_weights`.
-        ConfigError: a run with adapters whose `init_from` is gone.
+        ConfigError: a run with adapters whose `init_from` is gone, or has other weights now.
     """
-    from kame_model.train.starting import start_from
+    from kame_model.train.starting import digest_of, start_from
 
     facts = read_facts(folder)
     speaks = facts.speaks_with
     model = build_front_end(facts.config.model, speaks.text_card, speaks.card, speaks.n_codebooks)
-    if facts.config.lora is not None:
-        if facts.config.init_from is not None:
-            start_from(model, facts.config.init_from)
+    if facts.config.lora is not None and facts.config.init_from is not None:  # neither without the other
+        compare_base(folder, facts, digest_of(facts.config.init_from))
+        start_from(model, facts.config.init_from)
         add_lora(model, facts.config.lora)
     return model, facts, load_weights(model, folder, which)
 
 
-def _differences(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
-    """Settings that differ and matter, each with both values."""
-    found: list[str] = []
-    for name in sorted(before.keys() | now.keys()):
+def _compare_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
+    """Whether a run's weights fit a model, told before any of them is read."""
+    theirs, speaks = facts.config.model, facts.speaks_with
+    kwargs = lm_kwargs(theirs, speaks.text_card, speaks.card, speaks.n_codebooks)
+    there = {**kwargs, "oracle": theirs.oracle, "tie_text_head": theirs.tie_text_head}
+    here = {**model.lm_kwargs, "oracle": model.oracle.mode, "tie_text_head": model.tie_text_head}
+    differing = [
+        f"{name} is {there[name]} there and {here[name]} here" for name in sorted(_SHAPE) if there[name] != here[name]
+    ]
+    if differing:
+        raise ConfigError(
+            f"The run {folder} is of another shape: {'; '.join(differing)}.",
+            "Give the model that run's shape, by --preset or --set model.NAME=VALUE, or begin with other weights.",
+        )
+
+
+def _what_counts(facts: RunFacts) -> dict[str, Any]:
+    """Everything that a run is gone on with only as it was, by dotted name."""
+    flat = _flat(facts.model_dump(mode="json"))
+    return {name.removeprefix("config."): value for name, value in flat.items()}
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
         full = f"{prefix}{name}"
-        one, other = before.get(name), now.get(name)
-        if one == other or full.removeprefix("config.") in MAY_CHANGE:
-            continue
-        if isinstance(one, dict) and isinstance(other, dict):
-            found += _differences(one, other, f"{full}.")
-        else:
-            found.append(f"{full.removeprefix('config.')} was {one} and is {other}")
+        if full.removeprefix("config.") not in MAY_CHANGE:
+            found |= _flat(value, f"{full}.") if isinstance(value, dict) else {full: value}
     return found
+
+
+def _differences(before: RunFacts, now: RunFacts) -> list[str]:
+    """Settings that differ and matter, each with both values."""
+    one, other = _what_counts(before), _what_counts(now)
+    return [
+        f"{name} was {one.get(name)} and is {other.get(name)}"
+        for name in sorted(one.keys() | other.keys())
+        if one.get(name) != other.get(name)
+    ]

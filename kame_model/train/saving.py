@@ -133,10 +133,12 @@ class Checkpoints:
         """What makes a checkpoint count, and others go."""
         if self._processes.is_first:
             aside, whole = self._aside(step), self._folder / f"step-{step:08d}"
-            (aside / STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
+            _write_synced(aside / STATE, json.dumps({"step": step, **state}))
+            _sync_folder(aside)
             aside.rename(whole)
-            with (whole / DONE).open("w") as mark:
-                os.fsync(mark)
+            _write_synced(whole / DONE, "")
+            _sync_folder(whole)
+            _sync_folder(self._folder)
             self._prune()
         self._processes.wait()
 
@@ -177,6 +179,23 @@ def load_tensors(saved: Saved, tensors: dict[str, Any], processes: Processes) ->
             load(tensors, checkpoint_id=saved.folder, process_group=processes.control, no_dist=alone)
     except (CheckpointException, OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
         raise _damaged(saved.folder, error) from error
+
+
+def _write_synced(path: Path, text: str) -> None:
+    """Writes a file that is on the disk when this returns; PyTorch does the same with the tensors' files."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Puts the names in a folder on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _left_over(folder: Path) -> list[Path]:
@@ -231,6 +250,5 @@ def _damaged(folder: Path, error: BaseException) -> StoreError:
     why = (str(cause) or type(cause).__name__).splitlines()[0]
     return StoreError(
         f"The checkpoint {folder} cannot be read: {why}.",
-        "If it is damaged, remove that folder: the run goes on from the one before. "
-        "If the model was given another shape, use another --out.",
+        "Put that folder back from a copy; or move it elsewhere, and the run goes on from the checkpoint before it.",
     )

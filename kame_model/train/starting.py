@@ -1,12 +1,18 @@
 """The weights that a run begins with."""
 
+import hashlib
 from pathlib import Path
 
-from data_schemas.errors import ConfigError
+import torch
+
+from data_schemas import ids
+from data_schemas.errors import ConfigError, StoreError
+from kame_model.checkpoint.place import find
 from kame_model.checkpoint.start import init_from
+from kame_model.checkpoint.weights import look_into
 from kame_model.model.front_end import FrontEnd
 from kame_model.train.runs import CONFIG, SpeaksWith, load_weights, read_facts
-from kame_model.train.saving import CHECKPOINTS
+from kame_model.train.saving import CHECKPOINTS, saved_in
 
 
 def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = None) -> None:
@@ -18,11 +24,11 @@ def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = Non
         speaks_with: what the model is to speak with; None: it is not compared.
 
     Raises:
-        ConfigError: the weights belong to another vocabulary or codec, or to a run with adapters.
-        DatasetError, StoreError: a run without a whole checkpoint, or of another shape.
+        ConfigError: the weights belong to another shape, vocabulary or codec, or to a run with adapters.
+        DatasetError, StoreError: a run without a whole checkpoint, or with a damaged one.
         BackendError: the Hub does not answer.
     """
-    if not (Path(place) / CHECKPOINTS).is_dir() or not (Path(place) / CONFIG).is_file():
+    if not _is_run(place):
         digests = (None, None) if speaks_with is None else (speaks_with.tokenizer_digest, speaks_with.codec_digest)
         init_from(model, place, *digests)
         return
@@ -36,3 +42,41 @@ def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = Non
             "Encode the datasets with the tokenizer and codec of those weights.",
         )
     load_weights(model, place)
+    if facts.config.stage == "copy" and facts.config.init_from is None:
+        _empty_codes(model)
+
+
+def digest_of(place: str) -> str:
+    """Stands for the weights that `start_from` takes from a place: 16 hexadecimal digits. Reads all of them.
+
+    Raises:
+        ConfigError, DatasetError, StoreError, BackendError: see `start_from`.
+    """
+    if _is_run(place):
+        saved = saved_in(Path(place) / CHECKPOINTS)
+        files = sorted(saved[-1].folder.glob("*.distcp")) if saved else []
+    else:
+        files = [look_into(find(place)).path]
+    try:
+        return ids.digest("weights", [_sha256(each) for each in files])
+    except OSError as error:
+        raise StoreError(
+            f"The weights of {place} cannot be read: {error}.", "Look at their rights and disk."
+        ) from error
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_run(place: str) -> bool:
+    return (Path(place) / CHECKPOINTS).is_dir() and (Path(place) / CONFIG).is_file()
+
+
+def _empty_codes(model: FrontEnd) -> None:
+    """Embeddings of codes that the copying stage never saw: random ones, summed over all codebooks, are four times as
+    large as the text's and drown what was learnt."""
+    with torch.no_grad():
+        for embedding in model.lm.emb:
+            embedding.get_parameter("weight").zero_()

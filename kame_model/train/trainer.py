@@ -69,6 +69,7 @@ class Trainer:
         self.step = 0
         self.figures: dict[str, float] = {}
         self.evaluation: Evaluation | None = None
+        self._evaluation_step: int | None = None
         self._shown: dict[str, float] = {}
         self._score: float | None = None  # of the step just done
         self._best: float | None = None
@@ -91,9 +92,8 @@ class Trainer:
         """
         keep = self._config.keep
         progress.begin(self.step, self._config.max_steps)
-        is_stopped = False
-        while not self.is_done and not is_stopped:
-            is_stopped = self._train_step(stop)
+        while not self.is_done and not self._is_asked_of_any(stop):
+            self._train_step()
             if self.step % keep.log_every == 0:
                 self._tell()
             progress.step(self.step, self.figures)
@@ -104,6 +104,10 @@ class Trainer:
             self._save()
         self._parts.checkpoints.settle()
         return self.is_done
+
+    def _is_asked_of_any(self, stop: StopRequest) -> bool:
+        """Whether any process was asked to stop: all leave before the same step, and none waits for batches then."""
+        return bool(self._processes.summed(torch.tensor([stop.is_made], dtype=torch.int64)))
 
     def _is_due(self, every: int) -> bool:
         """Whether something done every so many steps, and at the end, is to be done now."""
@@ -133,18 +137,19 @@ class Trainer:
         self._window = Window(**state["window"])
         self.step = self._saved_step = state["step"]
         self._best, self.evaluation = state["best"], state["evaluation"]
+        self._evaluation_step = state.get("evaluation_step")  # a run of before has none
         return True
 
-    def _train_step(self, stop: StopRequest) -> bool:
-        """One optimiser step; whether any process was asked to stop."""
+    def _train_step(self) -> None:
+        """One optimiser step."""
         self._parts.speedometer.begin()
         batches = self._parts.loader.next_step()
         loss, tallies, n_frames = self._gradients(batches)
         norm = torch.nn.utils.clip_grad_norm_(self._parts.model.parameters(), self._config.optim.clip_norm)
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-        told = torch.tensor([loss, float(n_frames), float(stop.is_made)], dtype=torch.float64)
+        told = torch.tensor([loss, float(n_frames)], dtype=torch.float64)
         summed = self._processes.summed(torch.cat([told, tallies])).tolist()
-        loss, n_frames, is_stopped = summed[0] / self._processes.share.world, int(summed[1]), bool(summed[2])
+        loss, n_frames = summed[0] / self._processes.share.world, int(summed[1])
         self._refuse_no_numbers(loss, float(norm), batches)
         rate = learning_rate(self.step, self._config.max_steps, self._config.optim)
         for group in self._optimiser.param_groups:
@@ -152,12 +157,11 @@ class Trainer:
         self._optimiser.step()
         self._optimiser.zero_grad(set_to_none=True)
         if self._average is not None:
-            self._average.update()
+            self._average.update(self.step)
         self.step += 1
         self._score = None
         self._parts.speedometer.end(n_frames)
-        self._look(loss, summed[3:], {"learning_rate": rate, "gradient_norm": float(norm)}, batches)
-        return is_stopped
+        self._look(loss, summed[2:], {"learning_rate": rate, "gradient_norm": float(norm)}, batches)
 
     def _gradients(self, batches: list[MicroBatch]) -> tuple[float, torch.Tensor, int]:
         """Gradients of a step's micro-batches, their mean loss, summed tallies and frames."""
@@ -213,6 +217,7 @@ class Trainer:
             return False
         with nullcontext() if self._average is None else self._average.in_place():
             self.evaluation = self._parts.evaluator(self._parts.model)
+        self._evaluation_step = self.step
         if self.log is not None:
             self.log.write("evaluation", self.step, self.evaluation)
         progress.evaluated(self.step, self.evaluation)
@@ -237,6 +242,7 @@ class Trainer:
             "spikes": self._spikes.state_dict(),
             "window": self._window.state_dict(),
             "evaluation": self.evaluation,
+            "evaluation_step": self._evaluation_step,
         }
         self._parts.checkpoints.save(self.step, self._tensors(), state)
         self._saved_step = self.step

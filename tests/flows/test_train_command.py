@@ -53,7 +53,7 @@ def test_a_person_is_told_of_the_three_columns(rows: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("stage", ["copy", "dialogues"])
 def test_each_preset_has_a_whole_recipe_for_each_stage(preset: str, stage: str) -> None:
-    typed = {"data.datasets": [{"path": "rows"}], "tokenizer": "t.model", "lora.rank": 4, "optim.learning_rate": 0.5}
+    typed = {"data.datasets": [{"path": "rows"}], "init_from": "base", "lora.rank": 4, "optim.learning_rate": 0.5}
     config = build_train_config(preset, stage, None, typed)  # type: ignore[arg-type]
     assert config.stage == stage
     assert config.model.preset == preset
@@ -77,7 +77,7 @@ def test_what_is_typed_goes_over_the_file_and_the_file_over_the_recipe(tmp_path:
     [
         ("huge", "dialogues", {}, "no preset 'huge'"),
         ("nano", "dialogues", {"data.datasets": []}, "nothing to train on"),
-        ("nano", "copy", {}, "copying stage needs the vocabulary"),
+        ("nano", "dialogues", {"lora.rank": 4}, "init_from: adapters"),
         ("nano", "dialogues", {"optim.learning_rat": 1.0}, r"optim\.learning_rat: Extra inputs"),
         ("nano", "dialogues", {"data.swap_share": 1.5}, r"data\.swap_share: Input should be less than or equal to 1"),
     ],
@@ -85,6 +85,28 @@ def test_what_is_typed_goes_over_the_file_and_the_file_over_the_recipe(tmp_path:
 def test_settings_that_do_not_hold_are_named(preset: str, stage: str, typed: dict[str, object], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         build_train_config(preset, stage, None, {"data.datasets": [{"path": "rows"}], **typed})  # type: ignore[arg-type]
+
+
+def test_options_of_datasets_are_not_passed_over_where_there_are_rows(rows: Path, tmp_path: Path) -> None:
+    code, said = run(rows, "--out", tmp_path / "run", "--listen", "--copy-steps", 100, "--evaluate", 0)
+    assert code == 2
+    assert "--copy-steps, --evaluate, --listen: of datasets only" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_several_processes_do_not_train_on_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dataset.json").write_text("{}")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    code, said = run(tmp_path, "--out", tmp_path / "run")
+    assert code == 2
+    assert "Encode first, with `kame encode`" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_copying_without_a_vocabulary_anywhere_is_told(rows: Path, tmp_path: Path) -> None:
+    code, said = run(rows, "--stage", "copy", "--out", tmp_path / "run", "--config", settings(tmp_path))
+    assert code == 2
+    assert "none beside its rows" in said
 
 
 def test_a_folder_without_token_rows_is_told_plainly(tmp_path: Path) -> None:

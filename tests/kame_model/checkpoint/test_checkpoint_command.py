@@ -7,12 +7,14 @@ import pytest
 from torch.distributed.checkpoint.state_dict_saver import save
 from typer.testing import CliRunner
 
+from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
 from data_schemas.config.training import DataConfig, DatasetMixConfig, TrainConfig
 from flows.checkpoint_command import app
 from kame_model.checkpoint.load import load_checkpoint
+from kame_model.checkpoint.summary import summarise
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.presets import build_front_end
-from kame_model.train.runs import RunFacts, SpeaksWith
+from kame_model.train.runs import RunFacts, SpeaksWith, read_facts
 from tests.codecs import TINY, tiny_nano_mimi
 from tests.front_ends import tiny_config
 from tests.vocabularies import make_vocabulary
@@ -54,6 +56,9 @@ def test_a_run_becomes_a_folder_and_is_told(tmp_path: Path) -> None:
     assert told["training"]["step"] == 7
     assert told["training"]["figures"] == {"right.loss": 2.5, "right.text": 1.5, "none.loss": 4.0}
     assert told["training"]["data"] == ["0123456789abcdef"]
+    assert (told["training"]["figures_step"], told["training"]["run"]) == (7, read_facts(run).identity)
+    assert "at step 7" in (out / "README.md").read_text()
+    assert len({file.stat().st_mode for file in out.iterdir()}) == 1  # all are for whoever may read one
     loaded = load_checkpoint(out)
     for name, tensor in front_end.state_dict().items():
         assert tensor.equal(loaded.front_end.state_dict()[name]), name
@@ -73,6 +78,30 @@ def test_a_codec_that_the_run_does_not_speak_is_refused(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert f"the one named is {other.digest}" in refused.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
+def test_without_its_codec_a_folder_still_says_which_one_it_speaks(tmp_path: Path) -> None:
+    run, codec, _ = make_run(tmp_path)
+    made = CliRunner().invoke(app, ["export", str(run), str(tmp_path / "out"), "--codec", "none", "--json"])
+    assert made.exit_code == 0, made.output
+    facts = load_checkpoint(tmp_path / "out").facts
+    assert facts is not None
+    assert facts.codec is None
+    assert facts.codec_digest == NanoMimi(NanoMimiOptions(path=str(codec))).digest
+    assert facts.codec_digest in (tmp_path / "out" / "README.md").read_text()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
+def test_weights_are_written_as_the_run_kept_them(tmp_path: Path) -> None:
+    run, _, _ = make_run(tmp_path)
+    facts = json.loads((run / "config.json").read_text())
+    facts["config"]["hardware"]["precision"] = "bf16"
+    (run / "config.json").write_text(json.dumps(facts))
+    for dtype, found in (("as-trained", "BF16"), ("float32", "F32")):
+        typed = ["export", str(run), str(tmp_path / dtype), "--codec", "none", "--dtype", dtype]
+        assert CliRunner().invoke(app, typed).exit_code == 0
+        assert list(summarise(tmp_path / dtype).dtypes) == [found]
 
 
 def test_what_is_no_run_and_no_checkpoint_is_said(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from data_schemas.config.training import CopyConfig
-from kame_model.data.copying import CopyLoader, Pieces, copy_example, judged, pieces_of
+from kame_model.data.copying import Lesson, Pieces, copy_example, pieces_of
+from kame_model.data.lessons import SHORT_FRAMES, CopyLoader, judged, lessons
 from kame_model.data.loader import Share
 from kame_model.frames.batch import Example
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
@@ -16,14 +17,14 @@ PIECES = Pieces(first=range(10, 60), more=range(60, 100), text_card=100, card=16
 
 
 def config(**changes: Any) -> CopyConfig:
-    return CopyConfig.model_validate({"batch_size": 4, "correct_share": 0.0} | changes)
+    return CopyConfig.model_validate({"batch_size": 4, "max_frames": 0, "correct_share": 0.0} | changes)
 
 
-def examples(gap: int, n: int = 40, **changes: Any) -> list[Example]:
+def examples(gap: int, n: int = 40, n_frames: int = 0, **changes: Any) -> list[Example]:
     import random
 
     draw = random.Random(0)
-    return [copy_example(PIECES, config(**changes), gap, draw) for _ in range(n)]
+    return [copy_example(PIECES, config(**changes), Lesson(gap, n_frames), draw) for _ in range(n)]
 
 
 def fed(example: Example) -> list[list[int]]:
@@ -91,13 +92,13 @@ def steps(loader: CopyLoader, n: int) -> list[torch.Tensor]:
     return [each.batch.columns for _ in range(n) for each in loader.next_step()]
 
 
-def test_a_loader_gone_on_with_makes_the_same_words_at_the_same_gap() -> None:
+def test_a_loader_gone_on_with_makes_the_same_words_in_the_same_lesson() -> None:
     whole, killed, resumed = (CopyLoader(PIECES, config(smoothing=0.0), 0, 2) for _ in range(3))
     for loader in (whole, killed):
         steps(loader, 3)
         loader.observe(0.95)
     resumed.load_state_dict(killed.state_dict())
-    assert resumed.observe(None)["gap"] == 1
+    assert resumed.observe(None)["lesson"] == 1
     assert all(map(torch.equal, steps(whole, 3), steps(resumed, 3)))
 
 
@@ -108,14 +109,42 @@ def test_two_processes_share_the_words_of_one() -> None:
     assert all(map(torch.equal, steps(alone, 1), together))
 
 
-def test_the_gap_grows_with_accuracy_and_the_stage_ends_at_the_widest() -> None:
-    loader = CopyLoader(PIECES, config(max_gap_frames=2, smoothing=0.5, accuracy=0.8), 0, 1)
-    assert loader.observe(0.9) == {"gap": 0.0, "accuracy": pytest.approx(0.45)}
-    gaps = []
+def test_long_examples_hold_many_exchanges_and_guesses_that_are_not_said() -> None:
+    n_guesses = 0
+    for each in examples(2, n_frames=300):
+        oracles = [oracle for oracle in fed(each) if oracle]
+        said = [token for token in each.text_labels.tolist() if token > PADDING_ID]
+        spoken = [oracle for oracle in oracles if has_run(said, oracle)]
+        assert [token for oracle in spoken for token in oracle] == said
+        n_guesses += len(oracles) - len(spoken)
+        assert 100 < each.n_positions <= 300 + 4
+    assert n_guesses > 40
+
+
+def has_run(said: list[int], oracle: list[int]) -> bool:
+    return any(said[at : at + len(oracle)] == oracle for at in range(len(said)))
+
+
+def test_lessons_widen_the_gap_then_lengthen_the_examples_and_the_stage_ends_with_the_last() -> None:
+    course = config(max_gap_frames=2, max_frames=400, smoothing=0.5, accuracy=0.8)
+    assert lessons(course) == [Lesson(0), Lesson(1), Lesson(2), Lesson(2, 150), Lesson(2, 300), Lesson(2, 400)]
+    loader = CopyLoader(PIECES, course, 0, 1)
+    assert loader.observe(0.9) == {"lesson": 0.0, "lessons": 6.0, "accuracy": pytest.approx(0.45)}
+    met = []
     while not loader.is_finished:
-        gaps.append(loader.observe(1.0)["gap"])
-    assert gaps == sorted(gaps)
-    assert set(gaps) == {0.0, 1.0, 2.0}
+        met.append(loader.observe(1.0)["lesson"])
+    assert met == sorted(met)
+    assert set(met) == set(map(float, range(6)))
+
+
+def test_a_step_of_long_examples_is_no_longer_than_one_of_short_ones() -> None:
+    loader = CopyLoader(PIECES, config(batch_size=32, max_gap_frames=0, max_frames=600, smoothing=0.0), 0, 1)
+    sizes = []
+    while not loader.is_finished:
+        sizes.append(loader.next_step()[0].batch.oracle.shape)
+        loader.observe(1.0)
+    assert [n for n, _ in sizes] == [32, 16, 8, 4]
+    assert all(n * n_positions <= 1.1 * 32 * SHORT_FRAMES for n, n_positions in sizes)
 
 
 def test_a_wrong_oracle_is_that_of_the_next_example() -> None:

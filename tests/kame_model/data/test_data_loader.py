@@ -1,5 +1,5 @@
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +8,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.made_rows import made_with, make_row
 from benchmarks.train_runs import tiny_dataset
-from data_schemas.config.training import DataConfig
+from data_schemas.config.training import CopyConfig, DataConfig
 from data_schemas.errors import ConfigError, StoreError
+from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
+from kame_model.data.lessons import CopyLoader, Rehearsal
 from kame_model.data.loader import ALONE, DialogueLoader, MicroBatch, Share
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import BatchPlan, units_of
 from kame_model.encode.token_dataset import TokenDataset
+from kame_model.frames.ids import PADDING_ID
+from kame_model.frames.oracle_stream import OracleTokens
+from tests.token_rows import write_token_rows
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +76,6 @@ def test_worker_processes_change_nothing(rows: Path) -> None:
         assert all(same(one, other) for one, other in zip(here.next_step(), elsewhere.next_step(), strict=True))
 
 
-def test_steps_that_processes_cannot_share_are_refused(rows: Path) -> None:
-    with pytest.raises(ConfigError, match="3 micro-batches a step cannot be shared by 2"):
-        loader_of(config_of(rows), 3, Share(0, 2))
-
-
 def test_other_data_or_settings_of_it_are_not_gone_on_with(rows: Path) -> None:
     state = loader_of(config_of(rows)).state_dict()
     with pytest.raises(ConfigError, match="begun with other data"):
@@ -113,6 +114,55 @@ def test_micro_batches_keep_within_their_frames_padding_included(
     for batch in BatchPlan([dataset], config, seed).round(0):
         lengths = [int(dataset.lengths[unit.row]) + 1 for (unit, _) in batch]
         assert len(batch) == 1 or len(batch) * max(lengths) <= batch_frames
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.3), (1.0, 0.0), (0.0, 1.0)])
+def test_joined_dialogues_keep_within_the_frames_too(rows: Path, shares: tuple[float, float]) -> None:
+    config = config_of(rows, swap_share=shares[0], correct_share=shares[1])
+    loader = loader_of(config, accumulation=1)
+    joined = set()
+    for _ in range(40):
+        for each in loader.next_step():
+            assert len(each.dialogue_ids) == 1 or each.batch.oracle.numel() <= config.batch_frames
+            joined.add(each.batch.oracle.shape[1])
+    assert len(joined) > 20  # the 20 dialogues have fewer lengths of their own
+
+
+def test_dialogues_without_an_oracle_are_left_out_and_counted(tmp_path: Path) -> None:
+    made = [make_row(number, "train", made_with()) for number in range(4)]
+    nothing = OracleTokens.pack([], [], [], [], [], [])
+    made[2] = replace(made[2], a=replace(made[2].a, oracle=nothing))
+    dataset = write_token_rows(tmp_path, made, made_with=made_with())
+    loader = loader_of(config_of(tmp_path), accumulation=1)
+    met = {each for _ in range(8) for batch in loader.next_step() for each in batch.dialogue_ids}
+    assert met == {row.dialogue_id for row in (made[0], made[1], made[3])}
+    assert loader.observe(None)["rows_left_out"] == 1
+    units = units_of(0, dataset, "train", "a", without_oracle=True)  # to learn to speak without one
+    assert len(units.units) == 4
+
+
+def test_a_wrong_oracle_is_never_that_of_the_same_item(tmp_path: Path) -> None:
+    made = [make_row(number, "validation", made_with()) for number in range(3)]
+    variant = replace(make_row(9, "validation", made_with()), item_id=made[0].item_id, answer=made[0].answer)
+    dataset = write_token_rows(tmp_path, [made[0], variant, made[1], made[2]], made_with=made_with())
+    maker = ExampleMaker([dataset], config_of(tmp_path), seed=0)
+    units = units_of(0, dataset, "validation", "a").units
+    answers = [dataset[at].a.oracle.hint(len(dataset[at].a.oracle) - 1).tolist() for at in range(4)]
+    for unit, stranger in zip(units, (2, 2, 3, 0), strict=True):
+        fed = maker.judge(unit).wrong_oracle.tolist()
+        assert holds(fed, answers[stranger]), unit
+
+
+def test_the_only_item_of_a_split_has_no_wrong_oracle(tmp_path: Path) -> None:
+    dataset = write_token_rows(tmp_path, [make_row(0, "validation", made_with())], made_with=made_with())
+    maker = ExampleMaker([dataset], config_of(tmp_path), seed=0)
+    (unit,) = units_of(0, dataset, "validation", "a").units
+    assert set(maker.judge(unit).wrong_oracle.tolist()) == {PADDING_ID}
+
+
+def holds(stream: list[int], tokens: list[int]) -> bool:
+    """Whether the first of some tokens stand in a stream in a row; its end may be cut off."""
+    return any(stream[at : at + 3] == tokens[:3] for at in range(len(stream)))
 
 
 def test_datasets_are_mixed_by_weight_each_through_its_own_epochs(rows: Path, tmp_path: Path) -> None:
@@ -173,7 +223,30 @@ def test_a_changed_byte_of_a_token_file_is_told(tmp_path: Path) -> None:
 
 
 def test_a_dataset_without_training_dialogues_is_refused(tmp_path: Path) -> None:
-    folder = tiny_dataset(tmp_path / "rows", n_train=1)
-    (dataset,) = open_datasets(config_of(folder).datasets)
-    with pytest.raises(ConfigError, match="no dialogue of the split 'test'"):
-        units_of(0, dataset, "test", "a")
+    write_token_rows(tmp_path, [make_row(0, "validation", made_with())], made_with=made_with())
+    with pytest.raises(ConfigError, match="no dialogue with an oracle in the split 'train'"):
+        loader_of(config_of(tmp_path))
+
+
+def rehearsal_of(config: DataConfig) -> Rehearsal:
+    """Dialogues of the rows, and copying in their vocabulary's size."""
+    pieces = Pieces(first=range(10, 100), more=range(100, 200), text_card=200, card=32, n_codebooks=4)
+    course = CopyConfig(batch_size=8, max_gap_frames=1, max_frames=200)
+    return Rehearsal(loader_of(config), CopyLoader(pieces, course, 0, 2), config.copy_share)
+
+
+def test_a_share_of_the_steps_goes_on_with_copying(rows: Path) -> None:
+    loader = rehearsal_of(config_of(rows, copy_share=0.25))
+    is_copy = [not batch.dialogue_ids for _ in range(12) for batch in loader.next_step()[:1]]
+    assert is_copy == [False, False, False, True] * 3
+
+
+def test_a_rehearsal_gone_on_with_gives_the_very_same_samples(rows: Path) -> None:
+    config = config_of(rows, copy_share=0.4)
+    whole, killed, resumed = (rehearsal_of(config) for _ in range(3))
+    for _ in range(5):
+        whole.next_step()
+        killed.next_step()
+    resumed.load_state_dict(killed.state_dict())
+    for _ in range(5):
+        assert all(same(one, other) for one, other in zip(whole.next_step(), resumed.next_step(), strict=True))

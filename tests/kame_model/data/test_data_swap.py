@@ -76,7 +76,7 @@ def test_a_corrected_answer_begins_as_the_one_and_ends_as_the_other(seed: int) -
     one, other = dialogue(3), dialogue(4)
     joined = corrected(one, other, random.Random(seed))
     assert joined is not None
-    words, whole = said(joined.own.text), said(other.own.text)
+    words, whole = said(joined.sides.own.text), said(other.own.text)
     n_first = len(words) - len(whole)
     assert n_first >= 1
     assert words == said(one.own.text)[:n_first] + whole
@@ -87,11 +87,21 @@ def test_the_news_of_a_correction_come_in_the_middle_of_the_answer(seed: int) ->
     one, other = dialogue(3), dialogue(4)
     joined = corrected(one, other, random.Random(seed))
     assert joined is not None
-    oracle = joined.own.oracle
-    frames, last = oracle.frame.tolist(), len(oracle) - 1
-    assert oracle.said(last).tolist() == said(other.own.text)
-    assert oracle.said(last - 1).tolist() == said(one.own.text)
-    begun = np.flatnonzero(joined.own.answer_mask)[0]
-    assert begun < frames[last]
-    first_new = np.flatnonzero(joined.own.text[frames[last] + NOTICE_FRAMES :] > PADDING_ID)[0]
-    assert joined.own.text[frames[last] + NOTICE_FRAMES + first_new] == said(other.own.text)[0]
+    own = joined.sides.own
+    frame, tokens = joined.news[-1]
+    assert tokens == said(other.own.text)
+    assert own.oracle.said(len(own.oracle) - 1).tolist() == said(one.own.text)
+    assert np.flatnonzero(own.answer_mask)[0] < frame
+    changes = frame + NOTICE_FRAMES[0] + np.flatnonzero(own.text[frame + NOTICE_FRAMES[0] :] > PADDING_ID)
+    assert said(other.own.text)[0] in own.text[changes]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_shift_of_the_stream_brings_the_news_after_the_change(seed: int) -> None:
+    one, other = dialogue(3), dialogue(4)
+    joined = corrected(one, other, random.Random(seed))
+    assert joined is not None
+    n_new = len(said(other.own.text))
+    change = np.flatnonzero(joined.sides.own.text > PADDING_ID)[-n_new]
+    assert NOTICE_FRAMES[0] <= change - joined.news[0][0]
+    assert all(frame < joined.news[0][0] for frame in joined.sides.own.oracle.frame.tolist())

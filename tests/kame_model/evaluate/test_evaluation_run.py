@@ -1,19 +1,23 @@
 """A checkpoint and token rows to a report; what does not belong together is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from moshi.models.lm import LMModel
 
 from data_schemas.config.evaluation import EvaluationConfig
-from data_schemas.errors import ConfigError
+from data_schemas.errors import BackendError, ConfigError
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.encode.manifest import MadeWith
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
+from kame_model.evaluate.proof import held_out
 from kame_model.evaluate.run import FIGURES, ITEMS, REPORT, evaluate
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens
@@ -96,6 +100,47 @@ def test_rows_of_another_vocabulary_or_shape_are_refused(
         evaluate(checkpoint, rows_of(tmp_path / "a", tokenizer, digest="other"), config, str(tmp_path / "out"))
     with pytest.raises(ConfigError, match="speaks a vocabulary of 40"):
         evaluate(checkpoint, rows_of(tmp_path / "b", tokenizer, text_card=41), config, str(tmp_path / "out"))
+
+
+def test_rows_of_another_codec_of_the_same_shape_are_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    training = TrainingFacts(codec_digest="other")  # known even where the codec is not in the folder
+    export_checkpoint(tiny_front_end(), tokenizer, None, tmp_path / "tiny", training)
+    loaded, dataset = load_checkpoint(tmp_path / "tiny"), rows_of(tmp_path / "rows", tokenizer)
+    with pytest.raises(ConfigError, match=r"another codec \(c\) than .* has \(other\)"):
+        evaluate(loaded, dataset, EvaluationConfig(n_sounds=0), str(tmp_path / "out"))
+
+
+def test_the_codec_goes_where_the_model_is(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def ask(self: Checkpoint, device: str = "cpu") -> None:
+        asked.append(device)
+        raise BackendError("Not here.", "")
+
+    monkeypatch.setattr(Checkpoint, "codec", ask)
+    monkeypatch.setattr(LMModel, "device", property(lambda lm: torch.device("meta")))
+    with pytest.raises(BackendError):
+        evaluate(checkpoint, rows_of(tmp_path / "rows", tokenizer), EvaluationConfig(), str(tmp_path / "out"))
+    assert asked == ["meta"]
+
+
+def test_items_are_drawn_from_all_sources_one_dialogue_of_each(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    sources = ("mine", "mine", "mine", "theirs", "theirs")
+    shards = [
+        [replace(row, source=source, item_id=f"{source}-{number // 2}", dialogue_id=f"{source}-{number}")]
+        for number, source in enumerate(sources)
+        for row in [token_row(number, "five", tokenizer)]
+    ]
+    dataset = write_token_rows(tmp_path / "rows", *shards)
+    drawn = [held_out(dataset, EvaluationConfig(n_items=2, items_seed=seed, seed=seed)) for seed in range(8)]
+    assert all({row.source for row in rows} == {"mine", "theirs"} for rows in drawn)
+    assert len({tuple(row.dialogue_id for row in rows) for rows in drawn}) > 1
+    same = [held_out(dataset, EvaluationConfig(n_items=2, seed=seed)) for seed in range(2)]
+    assert [[row.dialogue_id for row in rows] for rows in same][1:] == [[row.dialogue_id for row in same[0]]]
+    everything = held_out(dataset, EvaluationConfig())
+    assert sorted(row.item_id for row in everything) == ["mine-0", "mine-1", "theirs-1", "theirs-2"]
 
 
 def test_splits_without_a_row_to_judge_are_an_error(

@@ -6,6 +6,7 @@ import torch
 
 from benchmarks.train_runs import Asking, Forking, run_tiny, tiny_dataset, tiny_run, told, weights
 from kame_model.train.run import train
+from tests.vocabularies import make_vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +35,36 @@ def test_two_processes_train_as_one_and_either_goes_on_where_the_other_stopped(
     right = weights(tmp_path / "alone")
     for name, each in weights(tmp_path / "together").items():
         torch.testing.assert_close(each, right[name], atol=2e-4, rtol=1e-3)
-    assert train(changing, Asking(2)).step == 3
+    assert train(changing, Asking(2)).step == 2
     assert forking.run_together(changing, 2) == [0, 0]
     alike(told(tmp_path / "changing"), told(tmp_path / "alone"))
+
+
+def test_adapters_are_trained_by_two_processes_as_by_one(tmp_path: Path, forking: Forking) -> None:
+    rows = tiny_dataset(tmp_path / "rows")
+    train(tiny_run(tmp_path / "base", rows, max_steps=1))
+    adapters: dict[str, Any] = {"init_from": str(tmp_path / "base"), "lora": {"rank": 2}, "max_steps": 3}
+    train(tiny_run(tmp_path / "alone", rows, **adapters))
+    assert forking.run_together(tiny_run(tmp_path / "two", rows, **adapters), 2) == [0, 0]
+    alike(told(tmp_path / "two"), told(tmp_path / "alone"))
+    right = weights(tmp_path / "alone")
+    for name, each in weights(tmp_path / "two").items():
+        torch.testing.assert_close(each, right[name], atol=2e-4, rtol=1e-3)
+
+
+def test_two_processes_copy_as_one_told_nothing_of_micro_batches(tmp_path: Path, forking: Forking) -> None:
+    tokenizer = make_vocabulary(tmp_path)
+    rows = tiny_dataset(tmp_path / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
+    copying: dict[str, Any] = {
+        "stage": "copy",
+        "tokenizer": str(tokenizer.path),
+        "copying": {"batch_size": 2, "max_frames": 0},
+        "max_steps": 3,
+    }
+    train(tiny_run(tmp_path / "alone", rows, **copying))
+    untold = tiny_run(tmp_path / "two", rows, **copying, optim={"accumulation": None})  # two, as `tiny_run` says
+    assert forking.run_together(untold, 2) == [0, 0]
+    alike(told(tmp_path / "two"), told(tmp_path / "alone"))
 
 
 def test_activation_checkpointing_and_sharding_go_together(tmp_path: Path, forking: Forking) -> None:

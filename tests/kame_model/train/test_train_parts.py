@@ -2,6 +2,7 @@ import math
 import random
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from kame_model.train.parallel import parallelize
 from kame_model.train.processes import find_device
 from kame_model.train.stopping import StopRequest, listening
 from kame_model.train.throughput import Speedometer, flops_per_frame, n_frames_of, n_weights, peak_flops
-from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, random_batch, tiny_front_end
+from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_front_end
 
 CONFIG = OptimConfig(learning_rate=1.0, warmup_steps=10, final_share=0.1)
 
@@ -52,10 +53,21 @@ def test_moving_average_follows_and_gives_the_weights_back() -> None:
         average = MovingAverage(model, decay=0.5)
         for value in (1.0, 3.0):
             model.weight.fill_(value)
-            average.update()
+            average.update(100)
     with average.in_place():
         assert model.weight.item() == pytest.approx(0.5 * (0.5 * 1.0) + 0.5 * 3.0)
     assert model.weight.item() == 3.0
+
+
+def test_moving_average_of_few_steps_is_not_of_the_random_start() -> None:
+    model = torch.nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        model.weight.fill_(0.0)
+        average = MovingAverage(model, decay=0.999)
+        model.weight.fill_(1.0)
+        for step in range(20):
+            average.update(step)
+    assert average.weights["weight"].item() > 0.99  # 0.02 with the full decay
 
 
 def test_a_leap_of_the_loss_is_told_and_a_slow_fall_is_not() -> None:
@@ -159,6 +171,23 @@ def test_activation_checkpointing_changes_no_gradient() -> None:
         gradients.append({name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None})
     assert gradients[0].keys() == gradients[1].keys()
     assert all(torch.equal(gradients[0][name], gradients[1][name]) for name in gradients[0])
+
+
+def test_compiled_layers_change_no_logit(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[torch.nn.Module] = []
+
+    def traced(layer: torch.nn.Module, **how: Any) -> None:  # as `compile` does, less the minutes that code takes
+        compiled.append(layer)
+        layer._compiled_call_impl = torch.compile(layer._call_impl, backend="eager", **how)
+
+    monkeypatch.setattr(torch.nn.Module, "compile", traced)
+    plain, ours = tiny_front_end(), parallelize(tiny_front_end(), HardwareConfig(compile=True), None)
+    batch = random_batch()
+    with torch.no_grad():
+        one, other = (each(batch.columns, batch.oracle) for each in (plain, ours))
+    assert len(compiled) == 4  # of both transformers
+    torch.testing.assert_close(one.text, other.text)
+    torch.testing.assert_close(audio_of(one), audio_of(other))
 
 
 def test_a_device_that_is_not_there_is_told() -> None:

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -124,5 +125,22 @@ def test_a_checkpoint_of_another_shape_is_told(tmp_path: Path) -> None:
     keeping = checkpoints(tmp_path)
     keeping.save(1, tensors(1.0), {})
     (saved,) = saved_in(tmp_path / CHECKPOINTS)
-    with pytest.raises(StoreError, match=r"step-00000001 cannot be read.*another --out"):
+    with pytest.raises(StoreError, match=r"step-00000001 cannot be read.*move it elsewhere"):
         keeping.load(saved, {"model": {"weight": torch.zeros(5)}})
+
+
+def test_all_of_a_checkpoint_is_on_the_disk_before_its_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    sync = os.fsync
+
+    def remember(file: Any) -> None:
+        descriptor = file if isinstance(file, int) else file.fileno()
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", remember)
+    save_now(checkpoints(tmp_path), 1)
+    before = synced[: synced.index(DONE)]
+    assert {"state.json", "__0_0.distcp", ".metadata.tmp"} <= set(before) | {".metadata.tmp"}
+    assert ".saving-step-00000001" in before  # its names
+    assert synced[-1] == CHECKPOINTS  # and its own
