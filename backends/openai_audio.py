@@ -57,10 +57,11 @@ def asking(options: OpenAIAudioOptions) -> Iterator["openai.OpenAI"]:
         with client:
             yield client
     except openai.APIError as error:
-        raise _translated(error, options, key) from None  # the cause may quote the key
+        raise translated(error, options, key) from None  # the cause may quote the key
 
 
-def _translated(error: "openai.APIError", options: OpenAIAudioOptions, key: str) -> Exception:
+def translated(error: "openai.APIError", options: OpenAIAudioOptions, key: str) -> Exception:
+    """`RequestRefused` or `BackendError`, whichever an error of openai's means; without the key."""
     import openai
 
     where = f"The server at {options.base_url}"

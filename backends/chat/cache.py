@@ -10,7 +10,7 @@ The same file keeps what each run spent (`budget.py`) and which batches are unde
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -146,6 +146,13 @@ class ReplyCache:
         with self._translated():
             self._connection.execute(_PUT, (key, *astuple(reply), endpoint.name, endpoint.model))
         return self.get(key) or reply
+
+    def forget(self, request_ids: Iterable[str]) -> None:
+        """Deletes the answers to some requests, and overwrites them: what somebody said may stand in them."""
+        bounds = [(each, f"{each}g") for each in request_ids]  # keys are hexadecimal: all that begin with an id
+        with self._translated():
+            self._connection.execute("PRAGMA secure_delete = ON")
+            self._connection.executemany("DELETE FROM replies WHERE key >= ? AND key < ?", bounds)
 
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of one SQL statement, which is on disk when this returns: for the tables beside the answers."""

@@ -116,18 +116,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         elif fault == "empty":
             self._send(200, {"choices": []})
         elif fault is None:
-            self._send(200, _completion(payload))
+            self._answer(payload)
         else:
             if fault == "stall":
                 self.server.engine.wait_until_stopping()
             self.close_connection = True
 
+    def _answer(self, payload: dict[str, Any]) -> None:
+        completion = _completion(payload)
+        if payload.get("stream"):
+            self._send(200, _events(completion), {"Content-Type": "text/event-stream"})
+        else:
+            self._send(200, completion)
+
     def _send(self, status: int, body: dict[str, Any] | bytes, headers: dict[str, str] | None = None) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        for name, value in (headers or {}).items():
+        told = {"Content-Type": "application/json", "Content-Length": str(len(content))}
+        for name, value in (told | (headers or {})).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)
@@ -150,3 +156,17 @@ def _completion(payload: dict[str, Any]) -> dict[str, Any]:
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
         "usage": usage,
     }
+
+
+def _events(completion: dict[str, Any]) -> bytes:
+    """The same answer as the events of a stream, a word in each."""
+    words = completion["choices"][0]["message"]["content"].split(" ")
+    choices: list[dict[str, Any]] = [
+        {"index": 0, "delta": {"content": f" {word}" if at else word}, "finish_reason": None}
+        for at, word in enumerate(words)
+    ]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+    chunk = {"object": "chat.completion.chunk", "model": MODEL}
+    events = [{**chunk, "choices": [choice]} for choice in choices]
+    events.append({**chunk, "choices": [], "usage": completion["usage"]})
+    return "".join(f"data: {event}\n\n" for event in (*map(json.dumps, events), "[DONE]")).encode()

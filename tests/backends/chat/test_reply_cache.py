@@ -166,3 +166,16 @@ def test_a_key_does_not_depend_on_order_or_place(payload: dict[str, Any]) -> Non
 )
 def test_a_key_depends_on_endpoint_model_and_digest(other: Endpoint) -> None:
     assert reply_key(ENDPOINT, {}, 0) != reply_key(other, {}, 0)
+
+
+def test_forgotten_answers_are_gone_from_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    keys = [reply_key(ENDPOINT, {"messages": number}, 0) for number in range(3)]
+    with ReplyCache(path) as cache:
+        for number, key in enumerate(keys):
+            cache.put(key, StoredReply(f"the secret {number}", 1, 0, 1), ENDPOINT)
+        cache.forget([request_id(keys[1]), "00000"])
+        assert [cache.get(key) is not None for key in keys] == [True, False, True]
+    content = path.read_bytes()
+    assert b"the secret 0" in content
+    assert b"the secret 1" not in content

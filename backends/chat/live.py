@@ -1,0 +1,196 @@
+"""Answers that are used while they are being written: one try, nothing kept, given up as soon as nobody wants them.
+
+The pipeline's client (`client.py`) is for the opposite: every answer once, whatever it takes. Both reach an endpoint by
+the same provider, key and faults.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from backends.chat.answers import estimated_tokens
+from backends.chat.connection import open_async
+from backends.chat.faults import FaultTranslator, TryAgainError
+from backends.chat.providers import full_url, key_env_of, provider_of, read_api_key
+from backends.protocols import Endpoint
+from data_schemas.config import ChatConfig
+from data_schemas.errors import BackendError, RequestError
+
+if TYPE_CHECKING:
+    import openai
+
+CUT_SHORT = "cut off"
+"""Status of a `TryAgainError` when somebody was there and hung up."""
+
+REQUEST = "for a live answer"
+"""What errors call a request: it has no id, for nothing of it is kept."""
+
+
+@dataclass(slots=True)
+class LiveUsage:
+    """What a client has caused so far.
+
+    `n_given_up` were closed by us before their end. `n_estimated` are answers whose tokens the server did not tell, the
+    given up among them: those read are estimated by the length of the request, those written by the pieces that came.
+    """
+
+    n_requests: int = 0
+    n_failed: int = 0
+    n_given_up: int = 0
+    n_tokens_in: int = 0
+    n_tokens_cached: int = 0
+    n_tokens_out: int = 0
+    n_estimated: int = 0
+
+
+class OpenAILiveChat:
+    """Asks any OpenAI-compatible endpoint; `aclose` (or `async with`) closes its connections.
+
+    The key is read from the environment and goes into no message or log.
+
+    Attributes:
+        usage: one object, which grows.
+
+    Raises:
+        ConfigError: the provider is unknown or needs a key.
+    """
+
+    def __init__(self, endpoint: Endpoint, config: ChatConfig) -> None:
+        self.usage = LiveUsage()
+        self._endpoint = endpoint
+        self._provider = provider_of(config)
+        key = read_api_key(config)
+        self._faults = FaultTranslator(endpoint, key, key_env_of(config), longest_wait_s=config.max_wait_s)
+        url = full_url(endpoint.base_url, self._provider, endpoint.model)
+        self._openai = open_async(url, key, config.timeout_s, self._provider)
+
+    async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
+        """The pieces of the answer to a chat-completions payload (without `model`).
+
+        Closing the iterator, or cancelling who waits for it, closes the connection, by which servers know to stop. It
+        is asked once, but for a connection that turns out to have been closed by the server since the last request.
+
+        Raises:
+            RequestError: refused, cut off, or not to be read.
+            BackendError: the endpoint refuses our key or model, or nobody is there.
+        """
+        answer = _Answer(payload)
+        self.usage.n_requests += 1
+        try:
+            async with aclosing(self._pieces(payload, answer)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except (asyncio.CancelledError, GeneratorExit):
+            self.usage.n_given_up += 1
+            raise
+        except TryAgainError as fault:
+            self.usage.n_failed += 1
+            kind = BackendError if fault.endpoint_gone else RequestError
+            raise kind(f"The chat endpoint {self._endpoint.name!r} gave no whole answer: {fault.reason}.") from fault
+        except (BackendError, RequestError):
+            self.usage.n_failed += 1
+            raise
+        finally:
+            answer.count(self.usage)
+
+    async def aclose(self) -> None:
+        """Closes its connections."""
+        await self._openai.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _pieces(self, payload: dict[str, Any], answer: "_Answer") -> AsyncGenerator[str, None]:
+        """The answer's pieces; whatever goes wrong is one of our errors."""
+        import openai
+
+        try:
+            async with await self._opened(payload) as events:
+                async for event in events:
+                    if piece := answer.piece_of(event):
+                        yield piece
+        except openai.APIError as error:
+            raise self._faults.translate(error, REQUEST) from None  # its text may quote the key
+        except ValueError as error:
+            raise TryAgainError(f"an event that cannot be read ({type(error).__name__})", "malformed") from error
+        answer.check_is_whole()
+
+    async def _opened(self, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
+        """The answer's events, by a new connection where the one that was kept open has been closed meanwhile."""
+        import openai
+
+        try:
+            return await self._open(payload)
+        except openai.APIConnectionError as error:
+            fault = self._faults.translate(error, REQUEST)
+            if not isinstance(fault, TryAgainError) or fault.status != CUT_SHORT:
+                raise
+        return await self._open(payload)
+
+    async def _open(self, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
+        import openai
+
+        asked = {**payload, "stream": True, "stream_options": {"include_usage": True}}
+        body = {"model": self._endpoint.model, **self._provider.body(asked)}
+        # Not `chat.completions.create`: it builds a tree of objects for each token.
+        return await self._openai.post(
+            "/chat/completions", cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object]
+        )
+
+
+class _Answer:
+    """What is known of one answer while its events come."""
+
+    def __init__(self, payload: dict[str, Any]) -> None:
+        self._n_in, _ = estimated_tokens(payload)
+        self._n_pieces = 0
+        self._told: dict[str, Any] = {}
+        self._has_ended = False
+
+    def piece_of(self, event: Any) -> str:
+        """The text that an event adds, which may be none.
+
+        Raises:
+            ValueError: it is no event of this protocol.
+        """
+        try:
+            self._told = event.get("usage") or self._told
+            choice = next(iter(event.get("choices") or ()), None)
+            if choice is None:
+                return ""
+            self._has_ended = self._has_ended or choice.get("finish_reason") is not None
+            piece = (choice.get("delta") or {}).get("content") or ""
+        except (AttributeError, TypeError) as error:
+            raise ValueError("no event of chat completions") from error
+        if not isinstance(piece, str):
+            raise ValueError("content that is no text")
+        self._n_pieces += bool(piece)
+        return piece
+
+    def check_is_whole(self) -> None:
+        """Raises:
+        TryAgainError: the answer has ended without saying so, as when a server is killed.
+        """
+        if not self._has_ended:
+            raise TryAgainError("cut off before the answer was whole", CUT_SHORT, endpoint_gone=True)
+
+    def count(self, usage: LiveUsage) -> None:
+        """Adds its tokens to what the client has caused; one that never began counts none."""
+        n_in, n_out = self._told.get("prompt_tokens"), self._told.get("completion_tokens")
+        if isinstance(n_in, int) and isinstance(n_out, int):
+            details = self._told.get("prompt_tokens_details") or {}
+            usage.n_tokens_in += n_in
+            usage.n_tokens_out += n_out
+            usage.n_tokens_cached += int(details.get("cached_tokens") or 0)
+        elif self._n_pieces or self._has_ended:
+            usage.n_estimated += 1
+            usage.n_tokens_in += self._n_in
+            usage.n_tokens_out += self._n_pieces

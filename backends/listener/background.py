@@ -1,0 +1,102 @@
+"""Where listeners work, so that nobody waits for them: an event loop in a thread of its own; threads that compute."""
+
+import asyncio
+import itertools
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any
+
+_NICENESS = 5
+"""Threads that compute give way to the one that steps the model: it has 80 ms for each frame."""
+
+
+class BackgroundLoop:
+    """An event loop in a thread, until `close`."""
+
+    def __init__(self, name: str) -> None:
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Runs a function in the loop, soon, after those called before it; not at all once the loop is closed."""
+        with self._lock:
+            if not self._is_closed:
+                self._loop.call_soon_threadsafe(function, *arguments)
+
+    def close(self, at_last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Cancels what runs in the loop, awaits `at_last` there, and ends the thread."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        asyncio.run_coroutine_threadsafe(_cancel_all(at_last), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+
+async def _cancel_all(at_last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await at_last()
+
+
+class ComputingThreads:
+    """A few threads that compute for all callers: what is urgent first, the rest as it came.
+
+    A caller who has one piece of work here at a time cannot keep the others waiting longer than that.
+    """
+
+    def __init__(self, name: str, n_threads: int) -> None:
+        self._work: queue.PriorityQueue[tuple[int, int, Callable[[], Any] | None, Future[Any]]] = queue.PriorityQueue()
+        self._numbers = itertools.count()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"{name}-{index}", daemon=True) for index in range(n_threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, is_urgent: bool = False) -> Future[Any]:
+        """The result of a function, some time later; cancelling it helps while it has not begun."""
+        future: Future[Any] = Future()
+        self._work.put((0 if is_urgent else 1, next(self._numbers), lambda: function(*arguments), future))
+        return future
+
+    def close(self) -> None:
+        """Ends the threads, each after what it does just now; nothing that waits is begun."""
+        for _ in self._threads:
+            self._work.put((-1, next(self._numbers), None, Future()))
+
+    def _run(self) -> None:
+        if sys.platform == "linux":  # elsewhere niceness is the whole process's
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _niceness())
+        while True:
+            _, _, work, future = self._work.get()
+            if work is None:
+                return
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(work())
+            except Exception as error:  # noqa: BLE001 -- it is the waiting caller's
+                future.set_exception(error)
+
+
+def _niceness() -> int:
+    return min(19, os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS)

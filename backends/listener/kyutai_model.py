@@ -1,0 +1,158 @@
+"""A speech-to-text model of Kyutai's, on moshi: slots of callers, one text token a frame of 80 ms."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from backends.protocols import Samples
+from data_schemas.errors import BackendError, ConfigError
+from data_schemas.units import FRAME_N_SAMPLES
+
+if TYPE_CHECKING:
+    from moshi.models.loaders import CheckpointInfo
+
+_CONFIG = "config.json"
+_HUB_NAMES = {"moshi_name": "model.safetensors", "mimi_name": "mimi-pytorch-e351c8d8@125.safetensors"}
+"""Files that a `config.json` of Kyutai's may leave unnamed (moshi/models/loaders.py; huggingface.co/kyutai)."""
+
+_ARGUMENTS = {"moshi_weights": "moshi_name", "mimi_weights": "mimi_name", "mimi_config_path": "mimi_config_name"}
+"""moshi's argument for a file to the key that names it."""
+
+
+class KyutaiModel:
+    """The model, loaded; `step` may be called in a `streaming` block, by one thread.
+
+    Raises:
+        ConfigError: the folder holds no such model.
+        BackendError: the Hub does not give it, or it does not load.
+    """
+
+    def __init__(self, path: str, repo: str, revision: str, device: str) -> None:
+        import torch
+        from moshi.models.lm import LMGen
+
+        info = _in_folder(Path(path)) if path else _on_hub(repo, revision or None)
+        where = path or repo
+        if info.model_type != "stt":
+            raise ConfigError(f"{where} is a {info.model_type} model, no recogniser.", "Name a speech-to-text model.")
+        try:
+            self._mimi = info.get_mimi(device)
+            lm = info.get_moshi(device, torch.float32 if device == "cpu" else torch.bfloat16)
+            self._text = info.get_text_tokenizer()
+            if self._text.get_piece_size() < lm.text_card:
+                raise ValueError(f"{info.tokenizer.name} has fewer pieces than the model has ids ({lm.text_card})")
+        except (OSError, RuntimeError, TypeError, KeyError, ValueError, AssertionError) as error:
+            what = (str(error).splitlines() or [type(error).__name__])[0]
+            raise BackendError(f"{where} does not load: {what}", "Fetch it again.") from error
+        self._device = device
+        self._gen = LMGen(lm, use_sampling=False, support_out_of_sync=True)
+        self._unsaid = {-2, lm.text_padding_token_id, lm.end_of_text_padding_id}  # -2: ungenerated_token_id
+        self.delay_s = float(info.stt_config.get("audio_delay_seconds", 0.0))
+        self.prefix_s = float(info.stt_config.get("audio_silence_prefix_seconds", 0.0))
+
+    @contextmanager
+    def streaming(self, n_slots: int) -> Iterator[None]:
+        """A block in which the model has this many slots."""
+        import torch
+
+        self._n_slots = n_slots
+        self._fresh: set[int] = set()
+        with torch.no_grad(), self._uncompiled(), self._mimi.streaming(n_slots), self._gen.streaming(n_slots):
+            yield
+
+    def step(self, frames: Mapping[int, Samples], new: Sequence[int]) -> dict[int, int | None]:
+        """One frame of some slots, 1,920 samples each; the others stand still.
+
+        Args:
+            frames: slot to its frame.
+            new: slots that forget everything before.
+
+        Returns:
+            The text token of each of these slots; None where no word is said.
+        """
+        import torch
+
+        if new:
+            self._reset(new)
+        if not frames:
+            return {}
+        batch = torch.zeros(self._n_slots, 1, FRAME_N_SAMPLES)
+        for slot, frame in frames.items():
+            batch[slot, 0] = torch.from_numpy(np.ascontiguousarray(frame))
+        active = self._mask(frames)
+        self._mimi.set_exec_mask(active)
+        codes = self._mimi.encode(batch.to(self._device))
+        begun = [slot for slot in frames if slot in self._fresh]
+        if begun:  # the first column is the initial ids whatever it is given, so the first frame is given twice
+            self._gen.set_exec_mask(self._mask(begun))
+            self._gen.step(codes)
+            self._fresh -= set(begun)
+        self._gen.set_exec_mask(active)
+        said = self._gen.step(codes)
+        assert said is not None  # support_out_of_sync: never
+        tokens = said[:, 0, 0].tolist()
+        return {slot: None if tokens[slot] in self._unsaid else tokens[slot] for slot in frames}
+
+    def starts_word(self, token: int) -> bool:
+        """Whether a token begins a word."""
+        return str(self._text.id_to_piece(token)).startswith("▁")
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """What tokens say."""
+        return str(self._text.decode(list(tokens))).strip()
+
+    def _reset(self, slots: Sequence[int]) -> None:
+        mask = self._mask(slots)
+        self._mimi.reset_streaming(mask)
+        self._gen.reset_streaming(mask)
+        self._fresh |= set(slots)
+
+    def _mask(self, slots: Any) -> Any:
+        import torch
+
+        mask = torch.zeros(self._n_slots, dtype=torch.bool)
+        mask[list(slots)] = True
+        return mask.to(self._device)
+
+    def _uncompiled(self) -> AbstractContextManager[None]:
+        """As in backends/codec/moshi_codec.py: on a CPU moshi's lazy compilation wants a C++ compiler and a minute."""
+        from moshi.utils.compile import no_compile
+
+        return no_compile() if self._device == "cpu" else nullcontext()
+
+
+def _in_folder(folder: Path) -> "CheckpointInfo":
+    from moshi.models.loaders import CheckpointInfo
+
+    try:
+        config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+        names = _HUB_NAMES | {key: value for key, value in config.items() if key.endswith("_name")}
+        wanted = {argument: folder / names[key] for argument, key in _ARGUMENTS.items() if key in names}
+        tokenizer = folder / config["tokenizer_name"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{folder} holds no model of Kyutai's: {error!r}.", f"It needs {_CONFIG} and the files that it names."
+        ) from error
+    missing = [file.name for file in (*wanted.values(), tokenizer) if not file.is_file()]
+    if missing:
+        raise ConfigError(f"{folder} lacks {', '.join(missing)}.", "Copy the whole model.")
+    return CheckpointInfo.from_hf_repo("", tokenizer=tokenizer, config_path=folder / _CONFIG, **wanted)
+
+
+def _on_hub(repo: str, revision: str | None) -> "CheckpointInfo":
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from moshi.models.loaders import CheckpointInfo
+
+    try:
+        config = hf_hub_download(repo, _CONFIG, revision=revision)  # without one moshi would take it for Moshi 7B
+        return CheckpointInfo.from_hf_repo(repo, config_path=config, revision=revision)
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise BackendError(
+            f"The Hub did not give {repo}: {str(error).splitlines()[0]}",
+            "Look at the network, or fetch the model and name its folder: path=DIR.",
+        ) from error

@@ -1,0 +1,103 @@
+"""Moonshine tiny-en, live: the embedded streaming recogniser (English, CPU, model in the wheel).
+
+Its own streams hear the whole turn anew each time as well, do not drop what they have heard before a pause, and leave
+out a turn's last half second unless forced; so pieces are heard by it as recordings, each with a stream of its own.
+"""
+
+import asyncio
+import os
+import threading
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from backends.listener.background import ComputingThreads
+from backends.listener.rehearing import Rehearing, RehearingOptions
+from backends.protocols import Samples
+from backends.vad import MODEL_RATE_HZ
+from data_schemas.errors import BackendError
+
+_SINGLE_THREAD = "MOONSHINE_ORT_SINGLE_THREAD"
+"""Read by Moonshine when it loads a model. With threads of its own it takes twice the processor's time: they spin."""
+_OPTIONS = {"return_audio_data": "false", "identify_speakers": "false", "vad_threshold": "0"}
+"""As for whole recordings, see backends/asr/moonshine.py."""
+_FORCE_UPDATE = 1
+"""`MOONSHINE_FLAG_FORCE_UPDATE` (moonshine_voice/transcriber.py): hear also what is newer than half a second."""
+_NEVER_S = 1e9
+_BLOCK_N_SAMPLES = 8_000
+"""Given to Moonshine at once: it turns them into C one by one, 0.5 ms, and other threads may run in between."""
+_loading = threading.Lock()
+
+
+class MoonshineListenerOptions(RehearingOptions):
+    """How often it hears, and on how much of the machine."""
+
+    threads: int = Field(default=1, ge=1, le=64, description="Pieces recognised at once, all callers together.")
+
+
+class MoonshineListener(Rehearing):
+    """Writes down English while it is spoken; one model a process, loaded now.
+
+    Raises:
+        BackendError: the model does not load.
+    """
+
+    name = "moonshine"
+
+    def __init__(self, options: MoonshineListenerOptions) -> None:
+        super().__init__(options)
+        self._transcriber = _transcriber()
+        self._threads = ComputingThreads("moonshine", options.threads)
+
+    async def recognise(self, samples: Samples, is_urgent: bool) -> str:
+        """What is said in samples at 16 kHz; empty where nothing is heard.
+
+        Raises:
+            BackendError: Moonshine fails on them.
+        """
+        return str(await asyncio.wrap_future(self._threads.submit(self._heard, samples, is_urgent=is_urgent)))
+
+    async def at_last(self) -> None:
+        """Ends its threads."""
+        self._threads.close()
+
+    def _heard(self, samples: Samples) -> str:
+        from moonshine_voice.errors import MoonshineError  # type: ignore[import-untyped]
+
+        try:
+            with self._transcriber.create_stream(update_interval=_NEVER_S) as stream:
+                stream.start()
+                for start in range(0, len(samples), _BLOCK_N_SAMPLES):
+                    stream.add_audio(samples[start : start + _BLOCK_N_SAMPLES].tolist(), MODEL_RATE_HZ)
+                transcript = stream.update_transcription(_FORCE_UPDATE)
+        except MoonshineError as error:
+            raise BackendError(f"Moonshine failed on {len(samples)} samples: {error}.") from error
+        return " ".join(line.text.strip() for line in transcript.lines if line.text.strip())
+
+
+@cache
+def _transcriber() -> Any:
+    import moonshine_voice  # type: ignore[import-untyped]
+    from moonshine_voice.errors import MoonshineError
+    from moonshine_voice.transcriber import Transcriber  # type: ignore[import-untyped]
+
+    folder = Path(moonshine_voice.__file__).parent / "assets" / "tiny-en"
+    with _loading:
+        before = os.environ.get(_SINGLE_THREAD)
+        os.environ[_SINGLE_THREAD] = "1"
+        try:
+            return Transcriber(model_path=folder, model_arch=moonshine_voice.ModelArch.TINY, options=_OPTIONS)
+        except MoonshineError as error:
+            here = version("moonshine-voice")
+            raise BackendError(
+                f"Moonshine's model does not load from {folder} (moonshine-voice {here}): {error}.",
+                "Type: make install (moonshine-voice 0.1.0 carries the model)",
+            ) from error
+        finally:
+            if before is None:
+                del os.environ[_SINGLE_THREAD]
+            else:
+                os.environ[_SINGLE_THREAD] = before

@@ -1,0 +1,220 @@
+"""Streaming by hearing the turn so far again and again: how recognisers of whole recordings listen live.
+
+A caller's sound goes through silero-vad: silence is never recognised, and a turn of which all speech has been heard is
+final at once. While somebody speaks, the sound since the last closed pause (`turn.py`) is heard every `interval_s`,
+more rarely where hearing it takes longer than that; each caller has one piece in work at a time.
+"""
+
+import asyncio
+import logging
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+from pydantic import Field
+
+from backends.listener.background import BackgroundLoop
+from backends.listener.turn import Piece, TurnSound
+from backends.options import Options
+from backends.protocols import Heard, Samples
+from backends.vad import SpeechGate, SpeechMeter
+from data_schemas.errors import BackendError
+
+_log = logging.getLogger(__name__)
+
+_SPEECH_PROBABILITY = 0.35
+"""Lower than a turn detector's: what is heard in vain costs less than a word that is missed."""
+_REST_SHARE = 1.0
+"""Time without work after each piece, as a share of what the piece took."""
+_FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 15.0
+"""After a failure nothing is tried for so long; the time doubles with each further one."""
+
+
+_LOOP = re.compile(r"\b(\w+(?:\W+\w+){0,3}?)(?:\W+\1\b)+\W*$", re.IGNORECASE)
+"""One to four words, said again and again at the end: what recognisers make of half a word."""
+
+
+def unfinished(text: str) -> str:
+    """What has been recognised of a turn that goes on, less the guesses at its end: marks, and words in a loop."""
+    return _LOOP.sub(r"\1", text).rstrip(" .,?!…")
+
+
+class RehearingOptions(Options):
+    """How often, and for how long at most."""
+
+    interval_s: float = Field(default=0.4, ge=0.1, le=10, description="Shortest time between two partial results.")
+    final_timeout_s: float = Field(
+        default=2.0,
+        gt=0,
+        le=60,
+        description="After the turn's end, longest wait for its last words; then what was heard before is final.",
+    )
+    piece_timeout_s: float = Field(default=15.0, gt=0, le=600, description="Longest wait for one partial result.")
+
+
+class Rehearing(ABC):
+    """Base of the recognisers that hear whole recordings."""
+
+    name: str
+
+    def __init__(self, options: RehearingOptions) -> None:
+        self.timing = options
+        self._background = BackgroundLoop(f"listener-{self.name}")
+
+    @abstractmethod
+    async def recognise(self, samples: Samples, is_urgent: bool) -> str:
+        """What is said in samples at 16 kHz; urgent when a turn's end waits for it. Runs in the listeners' loop.
+
+        Raises:
+            BackendError: it could not be recognised.
+        """
+
+    @abstractmethod
+    async def at_last(self) -> None:
+        """Gives back connections and threads; runs in the listeners' loop."""
+
+    def listen(self, on_heard: Callable[[Heard], None]) -> "Ear":
+        """A new caller's ear.
+
+        Raises:
+            BackendError: the model of silero-vad is missing.
+        """
+        return Ear(self, on_heard, self._background.call)
+
+    def close(self) -> None:
+        """Ends the listeners' loop; ears that are still open hear nothing any more."""
+        self._background.close(self.at_last)
+
+
+class Ear:
+    """One caller's ear.
+
+    Args:
+        recogniser: recognises pieces.
+        on_heard: see `StreamingRecogniser.listen`.
+        call: runs a function in the event loop that everything here happens in, soon and in order.
+    """
+
+    def __init__(self, recogniser: Rehearing, on_heard: Callable[[Heard], None], call: Callable[..., None]) -> None:
+        self.failure: str | None = None
+        self._recogniser = recogniser
+        self._on_heard = on_heard
+        self._call = call
+        self._lock = threading.RLock()
+        self._is_closed = False
+        # From here on: the loop's alone.
+        self._meter = SpeechMeter()
+        self._gate = SpeechGate(_SPEECH_PROBABILITY)
+        self._turn = TurnSound()
+        self._told = ""
+        self._work: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._next_s = 0.0
+        self._retry_s = _FIRST_RETRY_S
+
+    def feed(self, samples: Samples) -> None:
+        """The next sound."""
+        self._call(self._hear, np.array(samples, dtype=np.float32))  # a copy: it is heard later
+
+    def end_turn(self) -> None:
+        """The turn's last words come as a final `Heard`, `final_timeout_s` later at most."""
+        self._call(self._end)
+
+    def close(self) -> None:
+        """Nothing is told once this has returned."""
+        with self._lock:
+            self._is_closed = True
+        self._call(self._forget)
+
+    def _hear(self, samples: Samples) -> None:
+        if self._is_closed:
+            return
+        for window in self._meter.feed(samples):
+            self._turn.hear(window.samples, self._gate.passes(window.probability))
+        self._begin_piece()
+
+    def _begin_piece(self) -> None:
+        """Has the turn so far recognised, if it says something new, nothing is in work, and it is time."""
+        if self._work is not None or self._ending is not None or self._is_closed:
+            return
+        now_s = asyncio.get_running_loop().time()
+        is_time = now_s >= self._next_s or (self._turn.is_quiet and self.failure is None)
+        if is_time and self._turn.is_worth_hearing:
+            self._work = asyncio.create_task(self._partial(self._turn))
+
+    async def _partial(self, turn: TurnSound) -> None:
+        try:
+            async with asyncio.timeout(self._recogniser.timing.piece_timeout_s):
+                await self._recognise(turn, turn.piece(), is_urgent=False)
+        except TimeoutError:
+            self._fail(f"{self._recogniser.name} took longer than {self._recogniser.timing.piece_timeout_s:g} s")
+        finally:
+            self._work = None
+        if turn is self._turn and self._ending is None:
+            text = unfinished(turn.text)
+            if text and text != self._told:
+                self._told = text
+                self._tell(Heard(text))
+            self._begin_piece()
+
+    async def _recognise(self, turn: TurnSound, piece: Piece, is_urgent: bool) -> bool:
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        try:
+            text = await self._recogniser.recognise(piece.samples, is_urgent)
+        except BackendError as error:
+            self._fail(str(error))
+            return False
+        turn.heard(piece, text.strip())
+        took_s = loop.time() - started_s
+        self._next_s = max(started_s + self._recogniser.timing.interval_s, loop.time() + _REST_SHARE * took_s)
+        self.failure, self._retry_s = None, _FIRST_RETRY_S
+        return True
+
+    def _fail(self, reason: str) -> None:
+        if self.failure is None:
+            _log.warning("A caller is not heard: %s", reason)
+        self.failure = reason
+        self._next_s = asyncio.get_running_loop().time() + self._retry_s
+        self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
+
+    def _end(self) -> None:
+        turn, self._turn = self._turn, TurnSound()
+        self._told = ""
+        if not self._is_closed:
+            self._ending = asyncio.create_task(self._finish(turn, self._work, self._ending))
+
+    async def _finish(
+        self, turn: TurnSound, work: asyncio.Task[None] | None, before: asyncio.Task[None] | None
+    ) -> None:
+        """Hears the rest of a turn and tells its text; turns end in their order."""
+        limit_s = self._recogniser.timing.final_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                if before is not None:
+                    await asyncio.wait([before])
+                if work is not None:
+                    await asyncio.wait([work])
+                while turn.has_unheard and await self._recognise(turn, turn.piece(), is_urgent=True):
+                    pass
+        except TimeoutError:
+            if work is not None:
+                work.cancel()
+            self._fail(f"{self._recogniser.name} did not tell a turn's last words within {limit_s:g} s")
+        self._tell(Heard(turn.text, is_final=True))
+        if self._ending is asyncio.current_task():
+            self._ending = None
+            self._begin_piece()
+
+    def _tell(self, heard: Heard) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._on_heard(heard)
+
+    def _forget(self) -> None:
+        for task in (self._work, self._ending):
+            if task is not None:
+                task.cancel()
+        self._turn = TurnSound()

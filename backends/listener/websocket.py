@@ -1,0 +1,259 @@
+"""Any recogniser behind a web socket, by a small protocol of JSON and raw sound; one connection a caller.
+
+    we:    {"type": "start", "sample_rate_hz": 24000, "encoding": "pcm_s16le", "language": "en"}
+    we:    binary messages: the caller's sound as it comes, 16-bit little-endian mono
+    it:    {"type": "heard", "text": "what is the"}                     the turn so far, whenever it changes
+    we:    {"type": "end_turn"}                                         the caller has stopped speaking
+    it:    {"type": "heard", "text": "What is the time?", "is_final": true}
+    it:    {"type": "error", "message": "…"}                            told as the ear's failure; it may go on
+
+The key, where there is one, goes as `Authorization: Bearer …` with the handshake. A connection that is lost is made
+anew, and the sound of the turn so far is sent again. The next turn's sound waits for the final text of the one before;
+where that does not come in time, the connection is made anew, so that it is never taken for the next turn's.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field
+
+from backends.listener.background import BackgroundLoop
+from backends.options import Options
+from backends.protocols import Heard, Samples
+from data_schemas.units import SAMPLE_RATE_HZ
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+_log = logging.getLogger(__name__)
+_FIRST_RETRY_S, _LAST_RETRY_S = 0.5, 15.0
+_MAX_KEPT_BYTES = 30 * SAMPLE_RATE_HZ * 2
+"""Sound of a turn, 30 s, that is kept for a new connection; older is given up."""
+_CLOSE_TIMEOUT_S = 1.0
+_N_QUOTED = 300
+
+
+class WebsocketListenerOptions(Options):
+    """Where it is, and how long it is waited for."""
+
+    url: str = Field(pattern=r"^wss?://", description="Its address.")
+    language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language to hear.")
+    api_key_env: str = Field(
+        default="KAME_SPEECH_API_KEY", min_length=1, description="Environment variable that holds the key, if any."
+    )
+    connect_timeout_s: float = Field(default=5.0, gt=0, le=60, description="Longest wait for a connection, seconds.")
+    final_timeout_s: float = Field(
+        default=2.0,
+        gt=0,
+        le=60,
+        description="After the turn's end, longest wait for its last words; then what was heard before is final.",
+    )
+
+
+class WebsocketListener:
+    """Writes down speech by a server. One that is down is no error here: ears say so, and go on trying."""
+
+    name = "websocket"
+
+    def __init__(self, options: WebsocketListenerOptions) -> None:
+        self._options = options
+        self._background = BackgroundLoop("listener-websocket")
+
+    def listen(self, on_heard: Callable[[Heard], None]) -> "WebsocketEar":
+        """A new caller's ear, with a connection of its own."""
+        ear = WebsocketEar(self._options, on_heard, self._background.call)
+        self._background.call(ear.begin)
+        return ear
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._background.close(_nothing)
+
+
+async def _nothing() -> None:
+    """Connections close when what uses them is cancelled."""
+
+
+@dataclass
+class _Turn:
+    """A turn's sound, how much of it this connection has been sent, and what has been heard in it."""
+
+    pcm: deque[bytes] = field(default_factory=deque)
+    n_sent: int = 0
+    has_ended: bool = False
+    is_end_sent: bool = False
+    text: str = ""
+    deadline: asyncio.TimerHandle | None = None
+
+    def keep_newest(self) -> None:
+        """Gives up what is too old to be sent again."""
+        n_bytes = sum(map(len, self.pcm))
+        while n_bytes > _MAX_KEPT_BYTES:
+            n_bytes -= len(self.pcm.popleft())
+            self.n_sent = max(0, self.n_sent - 1)
+
+
+class WebsocketEar:
+    """One caller's ear; `call` as for `rehearing.Ear`."""
+
+    def __init__(
+        self, options: WebsocketListenerOptions, on_heard: Callable[[Heard], None], call: Callable[..., None]
+    ) -> None:
+        self.failure: str | None = None
+        self._options = options
+        self._on_heard = on_heard
+        self._call = call
+        self._lock = threading.RLock()
+        self._is_closed = False
+        # From here on: the loop's alone.
+        self._turns: deque[_Turn] = deque([_Turn()])  # the first is being recognised, the last is being said
+        self._task: asyncio.Task[None] | None = None
+        self._has_news = asyncio.Event()
+        self._retry_s = _FIRST_RETRY_S
+
+    def feed(self, samples: Samples) -> None:
+        """The next sound."""
+        self._call(self._take, (np.clip(samples, -1, 1) * 32_767).astype("<i2").tobytes())
+
+    def end_turn(self) -> None:
+        """The turn's last words come as a final `Heard`, `final_timeout_s` later at most."""
+        self._call(self._end)
+
+    def close(self) -> None:
+        """Nothing is told once this has returned."""
+        with self._lock:
+            self._is_closed = True
+        self._call(self._forget)
+
+    def begin(self) -> None:
+        """Connects, anew where it was connected; called in the loop."""
+        if self._task is not None:
+            self._task.cancel()
+        if not self._is_closed:
+            self._task = asyncio.create_task(self._stay_connected())
+
+    def _take(self, pcm: bytes) -> None:
+        self._turns[-1].pcm.append(pcm)
+        self._turns[-1].keep_newest()
+        self._has_news.set()
+
+    def _end(self) -> None:
+        turn = self._turns[-1]
+        turn.has_ended = True
+        turn.deadline = asyncio.get_running_loop().call_later(self._options.final_timeout_s, self._give_up, turn)
+        self._turns.append(_Turn())
+        self._has_news.set()
+
+    def _give_up(self, turn: _Turn) -> None:
+        """A turn's last words have not come in time."""
+        self._fail(f"it did not tell a turn's last words within {self._options.final_timeout_s:g} s")
+        self._finish(turn)
+        self.begin()
+
+    def _finish(self, turn: _Turn) -> None:
+        if turn.deadline is not None:
+            turn.deadline.cancel()
+        self._turns.remove(turn)
+        self._tell(Heard(turn.text, is_final=True))
+        self._has_news.set()
+
+    async def _stay_connected(self) -> None:
+        from websockets.exceptions import WebSocketException
+
+        while True:
+            if self.failure is not None:
+                await asyncio.sleep(self._retry_s)
+                self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
+            try:
+                await self._converse()
+                self._fail("it ended the connection")
+            except* (OSError, WebSocketException, TimeoutError) as errors:
+                self._fail(str(errors.exceptions[0])[:_N_QUOTED] or type(errors.exceptions[0]).__name__)
+            except* (ValueError, TypeError, KeyError):
+                self._fail("it sends what is not of the protocol")
+
+    async def _converse(self) -> None:
+        """One connection, from start to loss."""
+        from websockets.asyncio.client import connect
+
+        key = os.environ.get(self._options.api_key_env, "").strip()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        opening = connect(
+            self._options.url,
+            additional_headers=headers,
+            open_timeout=self._options.connect_timeout_s,
+            close_timeout=_CLOSE_TIMEOUT_S,
+        )
+        async with opening as connection, asyncio.TaskGroup() as both:
+            for turn in self._turns:
+                turn.n_sent, turn.is_end_sent = 0, False
+            sending = both.create_task(self._send(connection))
+            async for message in connection:
+                self._read(json.loads(message))
+            sending.cancel()
+
+    async def _send(self, connection: "ClientConnection") -> None:
+        start = {
+            "type": "start",
+            "sample_rate_hz": SAMPLE_RATE_HZ,
+            "encoding": "pcm_s16le",
+            "language": self._options.language,
+        }
+        await connection.send(json.dumps(start))
+        while True:
+            turn = self._turns[0]
+            if turn.n_sent < len(turn.pcm):
+                turn.n_sent += 1
+                await connection.send(turn.pcm[turn.n_sent - 1])
+            elif turn.has_ended and not turn.is_end_sent:
+                turn.is_end_sent = True
+                await connection.send(json.dumps({"type": "end_turn"}))
+            else:
+                self._has_news.clear()
+                await self._has_news.wait()
+
+    def _read(self, message: dict[str, Any]) -> None:
+        """What the recogniser says.
+
+        Raises:
+            ValueError, TypeError, KeyError: it is not of the protocol.
+        """
+        if message["type"] == "error":
+            self._fail(str(message["message"])[:_N_QUOTED])
+        elif message["type"] == "heard":
+            turn = self._turns[0]
+            self.failure, self._retry_s = None, _FIRST_RETRY_S
+            is_new = message["text"] != turn.text
+            turn.text = str(message["text"])
+            if message.get("is_final") and turn.is_end_sent:
+                self._finish(turn)
+            elif is_new:
+                self._tell(Heard(turn.text))
+        else:
+            raise ValueError(message["type"])
+
+    def _fail(self, reason: str) -> None:
+        if self.failure is None:
+            _log.warning("A caller is not heard: the recogniser at %s: %s", self._options.url, reason)
+        self.failure = f"The recogniser at {self._options.url}: {reason}."
+
+    def _tell(self, heard: Heard) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._on_heard(heard)
+
+    def _forget(self) -> None:
+        for turn in self._turns:
+            if turn.deadline is not None:
+                turn.deadline.cancel()
+        self._turns = deque([_Turn()])
+        if self._task is not None:
+            self._task.cancel()

@@ -1,0 +1,147 @@
+"""Is anybody speaking? silero-vad's model in ONNX (MIT), a window of 32 ms at a time.
+
+The model's file comes from the `silero-vad` package, whose own code is not imported: it asks for torchaudio.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from backends.protocols import Samples
+from data_schemas.errors import BackendError
+from data_schemas.units import SAMPLE_RATE_HZ
+
+MODEL_RATE_HZ = 16_000
+WINDOW_N_SAMPLES = 512
+"""One window at 16 kHz (silero_vad/utils_vad.py, `OnnxWrapper`)."""
+WINDOW_S = WINDOW_N_SAMPLES / MODEL_RATE_HZ
+
+_CONTEXT_N_SAMPLES = 64
+"""End of the window before, which the model sees again."""
+_STATE_SHAPE = (2, 1, 128)
+_HYSTERESIS = 0.15
+"""Speech goes on down to this far below the probability at which it starts (silero's `neg_threshold`)."""
+_N_START_WINDOWS = 3
+"""Windows of speech in a row, 96 ms, before somebody is taken to speak: clicks are shorter."""
+
+Change = Literal["started", "stopped"]
+
+
+class Window(NamedTuple):
+    """32 ms of a caller's sound, float32 [512] at 16 kHz, and how probable speech is in it."""
+
+    samples: Samples
+    probability: float
+
+
+class SpeechMeter:
+    """How probable speech is, window by window, in one caller's sound.
+
+    Raises:
+        BackendError: the model's package is missing or damaged.
+    """
+
+    def __init__(self) -> None:
+        self._session = _session()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all it has heard."""
+        import soxr
+
+        # LQ holds back 20 ms at most, HQ 35, and the model hears no difference.
+        self._resampler = soxr.ResampleStream(SAMPLE_RATE_HZ, MODEL_RATE_HZ, 1, dtype="float32", quality="LQ")
+        self._rest = np.zeros(0, dtype=np.float32)
+        self._context = np.zeros(_CONTEXT_N_SAMPLES, dtype=np.float32)
+        self._state = np.zeros(_STATE_SHAPE, dtype=np.float32)
+
+    def feed(self, samples: Samples) -> list[Window]:
+        """The windows that the next sound, 24 kHz and of any length, completes."""
+        resampled = self._resampler.resample_chunk(np.ascontiguousarray(samples, dtype=np.float32))
+        sound = np.concatenate([self._rest, resampled])
+        n_whole = len(sound) // WINDOW_N_SAMPLES * WINDOW_N_SAMPLES
+        self._rest = sound[n_whole:]
+        return [self._measured(window) for window in sound[:n_whole].reshape(-1, WINDOW_N_SAMPLES)]
+
+    def _measured(self, window: Samples) -> Window:
+        inputs = {
+            "input": np.concatenate([self._context, window])[None],
+            "state": self._state,
+            "sr": np.array(MODEL_RATE_HZ, dtype=np.int64),
+        }
+        probability, self._state = self._session.run(None, inputs)
+        self._context = window[-_CONTEXT_N_SAMPLES:]
+        return Window(window, float(probability[0, 0]))
+
+
+class SpeechGate:
+    """Speech or not, from probabilities: what has begun goes on until it is clearly over."""
+
+    def __init__(self, speech_probability: float) -> None:
+        self._begins = speech_probability
+        self._ends = max(speech_probability - _HYSTERESIS, 0.01)
+        self._is_open = False
+
+    def passes(self, probability: float) -> bool:
+        """Whether the next window is one of speech."""
+        self._is_open = probability >= (self._ends if self._is_open else self._begins)
+        return self._is_open
+
+
+class TurnDetector:
+    """Tells when a caller begins to speak, and when the caller's turn has ended.
+
+    Args:
+        speech_probability: somebody speaks where the model's probability is at least this.
+        turn_end_silence_s: silence after which a turn has ended.
+
+    Raises:
+        BackendError: see `SpeechMeter`.
+    """
+
+    def __init__(self, speech_probability: float, turn_end_silence_s: float) -> None:
+        self._speech_probability = speech_probability
+        self._n_end_windows = max(1, round(turn_end_silence_s / WINDOW_S))
+        self._meter = SpeechMeter()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all it has heard; nobody speaks."""
+        self._meter.reset()
+        self._gate = SpeechGate(self._speech_probability)
+        self.is_speaking = False
+        self._n_windows = 0  # of speech in a row while silent, of silence in a row while speaking
+
+    def feed(self, samples: Samples) -> list[Change]:
+        """What the next sound, 24 kHz and of any length, changes; mostly nothing."""
+        changes: list[Change] = []
+        for window in self._meter.feed(samples):
+            is_speech = self._gate.passes(window.probability)
+            self._n_windows = self._n_windows + 1 if is_speech != self.is_speaking else 0
+            if self._n_windows >= (self._n_end_windows if self.is_speaking else _N_START_WINDOWS):
+                changes.append("stopped" if self.is_speaking else "started")
+                self.is_speaking = not self.is_speaking
+                self._n_windows = 0
+        return changes
+
+
+@cache
+def _session() -> Any:
+    """The model, one a process: running it keeps no state, and releases Python's lock."""
+    import onnxruntime
+
+    found = find_spec("silero_vad")
+    folders = (found.submodule_search_locations if found else None) or ()
+    files = [Path(folder) / "data" / "silero_vad.onnx" for folder in folders]
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    try:
+        path = next(file for file in files if file.is_file())
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except StopIteration:
+        raise BackendError("There is no model of silero-vad here.", "Type: make install") from None
+    except Exception as error:  # onnxruntime's errors have no common class
+        raise BackendError(f"The model of silero-vad does not load: {error}.", "Type: make install") from error

@@ -1,0 +1,190 @@
+"""The server: whom it lets in, what listens, which chat models answer, and what is kept."""
+
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from data_schemas.config.base import Config, at_home
+from data_schemas.config.chat import ChatConfig
+from data_schemas.config.model import SamplingConfig
+
+Mode = Literal["tandem", "direct", "cascade"]
+"""tandem: the front-end speaks and hears the back-end's oracle · direct: it speaks alone · cascade: recogniser, chat
+model and text-to-speech take turns with the user."""
+
+BackendName = str
+"""What a chat model is called among the server's."""
+
+
+class BackEndConfig(Config):
+    """One chat model that sessions may have behind them."""
+
+    name: BackendName = Field(
+        default="default", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="What callers and rules call it."
+    )
+    chat: ChatConfig = Field(default_factory=ChatConfig, description="Which model, and how it is reached.")
+    prompt: str = Field(
+        default="tandem", description="Prompt in kame_model/serve/prompt_files/, or a path to one of the same form."
+    )
+    max_tokens: int = Field(default=64, ge=8, le=4096, description="Most tokens of one answer.")
+    temperature: float = Field(default=0.0, ge=0, le=2, description="Sampling temperature of the chat model.")
+
+
+class RouteConfig(Config):
+    """When what the user says so far holds one of these words, this back-end is asked; the first rule that fits."""
+
+    words: list[str] = Field(min_length=1, description="Words or phrases, in small letters.")
+    back_end: BackendName = Field(description="Name of the back-end to ask.")
+
+
+class CycleConfig(Config):
+    """When the back-end is asked while the user speaks."""
+
+    interval_s: float = Field(
+        default=0.3, ge=0.1, le=5, description="Shortest time between two requests, seconds; KAME's are 0.1 to 0.5."
+    )
+    max_in_flight: int = Field(
+        default=2,
+        ge=1,
+        le=8,
+        description="Requests of one session at once; a newer one waits for a place, unless the user's turn has ended.",
+    )
+    first_token_timeout_s: float = Field(
+        default=5.0,
+        gt=0,
+        le=120,
+        description="An answer that has not begun by then, or pauses for so long, has failed, seconds.",
+    )
+    max_history_turns: int = Field(default=12, ge=0, le=1000, description="Turns before this one that are told.")
+    min_words: int = Field(default=2, ge=1, le=20, description="Words of the user's turn before anything is asked.")
+
+
+class ListenerConfig(Config):
+    """Which streaming recogniser listens to the user, and how it takes turns apart."""
+
+    engine: str = Field(default="moonshine", description="Streaming recogniser; `kame backends` lists them.")
+    options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="The recogniser's own options."
+    )
+    turn_end_silence_s: float = Field(
+        default=0.7, ge=0.1, le=5, description="Silence after which the user's turn has ended, seconds."
+    )
+    speech_probability: float = Field(
+        default=0.5, gt=0, lt=1, description="Probability of speech (silero-vad) above which somebody speaks."
+    )
+
+
+class CascadeConfig(Config):
+    """The mode without a front-end."""
+
+    tts: str = Field(default="kokoro", description="Text-to-speech engine; `kame backends` lists them.")
+    voice: str | None = Field(default=None, description="Its voice; empty: the engine's first.")
+    speed: float = Field(default=1.0, ge=0.5, le=2, description="Speed of the voice.")
+
+
+class LimitsConfig(Config):
+    """What a caller may do, so that the others keep their real time."""
+
+    max_sessions: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="Slots of the device's step; 0: as many as fit the frame's budget, 8 at most.",
+    )
+    budget_share: float = Field(
+        default=0.8, gt=0, le=1, description="Share of a frame's 80 ms that a step may take before callers are refused."
+    )
+    max_backlog_s: float = Field(
+        default=0.8, ge=0.16, le=10, description="Heard sound kept for a session that is behind; older is dropped."
+    )
+    max_unsent_s: float = Field(
+        default=2.0, ge=0.16, le=60, description="Said sound kept for a client that is slow; older is dropped."
+    )
+    idle_s: float = Field(default=60.0, gt=0, description="A caller who sends nothing for so long is let go, seconds.")
+    max_session_s: float = Field(default=3600.0, gt=0, description="Longest session, seconds.")
+    max_sessions_per_address: int = Field(default=4, ge=1, description="Sessions from one address at once.")
+    max_starts_per_minute: int = Field(default=30, ge=1, description="Sessions begun from one address in a minute.")
+    max_message_bytes: int = Field(default=1_048_576, ge=1024, description="Longest message of a socket, bytes.")
+    max_messages_per_s: int = Field(default=200, ge=10, description="Messages of one socket in a second.")
+    drain_s: float = Field(
+        default=30.0, ge=0, description="At the end (SIGTERM), how long sessions may go on, seconds."
+    )
+
+
+class CareConfig(Config):
+    """Who may come in, and what they are told. Secrets come from the environment, never from here."""
+
+    token_env: str = Field(
+        default="KAME_SERVE_TOKEN",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Environment variable with the token to enter; where it is unset nobody needs one.",
+    )
+    origins: list[str] = Field(
+        default_factory=list,
+        description="Pages that may connect, as https://host:port; empty: this server's own; *: any.",
+    )
+    certificate: str | None = Field(default=None, description="TLS certificate chain (PEM); empty: no TLS.")
+    private_key: str | None = Field(default=None, description="The certificate's key (PEM).")
+    trusted_proxies: list[str] = Field(default_factory=list, description="Addresses whose X-Forwarded-For is believed.")
+    notice: str = Field(
+        default="You are talking to a machine; its voice is synthetic.",
+        description="Told to every caller: a header, an event and the page. Empty: nothing is told.",
+    )
+
+    _expanded = field_validator("certificate", "private_key")(at_home)
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if (self.certificate is None) != (self.private_key is None):
+            raise ValueError("certificate and private_key are given together")
+        return self
+
+
+class RecordConfig(Config):
+    """What is kept of those callers who were told and said yes; without a folder nothing of anybody is."""
+
+    folder: str | None = Field(default=None, description="Where recordings are kept; empty: none are made.")
+    keep_days: float = Field(default=30.0, gt=0, description="Recordings older than this are deleted, days.")
+    notice: str = Field(
+        default="If you agree, what is said is kept, sound and words, to train and to test such machines.",
+        min_length=1,
+        description="What callers are told before they say yes; kept with each recording.",
+    )
+
+    _expanded = field_validator("folder")(at_home)
+
+
+class ServeConfig(Config):
+    """All there is to say about a server."""
+
+    checkpoint: str = Field(description="Folder of an export, or owner/name[@revision] on the Hub.")
+    host: str = Field(default="127.0.0.1", description="Address to listen at.")
+    port: int = Field(default=8998, ge=0, le=65535, description="Port to listen at (moshi's is 8998); 0: any free one.")
+    device: str = Field(default="auto", description="cpu, cuda, or auto: cuda where there is one.")
+    mode: Mode = Field(default="tandem", description="How a session begins; it may change while it runs.")
+    back_ends: list[BackEndConfig] = Field(
+        default_factory=lambda: [BackEndConfig()], min_length=1, description="Chat models; the first is the default."
+    )
+    routes: list[RouteConfig] = Field(default_factory=list, description="Rules that choose among them by words.")
+    classifier: str | None = Field(
+        default=None, description="module:function from the user's words to a back-end's name or None, asked first."
+    )
+    sampling: SamplingConfig = Field(
+        default_factory=SamplingConfig, description="How the front-end's tokens are chosen."
+    )
+    cycle: CycleConfig = Field(default_factory=CycleConfig, description="When the back-end is asked.")
+    listener: ListenerConfig = Field(default_factory=ListenerConfig, description="Who hears the user.")
+    cascade: CascadeConfig = Field(default_factory=CascadeConfig, description="The mode without a front-end.")
+    limits: LimitsConfig = Field(default_factory=LimitsConfig, description="What callers may do.")
+    care: CareConfig = Field(default_factory=CareConfig, description="Who comes in, and what they are told.")
+    record: RecordConfig = Field(default_factory=RecordConfig, description="What is kept, if anything.")
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        names = [each.name for each in self.back_ends]
+        if len(set(names)) < len(names):
+            raise ValueError("back_ends: two have the same name")
+        for route in self.routes:
+            if route.back_end not in names:
+                raise ValueError(f"routes: there is no back-end {route.back_end!r}; they are {', '.join(names)}")
+        return self

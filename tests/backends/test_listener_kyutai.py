@@ -1,0 +1,218 @@
+"""Kyutai's recogniser on a tiny random model of the same file names and keys as stt-2.6b-en's."""
+
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+import torch
+from moshi.models.lm import LMModel
+from safetensors.torch import save_file
+
+from backends import registry
+from backends.listener.kyutai import KyutaiListener
+from backends.listener.kyutai_model import KyutaiModel
+from backends.protocols import Heard, Samples
+from data_schemas.errors import BackendError, ConfigError
+from tests.codecs import TINY, chirps, tiny_nano_mimi
+from tests.listening import Told
+from tests.vocabularies import train_with
+
+torch.set_num_threads(1)
+# The keys of huggingface.co/kyutai/stt-2.6b-en's config.json, with other sizes.
+SHAPE: dict[str, Any] = {
+    "card": TINY.card,
+    "n_q": TINY.n_codebooks,
+    "dep_q": 0,
+    "delays": [0] * (TINY.n_codebooks + 1),
+    "dim": 32,
+    "existing_text_padding_id": 3,
+    "num_heads": 2,
+    "num_layers": 2,
+    "hidden_scale": 4.125,
+    "causal": True,
+    "layer_scale": None,
+    "context": 40,
+    "max_period": 100000.0,
+    "gating": "silu",
+    "norm": "rms_norm_f32",
+    "positional_embedding": "rope",
+    "depformer_dim": 16,
+    "depformer_num_heads": 2,
+    "depformer_num_layers": 1,
+    "depformer_dim_feedforward": None,
+    "depformer_multi_linear": True,
+    "depformer_pos_emb": "none",
+    "depformer_weights_per_step": True,
+}
+OTHER: dict[str, Any] = {
+    "conditioners": {},
+    "cross_attention": False,
+    "model_id": {"sig": "0", "epoch": 0},
+    "lm_gen_config": {"temp": 0.0, "temp_text": 0.0, "top_k": 250, "top_k_text": 50},
+    "stt_config": {"audio_delay_seconds": 0.5, "audio_silence_prefix_seconds": 0.16},
+    "model_type": "stt",
+    "mimi_name": "mimi-pytorch-e351c8d8@125.safetensors",
+    "mimi_config_name": "mimi.json",
+    "tokenizer_name": "tokenizer_en_audio_4000.model",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("stt")
+    tiny_nano_mimi(made)
+    (made / "mimi.safetensors").rename(made / OTHER["mimi_name"])
+    pieces = sentencepiece.SentencePieceProcessor(str(train_with(made / OTHER["tokenizer_name"], vocab_size=400)))
+    shape = SHAPE | {"text_card": pieces.get_piece_size()}
+    torch.manual_seed(1)
+    lm = LMModel(**shape)
+    save_file({name: value.clone() for name, value in lm.state_dict().items()}, made / "model.safetensors")
+    (made / "config.json").write_text(json.dumps(shape | OTHER))
+    return made
+
+
+Listening = Callable[[int], KyutaiListener]
+
+
+@pytest.fixture
+def listening(folder: Path) -> Iterator[Listening]:
+    opened: list[KyutaiListener] = []
+
+    def listen(max_callers: int) -> KyutaiListener:
+        built = registry.build("listener", "kyutai", {"path": str(folder), "device": "cpu", "max_callers": max_callers})
+        assert isinstance(built, KyutaiListener)
+        opened.append(built)
+        return built
+
+    yield listen
+    for each in opened:
+        each.close()
+
+
+def alone(listening: Listening, sound: Samples) -> list[Heard]:
+    told = Told()
+    ear = listening(1).listen(told)
+    ear.feed(sound)
+    ear.end_turn()
+    told.finals(1)
+    return told.all
+
+
+def test_a_caller_hears_the_same_alone_among_others_and_in_a_slot_that_was_used(listening: Listening) -> None:
+    sounds = [chirps(seed, 1920 * 8) for seed in range(3)]
+    expected = [alone(listening, sound)[-1].text for sound in sounds]
+    assert len(set(expected)) == 3  # so that one caller's words in another's turn would be seen
+    recogniser = listening(2)
+    for first, second in ((0, 1), (2, 0), (1, 2)):
+        told = Told(), Told()
+        ears = [recogniser.listen(each) for each in told]
+        for start in range(0, 1920 * 8, 960):  # interleaved, in pieces that are no frames
+            for ear, index in zip(ears, (first, second), strict=True):
+                ear.feed(sounds[index][start : start + 960])
+        for ear in ears:
+            ear.end_turn()
+        assert [each.finals(1)[0] for each in told] == [expected[first], expected[second]]
+        for ear in ears:
+            ear.close()
+
+
+def test_words_are_told_while_they_are_said_and_a_turn_ends_with_all_of_them(listening: Listening) -> None:
+    told = Told()
+    ear = listening(1).listen(told)
+    for _ in range(2):
+        ear.feed(chirps(5, 1920 * 10))
+        ear.end_turn()
+    finals = told.finals(2)
+    first_turn = [each.text for each in told.all[: [each.is_final for each in told.all].index(True) + 1]]
+    assert len(first_turn) > 2
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(first_turn))
+    assert not finals[1].startswith(finals[0])
+
+
+def test_no_more_callers_than_slots_and_a_closed_ear_makes_room(listening: Listening) -> None:
+    recogniser = listening(1)
+    told = Told()
+    ear = recogniser.listen(told)
+    with pytest.raises(BackendError, match="hears 1 callers already"):
+        recogniser.listen(Told())
+    ear.feed(chirps(0, 1920 * 4))
+    ear.close()
+    n_told = len(told.all)
+    later = Told()
+    again = recogniser.listen(later)
+    again.feed(chirps(1, 1920 * 4))
+    again.end_turn()
+    assert later.finals(1)
+    assert len(told.all) == n_told
+
+
+def test_a_step_that_fails_is_told_and_hearing_goes_on(listening: Listening, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backends.listener.kyutai._RETRY_S", 0.01)
+    failed = threading.Event()
+    step = KyutaiModel.step
+
+    def failing(self: KyutaiModel, *arguments: Any) -> dict[int, int | None]:
+        if failed.is_set():
+            return step(self, *arguments)
+        failed.set()
+        raise RuntimeError("CUDA error: out of memory\nand more")
+
+    monkeypatch.setattr(KyutaiModel, "step", failing)
+    told = Told()
+    ear = listening(1).listen(told)
+    ear.feed(chirps(2, 1920 * 6))
+    ear.end_turn()
+    assert told.finals(1)
+    assert failed.is_set()
+    assert ear.failure is None
+
+
+def test_an_ear_that_is_too_far_behind_gives_up_its_oldest_sound_and_says_so(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backends.listener.kyutai._MAX_BEHIND", 10)
+    may_step = threading.Event()
+    step = KyutaiModel.step
+
+    def slow(self: KyutaiModel, *arguments: Any) -> dict[int, int | None]:
+        may_step.wait()
+        return step(self, *arguments)
+
+    monkeypatch.setattr(KyutaiModel, "step", slow)
+    told = Told()
+    ear = listening(1).listen(told)
+    ear.feed(np.zeros(1920, dtype=np.float32))
+    ear.end_turn()
+    ear.feed(np.zeros(1920 * 20, dtype=np.float32))
+    assert "slower than speech" in str(ear.failure)
+    ear.end_turn()
+    may_step.set()
+    assert len(told.finals(2)) == 2  # no turn's end was given up
+
+
+def test_what_is_no_recogniser_is_refused(folder: Path, tmp_path: Path) -> None:
+    def build(path: Path) -> None:
+        registry.build("listener", "kyutai", {"path": str(path), "device": "cpu"})
+
+    with pytest.raises(ConfigError, match="holds no model of Kyutai's"):
+        build(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match=r"lacks model\.safetensors, mimi-pytorch"):
+        build(tmp_path)
+    for name in ("model.safetensors", OTHER["mimi_name"], OTHER["mimi_config_name"], OTHER["tokenizer_name"]):
+        (tmp_path / name).symlink_to(folder / name)
+    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "hibiki"}))
+    with pytest.raises(ConfigError, match="hibiki model, no recogniser"):
+        build(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config | {"dim": 48}))
+    with pytest.raises(BackendError, match="does not load"):
+        build(tmp_path)
+    with pytest.raises(BackendError, match="The Hub did not give kyutai/stt-1b-en_fr"):
+        registry.build("listener", "kyutai", {"device": "cpu"})

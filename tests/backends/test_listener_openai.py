@@ -1,0 +1,160 @@
+"""Listening by a server with /v1/audio/transcriptions, against a server of this test's own."""
+
+import http.server
+import io
+import json
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from backends import registry
+from backends.listener.openai_transcription import OpenAIListener
+from backends.protocols import ListenerStream
+from tests.listening import Told
+from tests.spoken_question import silence, spoken_question
+
+KEY = "sk-very-secret"
+
+
+@dataclass
+class Server:
+    """Answers each sound with its length, or with the status it is told."""
+
+    status: int = 200
+    lengths_s: list[float] = field(default_factory=list)
+    forms: list[bytes] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    base_url: str = ""
+    is_stuck: threading.Event = field(default_factory=threading.Event)
+    goes_on: threading.Event = field(default_factory=threading.Event)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    told = Server()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            form = self.rfile.read(int(self.headers["Content-Length"]))
+            told.keys.append(self.headers.get("Authorization", ""))
+            told.forms.append(form)
+            if told.is_stuck.is_set():
+                told.goes_on.wait()
+            start = form.index(b"RIFF")
+            samples, rate_hz = soundfile.read(io.BytesIO(form[start:]), dtype="float32")
+            assert rate_hz == 16_000
+            assert np.abs(samples).max() > 0.05
+            told.lengths_s.append(len(samples) / rate_hz)
+            body = json.dumps({"text": f" {len(samples) / rate_hz:.1f} seconds. "}).encode()
+            self.send_response(told.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        told.base_url = f"http://127.0.0.1:{running.server_address[1]}/v1"
+        try:
+            yield told
+        finally:
+            told.goes_on.set()
+            running.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def listened(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("KAME_SPEECH_API_KEY", KEY)
+    opened: list[OpenAIListener] = []
+
+    def listen(told: Told, **options: Any) -> ListenerStream:
+        given: dict[str, Any] = {"base_url": server.base_url, "model": "whisper-1", "final_timeout_s": 30.0}
+        built = registry.build("listener", "openai", given | options)
+        assert isinstance(built, OpenAIListener)
+        opened.append(built)
+        return built.listen(told)
+
+    yield listen
+    for each in opened:
+        each.close()
+
+
+def test_the_turn_so_far_is_sent_anew_while_it_is_said(server: Server, listened: Any) -> None:
+    told = Told()
+    ear = listened(told, interval_s=0.1)
+    said = spoken_question()
+    ear.feed(silence(5))
+    ear.feed(said[: len(said) * 2 // 3])
+    told.until(bool)
+    ear.feed(np.concatenate([said[len(said) * 2 // 3 :], silence(0.5)]))
+    ear.end_turn()
+    final = told.finals(1)[0]
+    assert len(server.lengths_s) >= 2
+    assert server.lengths_s[0] < server.lengths_s[-1] < 3  # the silence before is never sent
+    assert final == f"{server.lengths_s[-1]:.1f} seconds."
+    assert set(server.keys) == {f"Bearer {KEY}"}
+    fields = dict(re.findall(rb'name="(\w+)"\r\n\r\n([^\r]+)\r\n', server.forms[-1]))
+    assert fields == {b"model": b"whisper-1", b"language": b"en", b"response_format": b"json", b"temperature": b"0.0"}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (401, "refuses our key.*KAME_SPEECH_API_KEY"),
+        (404, "did not serve model 'whisper-1'"),
+        (422, "refuses a sound: HTTP 422"),
+        (500, "HTTP 500"),
+    ],
+)
+def test_a_server_that_refuses_is_told_and_the_turn_still_ends(
+    server: Server, listened: Any, status: int, reason: str
+) -> None:
+    server.status = status
+    told = Told()
+    ear = listened(told)
+    ear.feed(spoken_question())
+    ear.end_turn()
+    assert told.finals(1) == [""]
+    assert re.search(reason, str(ear.failure))
+    assert KEY not in str(ear.failure)
+
+
+def test_a_server_that_hangs_ends_no_turn_late_and_is_heard_again_when_it_works(server: Server, listened: Any) -> None:
+    told = Told()
+    ear = listened(told, final_timeout_s=0.2)
+    server.is_stuck.set()
+    ear.feed(spoken_question())
+    ear.end_turn()
+    assert told.finals(1) == [""]
+    assert "within 0.2 s" in str(ear.failure)
+    server.is_stuck.clear()
+    server.goes_on.set()
+    ear.close()
+    later = Told()
+    again = listened(later)
+    again.feed(spoken_question())
+    again.end_turn()
+    assert later.finals(1)[0].endswith("seconds.")
+    assert again.failure is None
+
+
+def test_a_server_that_is_not_there_is_no_error_but_told_by_the_ear(listened: Any) -> None:
+    told = Told()
+    ear = listened(told, base_url="http://127.0.0.1:1/v1")
+    ear.feed(spoken_question())
+    ear.end_turn()
+    assert told.finals(1) == [""]
+    assert "did not answer" in str(ear.failure)

@@ -1,0 +1,239 @@
+"""Listening over our small web socket protocol, against recognisers of this test's own."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import ServerConnection, serve
+
+from backends import registry
+from backends.listener.websocket import WebsocketListener
+from backends.protocols import Heard, ListenerStream
+from tests.listening import Told
+
+Behaviour = Callable[[ServerConnection, int], None]
+"""A connection, and how many there were before it."""
+
+
+def sound(time_s: float, level: float = 0.5) -> Any:
+    return np.full(round(time_s * 24_000), level, dtype=np.float32)
+
+
+def heard(text: str, **more: Any) -> str:
+    return json.dumps({"type": "heard", "text": text} | more)
+
+
+def counting(connection: ServerConnection, n_before: int) -> None:
+    """Hears how many tenths of a second a turn has, and how loud its last sample is."""
+    assert json.loads(connection.recv()) == {
+        "type": "start",
+        "sample_rate_hz": 24_000,
+        "encoding": "pcm_s16le",
+        "language": "en",
+    }
+    pcm = b""
+    for message in connection:
+        if isinstance(message, bytes):
+            pcm += message
+        else:
+            assert json.loads(message) == {"type": "end_turn"}
+        tenths = round(len(pcm) / 4800)
+        level = np.frombuffer(pcm, "<i2")[-1] / 32_767 if pcm else 0
+        connection.send(heard(f"{tenths} tenths at {level:.1f}", is_final=isinstance(message, str)))
+        if isinstance(message, str):
+            pcm = b""
+
+
+class Recognisers:
+    """Servers, and ears that listen by them."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self.headers: list[str | None] = []
+
+    def serve(self, behaves: Behaviour) -> str:
+        numbers = iter(range(1000))
+
+        def handle(connection: ServerConnection) -> None:
+            assert connection.request is not None
+            self.headers.append(connection.request.headers.get("Authorization"))
+            with suppress(ConnectionClosed):
+                behaves(connection, next(numbers))
+
+        server = self._stack.enter_context(serve(handle, "127.0.0.1", 0))
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self._stack.callback(thread.join)
+        self._stack.callback(server.shutdown)
+        return f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
+
+    def listen(self, url: str, told: Told, **options: Any) -> ListenerStream:
+        given: dict[str, Any] = {"url": url, "final_timeout_s": 30.0}
+        built = registry.build("listener", "websocket", given | options)
+        assert isinstance(built, WebsocketListener)
+        self._stack.callback(built.close)
+        return built.listen(told)
+
+
+@pytest.fixture
+def recognisers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recognisers]:
+    monkeypatch.setattr("backends.listener.websocket._FIRST_RETRY_S", 0.01)
+    monkeypatch.setattr("backends.listener.websocket._LAST_RETRY_S", 0.05)
+    with ExitStack() as stack:
+        yield Recognisers(stack)
+
+
+def test_turns_are_heard_while_they_are_said_and_whole_at_their_end(
+    recognisers: Recognisers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAME_SPEECH_API_KEY", "sk-secret")
+    told = Told()
+    ear = recognisers.listen(recognisers.serve(counting), told)
+    ear.feed(sound(0.2))
+    ear.feed(sound(0.1, level=7))
+    ear.end_turn()
+    ear.feed(sound(0.4, level=-0.2))
+    ear.end_turn()
+    ear.end_turn()
+    assert told.finals(3) == ["3 tenths at 1.0", "4 tenths at -0.2", "0 tenths at 0.0"]
+    assert told.all[:3] == [
+        Heard("2 tenths at 0.5"),
+        Heard("3 tenths at 1.0"),
+        Heard("3 tenths at 1.0", is_final=True),
+    ]
+    assert ear.failure is None
+    assert recognisers.headers == ["Bearer sk-secret"]
+
+
+def test_callers_have_connections_of_their_own(recognisers: Recognisers) -> None:
+    url = recognisers.serve(counting)
+    told = [Told() for _ in range(3)]
+    ears = [recognisers.listen(url, each) for each in told]
+    for level, ear in enumerate(ears, 1):
+        ear.feed(sound(0.1 * level, level / 10))
+    for ear in ears:
+        ear.end_turn()
+    assert [each.finals(1)[0] for each in told] == ["1 tenths at 0.1", "2 tenths at 0.2", "3 tenths at 0.3"]
+    assert recognisers.headers == [None, None, None]
+
+
+def lost_once(connection: ServerConnection, n_before: int) -> None:
+    if n_before == 0:
+        connection.recv()
+        connection.recv()
+        connection.close(1011, "crashed")
+    else:
+        counting(connection, n_before)
+
+
+def garbage_once(connection: ServerConnection, n_before: int) -> None:
+    if n_before == 0:
+        connection.recv()
+        connection.recv()
+        connection.send('{"type": "heard"}')
+        for _ in connection:
+            pass
+    else:
+        counting(connection, n_before)
+
+
+def left_once(connection: ServerConnection, n_before: int) -> None:
+    if n_before:
+        counting(connection, n_before)
+
+
+@pytest.mark.parametrize("behaves", [lost_once, garbage_once, left_once])
+def test_a_connection_that_is_lost_is_made_anew_and_the_turn_is_whole(
+    recognisers: Recognisers, behaves: Behaviour
+) -> None:
+    told = Told()
+    ear = recognisers.listen(recognisers.serve(behaves), told)
+    ear.feed(sound(0.3))
+    told.until(bool)
+    ear.feed(sound(0.2))
+    ear.end_turn()
+    assert told.finals(1) == ["5 tenths at 0.5"]
+    assert len(recognisers.headers) == 2
+    assert ear.failure is None
+
+
+@pytest.mark.parametrize("message", ["{", "[1]", "null", '{"type": "heard"}', '{"type": "song"}', b"\xff\xfe"])
+def test_what_is_not_of_the_protocol_is_told(recognisers: Recognisers, message: str | bytes) -> None:
+    def babbles(connection: ServerConnection, n_before: int) -> None:
+        connection.send(message)
+        for _ in connection:
+            pass
+
+    told = Told()
+    ear = recognisers.listen(recognisers.serve(babbles), told, final_timeout_s=0.2)
+    ear.feed(sound(0.1))
+    ear.end_turn()
+    assert told.finals(1) == [""]
+    assert str(ear.failure).startswith("The recogniser at ws://127.0.0.1")
+
+
+def test_an_error_that_the_recogniser_tells_is_told(recognisers: Recognisers, caplog: pytest.LogCaptureFixture) -> None:
+    def errs(connection: ServerConnection, n_before: int) -> None:
+        connection.send(json.dumps({"type": "error", "message": "no more memory"}))
+        connection.send(heard("and yet"))
+        for _ in connection:
+            pass
+
+    told = Told()
+    ear = recognisers.listen(recognisers.serve(errs), told)
+    told.until(bool)
+    assert "no more memory" in caplog.text
+    assert ear.failure is None  # it went on
+
+
+def test_a_late_final_text_is_never_taken_for_the_next_turns(recognisers: Recognisers) -> None:
+    may_answer = threading.Event()
+
+    def late(connection: ServerConnection, n_before: int) -> None:
+        if n_before:
+            counting(connection, n_before)
+        for message in connection:
+            if isinstance(message, str) and "end_turn" in message:
+                may_answer.wait()
+                connection.send(heard("too late", is_final=True))
+
+    told = Told()
+    ear = recognisers.listen(recognisers.serve(late), told, final_timeout_s=0.3)
+    ear.feed(sound(0.1))
+    ear.end_turn()
+    assert told.finals(1) == [""]
+    may_answer.set()
+    ear.feed(sound(0.2))
+    told.until(lambda all_: len(all_) > 1)
+    ear.end_turn()
+    assert told.finals(2)[1] == "2 tenths at 0.5"
+
+
+def test_a_recogniser_that_is_not_there_is_told_and_turns_end(recognisers: Recognisers) -> None:
+    told = Told()
+    ear = recognisers.listen("ws://127.0.0.1:1", told, final_timeout_s=0.2)
+    ear.feed(sound(0.1))
+    ear.end_turn()
+    assert told.finals(1) == [""]
+    assert ear.failure is not None
+
+
+def test_a_closed_ear_tells_nothing_more(recognisers: Recognisers) -> None:
+    told = Told()
+    ear = recognisers.listen(recognisers.serve(counting), told)
+    ear.feed(sound(0.1))
+    told.until(bool)
+    ear.close()
+    n_told = len(told.all)
+    ear.feed(sound(0.1))
+    ear.end_turn()
+    other = Told()
+    again = recognisers.listen(recognisers.serve(counting), other)
+    again.end_turn()
+    other.finals(1)
+    assert len(told.all) == n_told

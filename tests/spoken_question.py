@@ -1,0 +1,26 @@
+"""One real sentence, said by Kokoro once a run, for tests of what listens."""
+
+from functools import cache
+
+import numpy as np
+
+from backends.protocols import Samples
+from backends.tts.kokoro import Kokoro
+from data_schemas.units import SAMPLE_RATE_HZ
+
+WORDS = "what is the capital of france"
+
+
+@cache
+def spoken_question() -> Samples:
+    """A question of about 1.5 s at 24 kHz, from its first to its last loud sample."""
+    kokoro = Kokoro()
+    said = kokoro.synthesise("What is the capital of France?", kokoro.voices()[0].name, 1.0).samples
+    loud = np.flatnonzero(np.abs(said) > 0.02)
+    found: Samples = said[loud[0] : loud[-1]]
+    return found
+
+
+def silence(time_s: float) -> Samples:
+    """A quiet room: noise at -60 dB."""
+    return np.random.default_rng(0).normal(0, 1e-3, round(time_s * SAMPLE_RATE_HZ)).astype(np.float32)

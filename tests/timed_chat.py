@@ -1,0 +1,140 @@
+"""A back-end cycle on a clock that jumps, with chat models that answer when they are told to."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import looptime
+
+from data_schemas.config.serving import CycleConfig
+from kame_model.frames.ids import PADDING_ID
+from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.serve.conversation import Conversation
+from kame_model.serve.cycle import BackEndCycle
+from kame_model.serve.oracle_writer import OracleWriter
+from kame_model.serve.prompts import load_prompt
+from kame_model.serve.routing import BackEnd, Router
+from kame_model.text.tokenizer import Tokenizer
+
+Step = tuple[float, str | Exception]
+"""What is waited for, seconds, and the piece that comes then, or the fault."""
+
+QUICK: list[Step] = [(0.1, "It is "), (0.05, "sixty "), (0.05, "litres.")]
+SIXTY = "it is sixty litres"
+"""The same as the small vocabulary writes it."""
+
+SLOW: list[Step] = [(0.2, "she earned "), *[(0.2, "it all ")] * 20]
+
+
+class TimedChat:
+    """Answers each request with its own steps, the last ones for all later requests.
+
+    Attributes:
+        asked_s: when each request came.
+        heard: the last message of each.
+        ended_s: when each was over, by its number.
+        given_up: numbers of those that were closed before their end.
+        most_open: requests under way at once, at most.
+    """
+
+    def __init__(self, *answers: Sequence[Step]) -> None:
+        self._answers = answers
+        self.asked_s: list[float] = []
+        self.heard: list[str] = []
+        self.payloads: list[dict[str, Any]] = []
+        self.ended_s: dict[int, float] = {}
+        self.given_up: list[int] = []
+        self._n_open = self.most_open = 0
+
+    async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
+        now_s = asyncio.get_running_loop().time
+        number = len(self.asked_s)
+        self.asked_s.append(round(now_s(), 3))
+        self.payloads.append(payload)
+        self.heard.append(payload["messages"][-1]["content"])
+        self._n_open += 1
+        self.most_open = max(self.most_open, self._n_open)
+        try:
+            for wait_s, piece in self._answers[min(number, len(self._answers) - 1)]:
+                await asyncio.sleep(wait_s)
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
+        except (asyncio.CancelledError, GeneratorExit):
+            self.given_up.append(number)
+            raise
+        finally:
+            self._n_open -= 1
+            self.ended_s[number] = round(now_s(), 3)
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+
+class CycleTalk:
+    """One session's cycle, with what it told and what came into its queue."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        chats: Mapping[str, TimedChat],
+        router: Router | None = None,
+        **config: Any,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.events: list[tuple[float, str, dict[str, Any]]] = []
+        self.queue = OracleQueue(tokenizer.text_card)
+        self.conversation = Conversation(12, lambda: asyncio.get_running_loop().time())
+        prompt = load_prompt("tandem")
+        self.cycle = BackEndCycle(
+            {name: BackEnd(name, chat, prompt) for name, chat in chats.items()},
+            router or Router(list(chats)),
+            self.conversation,
+            lambda: OracleWriter(self.queue, tokenizer, lambda text: " ".join(text.split())),
+            CycleConfig(**config),
+            lambda kind, data: self.events.append((round(asyncio.get_running_loop().time(), 3), kind, data)),
+        )
+
+    def user(self, text: str, *, is_final: bool = False) -> None:
+        self.conversation.user_says(text, is_final)
+        self.cycle.on_heard(text, is_final)
+
+    async def speaks(self, text: str, word_s: float = 0.1, *, is_final: bool = True) -> None:
+        """The user's turn, word by word."""
+        words = text.split()
+        for n_words in range(1, len(words) + 1):
+            self.user(" ".join(words[:n_words]))
+            await asyncio.sleep(word_s)
+        if is_final:
+            self.user(text, is_final=True)
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [data for _, each, data in self.events if each == kind]
+
+    def queued(self) -> str:
+        """The words that wait in the queue; takes them."""
+        tokens = []
+        while (token := self.queue.next()) != PADDING_ID:
+            tokens.append(token)
+        return self.tokenizer.decode([token for token in tokens if token != self.tokenizer.text_card])
+
+    def runs(self, course: Callable[[], Awaitable[None]]) -> None:
+        """A course of the talk while the cycle runs, on a clock that jumps."""
+
+        async def whole() -> None:
+            running = asyncio.create_task(self.cycle.run())
+            try:
+                await course()
+            finally:
+                running.cancel()
+                with suppress(asyncio.CancelledError):
+                    await running
+                await self.cycle.aclose()
+                assert asyncio.all_tasks() == {asyncio.current_task()}
+
+        loop = looptime.new_event_loop(start=0)
+        try:
+            loop.run_until_complete(whole())
+        finally:
+            loop.close()
