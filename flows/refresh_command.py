@@ -88,7 +88,7 @@ def refresh(
             "budget.tokens": budget_tokens,
             "evaluation_sets": evaluation_set or None,
             "sources": options.parse_sources(source, column_map, licence, pictures) or None,
-            **_chat(llm_url, llm_model, llm_provider),
+            **chat_settings(llm_url, llm_model, llm_provider),
             **options.parse_settings(settings),
         }
         _refresh(options.build_config(profile, config, typed), prefect, as_json)
@@ -154,7 +154,7 @@ def preview(
         from flows.preview import preview as make
 
         sources = options.parse_sources(source, column_map) or None
-        chat = _chat(llm_url, llm_model)
+        chat = chat_settings(llm_url, llm_model)
         typed = {"out": out, "seed": seed, **chat, "sources": sources, **options.parse_settings(settings)}
         built = options.build_config(profile, config, typed)
         if not built.sources:
@@ -169,7 +169,7 @@ def preview(
             console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")
 
 
-def _chat(url: str | None, model: str | None, provider: str | None = None) -> dict[str, str | None]:
+def chat_settings(url: str | None, model: str | None, provider: str | None = None) -> dict[str, str | None]:
     """What was typed of the chat model, as settings by dotted name; a URL or provider chooses the engine that calls."""
     called = {"chat.base_url": url, "chat.provider": provider, "chat.engine": "openai" if url or provider else None}
     return {**called, "chat.model": model}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from backends.protocols import Endpoint
@@ -11,6 +12,7 @@ from flows.record import RunRecord, recorded
 from pipelines import refresh
 from pipelines.figures import Figures
 from pipelines.publish import compact_group, publish
+from pipelines.recordings import run as recordings
 from pipelines.refresh import Plan
 from pipelines.runner import OnPart, Part, PartRecord
 from pipelines.served import check_endpoints, endpoint_for, run_served
@@ -38,8 +40,11 @@ RunServed = Callable[[RefreshConfig, str, Sequence[Part], Endpoint | None, OnPar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """How the steps of a run are called. `groups` says which parts a stage is given at once."""
+    """What the steps of a run are, and how they are called. `groups` says which parts a stage is given at once."""
 
+    check: Callable[[RefreshConfig], None] = refresh.check_request
+    stages: tuple[str, ...] = STAGES
+    workers: Callable[[RefreshConfig], Workers] = Workers
     groups: Callable[[Plan], list[list[Part]]] = lambda plan: [plan.parts]
     plan: Callable[[RefreshConfig], Plan] = refresh.plan
     run_stage: Callable[[Workers, str, Sequence[Part], OnPart], None] = refresh.run_stage
@@ -52,21 +57,31 @@ PLAIN = Steps()
 """Plain calls in this process, each stage on all parts at once."""
 
 
+OF_RECORDINGS = Steps(
+    check=recordings.check_request,
+    stages=recordings.STAGES,
+    workers=partial(Workers, run_one=recordings.run_here),
+    plan=recordings.plan,
+    publish=recordings.publish_and_forget,
+)
+"""The same for what a server has recorded."""
+
+
 def run_refresh(config: RefreshConfig, progress: Progress, steps: Steps = PLAIN) -> tuple[RunRecord, Manifest, Figures]:
     """Makes or refreshes a dataset; again = resume. The bytes do not depend on `steps`.
 
     Raises:
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
-    refresh.check_request(config)
+    steps.check(config)
     with refresh.one_run_at_a_time(config), recorded(config) as record:
         with record.timed("plan"):
             plan = steps.plan(config)
             record.n_kept, record.languages_left = plan.n_kept, plan.languages_left
             check_endpoints(config, plan.parts)
         groups, n_items = steps.groups(plan), sum(part.n_items for part in plan.parts)
-        with Workers(config) as workers:
-            for stage in STAGES:
+        with steps.workers(config) as workers:
+            for stage in steps.stages:
                 progress.stage(stage, n_items)
                 with record.timed(stage), endpoint_for(config, stage, plan.parts) as endpoint:
                     for group in groups:

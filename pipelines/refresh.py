@@ -7,7 +7,7 @@ Every step can be repeated: what is recorded is not made again, so resuming is r
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from data_schemas.config import RefreshConfig
+from data_schemas.config import RefreshConfig, SourceConfig, SplitConfig
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.flags import flagged
 from data_schemas.manifest import MANIFEST, Manifest
@@ -26,7 +26,7 @@ from pipelines.membership import Member, MembershipBook
 from pipelines.runner import OnPart, Part, Runner, make_part
 from pipelines.served import described
 from pipelines.shards import by_shard
-from pipelines.sources.items import evaluation_questions, read_items, spec_of
+from pipelines.sources.items import SourceReading, evaluation_questions, read_items, spec_of
 from pipelines.sources.reading import check_file
 from pipelines.stage import Recipe, StageDescription, recipes_of
 from pipelines.stations import MIXING, SERVED_STAGES, STAGES, cpu_stages
@@ -107,6 +107,15 @@ def check_request(config: RefreshConfig) -> None:
         if source.path is not None:
             check_file(source.path)
     stages_of(config)
+    check_folder(config)
+
+
+def check_folder(config: RefreshConfig) -> None:
+    """Whether a run may write to its folder: one that is empty, or a dataset split in the same way.
+
+    Raises:
+        ConfigError, DatasetError: as `check_request`.
+    """
     store = Store(config.out)
     if (
         store.fs.isdir(store.root)
@@ -131,18 +140,31 @@ def _not_in_this_run(config: RefreshConfig, before: Manifest | None) -> list[str
     return sorted(there - {source.name for source in config.sources})
 
 
+ReadItems = Callable[[SourceConfig, int | None, SplitConfig, frozenset[str]], SourceReading]
+"""Reads a source as `read_items` does."""
+
+
 def plan(config: RefreshConfig) -> Plan:
-    """Reads the sources, records which item is in which part, and lays down the parts' items.
+    """Reads the question sets, records which item is in which part, and lays down the parts' items.
+
+    Raises:
+        SourceError, StoreError: as `plan_of`.
+    """
+    return plan_of(config, read_items, stages_of(config))
+
+
+def plan_of(config: RefreshConfig, read: ReadItems, stages: Mapping[str, StageDescription]) -> Plan:
+    """The plan of a run of some stages on what `read` makes of each source.
 
     Raises:
         SourceError: a source or an evaluation set cannot be read.
         StoreError: too little room on the disk for what is to be made.
     """
     store = Store(config.out)
-    contaminated, recipes = _contaminated(config, store), recipes_of(stages_of(config))
+    contaminated, recipes = _contaminated(config, store), recipes_of(stages)
     parts, rejects, n_kept, left = [], {}, 0, {}
     for source in config.sources:
-        reading = read_items(source, config.limit, config.split, contaminated)
+        reading = read(source, config.limit, config.split, contaminated)
         membership = MembershipBook(store, source.name, config.split, config.parts, config.variants).update(
             reading, contaminated
         )
@@ -181,12 +203,12 @@ def run_stage(workers: Workers, stage: str, parts: Sequence[Part], on_part: OnPa
     workers.run(stage, pending, lambda part, record: on_part(stage, part, record))
 
 
-def all_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
-    """What was refused by reading and by every stage, by source."""
+def all_rejects(config: RefreshConfig, plan: Plan, stages: Sequence[str] = STAGES) -> dict[str, list[Reject]]:
+    """What was refused by reading and by every stage of a run, by source."""
     runner = Runner(Store(config.out))
     rejects = {source: list(found) for source, found in plan.source_rejects.items()}
     for part in plan.parts:
-        for stage in STAGES:
+        for stage in stages:
             rejects[part.source] += runner.finished(part, stage).rejects
     return rejects
 

@@ -13,17 +13,22 @@ from pipelines.runner import Part, PartRecord, Runner
 from pipelines.stations import cpu_stages
 
 OnPart = Callable[[Part, PartRecord], None]
+RunOne = Callable[[RefreshConfig, str, Part], PartRecord]
 
 
 class Workers(WorkerPool):
     """Processes that run the processor stages on parts; started when first needed, kept for all stages of a run.
 
     The outcome is the same for any number of workers: a part's output depends on the part alone.
+
+    Args:
+        run_one: a module's function that runs one stage on one part, by default `run_here`.
     """
 
-    def __init__(self, config: RefreshConfig) -> None:
+    def __init__(self, config: RefreshConfig, run_one: RunOne | None = None) -> None:
         super().__init__(config.workers or os.cpu_count() or 1, leave_with_parent)
         self.config = config
+        self._run_one = run_one or run_here
 
     def run(self, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
         """Runs one stage on parts; a lone part, or any with one worker, in this process.
@@ -34,14 +39,14 @@ class Workers(WorkerPool):
         """
         if min(self.n_workers, len(parts)) <= 1:
             for part in parts:
-                on_part(part, run_here(self.config, stage, part))
+                on_part(part, self._run_one(self.config, stage, part))
             return
         pool = self.started()
         futures: dict[Future[PartRecord], Part] = {}
         try:
             with interrupts_held():  # for good in the workers this starts: Ctrl-C goes to all, and we end them
                 for part in parts:
-                    futures[pool.submit(run_here, self.config, stage, part)] = part  # fails where a worker died
+                    futures[pool.submit(self._run_one, self.config, stage, part)] = part  # fails where a worker died
             for future in as_completed(futures):
                 on_part(futures[future], future.result())
         except BrokenProcessPool as error:

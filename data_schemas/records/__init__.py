@@ -18,6 +18,7 @@ from data_schemas.records.dialogue import (
     WrittenSpan,
 )
 from data_schemas.records.oracle import OracleEvent, OracleRow
+from data_schemas.records.recording import HeardTurn, RecordedSession, SaidPiece
 from data_schemas.records.speech import (
     Audio,
     AudioDialogue,
@@ -37,6 +38,7 @@ __all__ = [
     "Clips",
     "Dialogue",
     "DialogueWords",
+    "HeardTurn",
     "Hearing",
     "Item",
     "OracleEvent",
@@ -44,7 +46,9 @@ __all__ = [
     "Placement",
     "Provenance",
     "Quality",
+    "RecordedSession",
     "Reject",
+    "SaidPiece",
     "Speaker",
     "Surroundings",
     "Turn",

@@ -14,7 +14,7 @@ from pipelines.audio import Sound, from_flac, peak_dbfs, rms_dbfs
 from pipelines.mixing.layout import LEAD_OUTLASTS_S, MOST_CUT_S
 from pipelines.mixing.timing import CHANNEL
 from pipelines.quality import measured_rules as measured
-from pipelines.script.forms.table import FORMS
+from pipelines.script.forms.table import FORMS, RECORDED
 from pipelines.script.spoken import spoken_words
 
 Wrong = Iterator[tuple[str, str]]
@@ -39,7 +39,7 @@ def wrong_in_dialogue(row: AudioDialogue) -> Wrong:
     missing = [name for name in _MADE_WITH if getattr(row.provenance, name) is None]
     if missing or not row.provenance.script_method or row.licence is None:
         yield "provenance is complete", f"missing: {', '.join(missing) or 'licence or script method'}"
-    if row.form not in FORMS:
+    if row.form not in (*FORMS, RECORDED):
         yield "a dialogue has a form we know", row.form
     yield from _audio(row)
     yield from measured.wrong_in_hearings(row)
@@ -49,7 +49,8 @@ def wrong_in_dialogue(row: AudioDialogue) -> Wrong:
         yield from measured.wrong_in_delay(turn)
         yield from _words(turn, row.duration_s)
     yield from _one_thing_at_a_time(row.turns)
-    yield from _interruptions(row.turns)
+    if row.form != RECORDED:  # when real speakers start and stop is theirs to choose
+        yield from _interruptions(row.turns)
 
 
 def _audio(row: AudioDialogue) -> Wrong:

@@ -39,6 +39,9 @@ FORMS: Final[Mapping[str, Form]] = {
     "thinking_pause": Form(pauses.fits_thinking_pause, pauses.write_thinking_pause),
 }
 
+RECORDED: Final = "recorded"
+"""The form of what people and a server really said: nobody wrote it, so it is none of `FORMS`."""
+
 
 def draw_form(exchange: Exchange, config: FormsConfig, rng: random.Random) -> str | None:
     """The name of a form, drawn by the configured shares among those that fit; None where none does.

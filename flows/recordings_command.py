@@ -1,0 +1,84 @@
+"""`kame recordings`: what callers agreed to have kept, as a dataset to train on."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.config_command import ConfigFile, ProfileName
+from flows.refresh_command import (
+    EvaluationSets,
+    Limit,
+    LlmModel,
+    LlmProvider,
+    LlmUrl,
+    OracleVersion,
+    Seed,
+    Settings,
+    Workers,
+    chat_settings,
+)
+from flows.terminal import AsJson, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from data_schemas.config import RefreshConfig
+
+
+def recordings(
+    folder: Annotated[str, typer.Argument(help="Folder of a server's recordings (`kame serve --record`).")],
+    out: Annotated[str, typer.Option("--out", help="Folder of the dataset, new or not.")],
+    name: Annotated[
+        str, typer.Option("--name", help="What these recordings are called in the dataset.")
+    ] = "recordings",
+    licence: Annotated[
+        str | None, typer.Option("--licence", help="What may be done with them, as callers agreed.")
+    ] = None,
+    limit: Limit = None,
+    profile: ProfileName = "embedded",
+    config: ConfigFile = None,
+    seed: Seed = None,
+    workers: Workers = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    llm_provider: LlmProvider = None,
+    oracle_version: OracleVersion = None,
+    simulator: Annotated[str | None, typer.Option("--simulator", help="llm, or random: others' true answers.")] = None,
+    evaluation_set: EvaluationSets = [],  # noqa: B006 - Typer reads the default
+    settings: Settings = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Make or refresh a dataset of recordings: turns cut, words timed, oracles written.
+
+    Running again resumes, takes in new recordings, and lets go of those that are no longer in the folder.
+    """
+    with speaking_plainly(as_json):
+        from flows import options
+
+        typed = {
+            "out": out,
+            "limit": limit,
+            "seed": seed,
+            "workers": workers,
+            "oracle.version": oracle_version,
+            "oracle.simulator": simulator,
+            "evaluation_sets": evaluation_set or None,
+            "sources": [{"name": name, "path": folder, "licence": licence}],
+            **chat_settings(llm_url, llm_model, llm_provider),
+            **options.parse_settings(settings),
+        }
+        _make(options.build_config(profile, config, typed), as_json)
+
+
+def _make(config: "RefreshConfig", as_json: bool) -> None:
+    """Runs it and tells what came of it."""
+    from flows import show
+    from flows.progress import Bars
+    from flows.run import OF_RECORDINGS, run_refresh
+
+    with Bars(quiet=as_json) as bars:
+        _, manifest, figures = run_refresh(config, bars, OF_RECORDINGS)
+    if as_json:
+        print_json({"out": config.out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
+        return
+    console = show.console()
+    console.print(show.figures(figures))
+    console.print(f"\nDataset: {config.out} (fingerprint {manifest.fingerprint}); card: {config.out}/README.md")

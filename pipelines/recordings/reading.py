@@ -1,0 +1,131 @@
+"""A folder of recordings as a source: an item a session. The sound itself is read by the stage."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from data_schemas import ids
+from data_schemas.arrow import from_table
+from data_schemas.config import SourceConfig, SplitConfig
+from data_schemas.errors import SourceError, StoreError
+from data_schemas.records import HeardTurn, Item, Reject, SaidPiece
+from data_schemas.store import Store
+from pipelines.sources.items import SourceReading
+
+STAGE: Final = "recordings"
+"""What rejects of recordings call it."""
+
+LICENCE: Final = "recorded with consent; not for others"
+"""Where nothing else is said: what callers agreed to is in the notice, which is kept with each recording."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionText:
+    """A recording without its sound: columns of `RecordedSession`."""
+
+    session_id: str
+    started_at: str
+    consented_at: str
+    notice: str
+    language: str
+    heard: tuple[HeardTurn, ...]
+    said: tuple[SaidPiece, ...]
+
+
+def folder_of(config: SourceConfig) -> Store:
+    """The folder of a source's recordings.
+
+    Raises:
+        SourceError: there is none.
+    """
+    store = Store(config.path or "")
+    if not config.path or not store.fs.isdir(store.root):
+        raise SourceError(
+            f"There is no folder of recordings {config.path}.", "Give the folder of `kame serve --record`."
+        )
+    return store
+
+
+def path_of(session_id: str) -> str:
+    """The file of a session in its folder."""
+    return f"{session_id}.parquet"
+
+
+def texts(store: Store) -> Iterator[tuple[str, SessionText | StoreError]]:
+    """Each file of a folder with what it tells, or why it cannot be read, in the order of their names."""
+    for path in store.files("", ".parquet"):
+        try:
+            (text,) = from_table(store.read_table(path, list(SessionText.__annotations__)), SessionText)
+            if path != path_of(text.session_id):
+                raise StoreError(f"{store.at(path)} holds the session {text.session_id}.", "Give it its name back.")
+            yield path, text
+        except StoreError as error:
+            yield path, error
+        except ValueError:  # not one row
+            yield path, StoreError(f"{store.at(path)} is no recording of one session.")
+
+
+def read_recordings(
+    config: SourceConfig, limit: int | None, split: SplitConfig, contaminated: frozenset[str]
+) -> SourceReading:
+    """The recordings of a folder as items, the earliest first; a session that cannot be used is a reject.
+
+    Args:
+        limit: sessions to take at most.
+        contaminated: normalised questions of evaluation sets; a session in which one is asked is rejected.
+
+    Raises:
+        SourceError: there is no such folder.
+    """
+    store = folder_of(config)
+    found = sorted(texts(store), key=lambda each: getattr(each[1], "started_at", ""))  # stable: then by name
+    reading = SourceReading([], [], len(found[:limit]), limit is None or len(found) < limit)
+    for path, text in found[:limit]:
+        if isinstance(text, StoreError):
+            reading.rejects.append(_reject(config.name, path.removesuffix(".parquet"), "damaged", str(text)))
+            continue
+        reason = _unusable(text, contaminated)
+        if reason is not None:
+            reading.rejects.append(_reject(config.name, text.session_id, reason, f"of {text.started_at}"))
+            continue
+        reading.items.append(_item(config, split, text, store.describe(path).sha256[:16]))
+    return reading
+
+
+def _unusable(text: SessionText, contaminated: frozenset[str]) -> str | None:
+    if not any(turn.text.strip() for turn in text.heard):
+        return "nothing_heard"
+    if not "".join(piece.text for piece in text.said).strip():
+        return "nothing_said"
+    asked = {ids.normalise_question(turn.text) for turn in text.heard}
+    return "contaminated" if asked & contaminated else None
+
+
+def _item(config: SourceConfig, split: SplitConfig, text: SessionText, digest: str) -> Item:
+    """`question` is all that the caller said and `answer` all that the server did; `revision` stands for the file."""
+    question = " ".join(turn.text for turn in text.heard)
+    group = ids.group_id(question)
+    return Item(
+        item_id=ids.item_id(config.name, text.session_id, question),
+        group_id=group,
+        source=config.name,
+        native_id=text.session_id,
+        split=ids.split_of(group, split),
+        language=text.language,
+        question=question,
+        answer="".join(piece.text for piece in text.said).strip(),
+        explanation=None,
+        options=(),
+        answer_index=None,
+        category=None,
+        picture=None,
+        picture_digest=None,
+        picture_text=None,
+        licence=config.licence or LICENCE,
+        revision=digest,
+    )
+
+
+def _reject(source: str, session_id: str, reason: str, detail: str) -> Reject:
+    item_id = ids.item_id(source, session_id, "")
+    return Reject(item_id=item_id, source=source, stage=STAGE, reason=reason, detail=detail[:500])
