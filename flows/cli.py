@@ -21,7 +21,10 @@ from flows import (
     export_command,
     llm_command,
     oracle_command,
+    recordings_command,
     refresh_command,
+    serve_command,
+    talk_command,
     text_command,
     train_command,
 )
@@ -39,9 +42,12 @@ app = typer.Typer(
 )
 app.command()(refresh_command.refresh)
 app.command()(refresh_command.preview)
+app.command()(recordings_command.recordings)
 app.command()(encode_command.encode)
 app.command()(train_command.train)
 app.command()(evaluate_command.evaluate)
+app.command()(serve_command.serve)
+app.command()(talk_command.talk)
 app.add_typer(text_command.app, name="text")
 app.add_typer(codec_command.app, name="codec")
 app.add_typer(checkpoint_command.app, name="checkpoint")

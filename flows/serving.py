@@ -1,0 +1,164 @@
+"""A server from its configuration to its end: the model, its parts and its web, for the command, Prefect and tests."""
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import uvicorn
+
+from data_schemas.config.serving import ServeConfig
+from data_schemas.errors import BackendError, ConfigError
+from kame_model.checkpoint.load import load_checkpoint
+from kame_model.serve.parts import build_parts
+from kame_model.serve.server import KameServer
+from kame_model.serve.web.app import create_app
+from kame_model.train.processes import find_device
+from pipelines.script.speakable import speak
+
+CLOSING_S = 5
+"""How long connections may take to close when the server ends, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A server that callers can reach at `url` (http or https)."""
+
+    url: str
+    server: KameServer
+
+
+@asynccontextmanager
+async def serving(config: ServeConfig) -> AsyncIterator[Serving]:
+    """A server for as long as the block lasts.
+
+    Raises:
+        ConfigError: the address is taken or none of ours, or the configuration names what is not there.
+        BackendError: the checkpoint or a part does not load.
+        StoreError: a file of the checkpoint is damaged.
+    """
+    with _listening(config) as listener:  # first: an address that is taken should not cost the loading of a model
+        checkpoint = load_checkpoint(config.checkpoint, find_device(config.device))
+        speak("ready")  # it reads its lexicon the first time, which would hold up everybody's frames later
+        async with build_parts(config) as parts, KameServer(checkpoint, config, parts, speak) as server:
+            web = _Web(_web_config(server, config))
+            task = asyncio.create_task(web.serve([listener]))
+            try:
+                await _until_started(web, task)
+                yield Serving(_url(config, listener), server)
+            finally:
+                web.should_exit = True
+                await task
+
+
+async def run(config: ServeConfig, on_ready: Callable[[Serving], None], on_drain: Callable[[Serving], None]) -> None:
+    """Serves until SIGTERM or SIGINT; then lets nobody in, waits for those who talk, and ends. A second ends it now.
+
+    Args:
+        on_ready: called when callers can come.
+        on_drain: called when nobody is let in any more.
+
+    Raises:
+        KameError: as `serving`.
+    """
+    async with serving(config) as running:
+        with _signals() as asked:
+            on_ready(running)
+            await asked.wait()
+            on_drain(running)
+            asked.clear()
+            drained, again = asyncio.create_task(running.server.drain()), asyncio.create_task(asked.wait())
+            await asyncio.wait({drained, again}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (drained, again):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+class _Web(uvicorn.Server):
+    """uvicorn that leaves signals to `run`, and says when it has started."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.has_started = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.has_started.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _web_config(server: KameServer, config: ServeConfig) -> uvicorn.Config:
+    page = Path(str(files("dashboard").joinpath("talk")))
+    return uvicorn.Config(
+        create_app(server, page),
+        log_level="warning",
+        ws="websockets-sansio",
+        ws_max_size=config.limits.max_message_bytes,
+        ws_per_message_deflate=False,  # sound does not get smaller by it
+        proxy_headers=False,  # whom to believe is care.trusted_proxies, which the app knows
+        server_header=False,
+        timeout_graceful_shutdown=CLOSING_S,
+        ssl_certfile=config.care.certificate,
+        ssl_keyfile=config.care.private_key,
+    )
+
+
+async def _until_started(web: _Web, task: "asyncio.Task[None]") -> None:
+    started = asyncio.create_task(web.has_started.wait())
+    await asyncio.wait({started, task}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        started.cancel()
+        task.result()
+        raise BackendError("The web server ended before it had started.")
+
+
+@contextmanager
+def _listening(config: ServeConfig) -> Iterator[socket.socket]:
+    """The socket that callers connect to.
+
+    Raises:
+        ConfigError: it cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        listener = socket.create_server((config.host, config.port), family=family)
+    except OSError as error:
+        raise ConfigError(
+            f"Nothing can listen at {config.host}, port {config.port}: {error.strerror or error}.",
+            "Choose another one with --host and --port; --port 0 takes any free one.",
+        ) from error
+    with listener:
+        yield listener
+
+
+def _url(config: ServeConfig, listener: socket.socket) -> str:
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    return f"{'http' if config.care.certificate is None else 'https'}://{host}:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def _signals() -> Iterator[asyncio.Event]:
+    """An event that SIGTERM and SIGINT set; elsewhere than in the main thread nothing sets it."""
+    asked = asyncio.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        loop.add_signal_handler(number, asked.set)
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)

@@ -1,0 +1,87 @@
+"""Who is let in: as many as the device bears, and of one address no more than its share."""
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import Literal
+
+from data_schemas.config.serving import LimitsConfig
+from kame_model.serve.meter import FrameMeter
+
+RefusalReason = Literal["full", "busy", "too_many_sessions", "too_many_starts", "draining"]
+"""full: every slot is taken · busy: the others would lose their real time · too_many_sessions, too_many_starts: of this
+address · draining: the server is about to end."""
+
+_MINUTE_S = 60.0
+
+
+class Refused(Exception):
+    """A caller is not let in.
+
+    Attributes:
+        reason: one of `RefusalReason`.
+        detail: a sentence for people.
+    """
+
+    def __init__(self, reason: RefusalReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason: RefusalReason = reason
+        self.detail = detail
+
+
+class Admission:
+    """Says yes or no to each caller.
+
+    Attributes:
+        n_refused: how often it said no, by reason.
+    """
+
+    def __init__(self, limits: LimitsConfig, meter: FrameMeter) -> None:
+        self.n_refused: Counter[RefusalReason] = Counter()
+        self._limits, self._meter = limits, meter
+        self._starts: deque[tuple[float, str]] = deque()
+        self._is_draining = False
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether nobody is let in any more."""
+        return self._is_draining
+
+    def drain(self) -> None:
+        """From now on nobody is let in."""
+        self._is_draining = True
+
+    def admit(self, address: str, present: Iterable[str], n_free: int, now_s: float) -> None:
+        """Lets a caller in, who counts as one of its address's starts.
+
+        Args:
+            address: the caller's.
+            present: the address of each session that goes on.
+            n_free: slots without a session.
+            now_s: by a clock that never goes back.
+
+        Raises:
+            Refused: not now.
+        """
+        refusal = self._refusal(address, list(present), n_free, now_s)
+        if refusal is not None:
+            self.n_refused[refusal.reason] += 1
+            raise refusal
+        self._starts.append((now_s, address))
+
+    def _refusal(self, address: str, present: list[str], n_free: int, now_s: float) -> Refused | None:
+        limits = self._limits
+        while self._starts and self._starts[0][0] <= now_s - _MINUTE_S:
+            self._starts.popleft()
+        n_started = sum(each == address for _, each in self._starts)
+        if self._is_draining:
+            return Refused("draining", "The server is about to end.")
+        if present.count(address) >= limits.max_sessions_per_address:
+            most = limits.max_sessions_per_address
+            return Refused("too_many_sessions", f"There are {most} sessions from your address already.")
+        if n_started >= limits.max_starts_per_minute:
+            return Refused("too_many_starts", f"{n_started} sessions were begun from your address in the last minute.")
+        if n_free == 0:
+            return Refused("full", "Every place is taken; try again later.")
+        if present and not self._meter.has_room(limits.budget_share, now_s):
+            return Refused("busy", "The server has just enough time for those who talk now; try again later.")
+        return None

@@ -1,0 +1,128 @@
+"""What one session answers with: the back-end's oracle for the front-end, or the cascade in its place."""
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, get_args
+
+from backends.protocols import Heard, Samples
+from data_schemas.config.serving import BackendName, Mode
+from data_schemas.errors import ConfigError
+from kame_model.frames.ids import PADDING_ID
+from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.serve.cascade import Cascade
+from kame_model.serve.conversation import Conversation
+from kame_model.serve.cycle import BackEndCycle
+from kame_model.serve.events import EventKind
+from kame_model.serve.oracle_writer import OracleWriter
+from kame_model.serve.shared import Caller, Shared
+
+
+class Answering:
+    """One session's history, requests, oracle and cascade. All methods are called on the event loop's thread.
+
+    Args:
+        shared: of the server.
+        caller: with what it begins.
+        clock_s: the session's clock, seconds.
+        emit: takes what happens: kind and data of a `SessionEvent`.
+
+    Attributes:
+        mode: tandem, direct or cascade, now.
+
+    Raises:
+        ConfigError: there is no such back-end or mode.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        caller: Caller,
+        clock_s: Callable[[], float],
+        emit: Callable[[EventKind, dict[str, Any]], None],
+    ) -> None:
+        cycle = shared.config.cycle
+        self.mode: Mode = "direct"
+        self._queue = OracleQueue(shared.tokenizer.text_card)
+        self._conversation = Conversation(cycle.max_history_turns, clock_s)
+        self._cycle = BackEndCycle(
+            shared.parts.back_ends,
+            shared.router,
+            self._conversation,
+            partial(OracleWriter, self._queue, shared.tokenizer, shared.speakable),
+            cycle,
+            emit,
+            caller.back_end,
+        )
+        self._cascade: Cascade | None = None
+        if shared.speaker is not None:
+            self._cascade = Cascade(
+                lambda: self._cycle.back_end, self._conversation, shared.speaker, emit, cycle.first_token_timeout_s
+            )
+        self.change(caller.mode, caller.back_end, caller.prompt)
+
+    @property
+    def back_end(self) -> BackendName:
+        """The chat model's name, now."""
+        return self._cycle.back_end.name
+
+    def change(self, mode: Mode | None, back_end: BackendName | None, prompt: str | None) -> None:
+        """As `Session.change`.
+
+        Raises:
+            ConfigError: there is no such back-end, mode or prompt; nothing has changed.
+        """
+        if mode is not None and mode not in get_args(Mode):
+            raise ConfigError(f"There is no mode {mode!r}.", f"Choose one of: {', '.join(get_args(Mode))}.")
+        if mode == "cascade" and self._cascade is None:
+            raise ConfigError("This server has no text-to-speech for mode cascade.", "Choose tandem or direct.")
+        self._cycle.use(back_end, prompt)
+        if mode is not None and mode != self.mode:
+            self._give_up()
+            self.mode = mode
+
+    def on_heard(self, heard: Heard) -> None:
+        """More of the user's turn."""
+        self._conversation.user_says(heard.text, heard.is_final)
+        if self.mode == "tandem":
+            self._cycle.on_heard(heard.text, heard.is_final)
+        elif self.mode == "cascade" and self._cascade is not None and heard.is_final:
+            self._cascade.on_turn_end(heard.text)
+
+    def on_speech_started(self) -> None:
+        """The user begins to speak."""
+        if self.mode == "cascade" and self._cascade is not None:
+            self._cascade.on_speech_started()
+
+    def next_oracle(self) -> int:
+        """The oracle's id for the front-end's next input position."""
+        return self._queue.next() if self.mode == "tandem" else PADDING_ID
+
+    def next_frame(self) -> tuple[Samples, str] | None:
+        """80 ms of the cascade and the words that begin in it; None in the other modes."""
+        return self._cascade.next_frame() if self.mode == "cascade" and self._cascade is not None else None
+
+    def on_said(self, text: str) -> None:
+        """A piece of what has been said to the user, for the history."""
+        self._conversation.assistant_says(text)
+
+    def reset(self) -> None:
+        """Gives up what is asked and forgets what was said; mode, back-end and prompt stay."""
+        self._give_up()
+        self._conversation.reset()
+
+    def runs(self) -> list[Coroutine[Any, Any, None]]:
+        """What has to run as long as the session does."""
+        return [self._cycle.run()] + ([] if self._cascade is None else [self._cascade.run()])
+
+    async def aclose(self) -> None:
+        """As `reset`, and waits until every connection is closed."""
+        self.reset()
+        await self._cycle.aclose()
+        if self._cascade is not None:
+            await self._cascade.aclose()
+
+    def _give_up(self) -> None:
+        self._cycle.reset()
+        self._queue.reset()
+        if self._cascade is not None:
+            self._cascade.reset()

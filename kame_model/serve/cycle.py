@@ -1,0 +1,294 @@
+"""Asks the back-end while the user speaks; the newest answer wins.
+
+A request is sent when the transcript has grown and the last one is `interval_s` old, and always when the user's turn
+has ended. An answer that is being written goes on until a newer one has its first words in the oracle queue, and is
+then cancelled. While as many requests as allowed are under way, a newer transcript waits for a place: were the oldest
+given up for it, a back-end slower than the user speaks would never come to answer. Only the ended turn takes a place,
+that of the newest request which has not begun to be answered, or of the newest at all.
+
+A back-end that fails is shown (`oracle_failed`), counted and asked again: with the next words, or with the same ones
+where there are none, after several failures in a row less often. The front-end talks on meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from data_schemas.config.serving import BackendName, CycleConfig
+from data_schemas.errors import ConfigError, KameError
+from kame_model.serve.conversation import Conversation
+from kame_model.serve.events import EventKind
+from kame_model.serve.oracle_writer import OracleWriter
+from kame_model.serve.prompts import prompt_for
+from kame_model.serve.routing import BackEnd, Router
+
+LOGGER = logging.getLogger("kame.serve.cycle")
+
+MAX_DOUBLINGS: Final = 4
+"""After failures in a row the interval doubles, at most so often: 0.3 s becomes 4.8 s."""
+
+MAX_TRIES: Final = 3
+"""So often the same words are asked for where the back-end fails; an answer that comes later is of no use."""
+
+CLOCK_S: Final = 0.001
+"""An alarm may ring so much early, seconds: what is left of a wait then is none."""
+
+Emit = Callable[[EventKind, dict[str, Any]], None]
+
+
+@dataclass(slots=True)
+class CycleCounts:
+    """What became of a session's requests."""
+
+    n_asked: int = 0
+    n_answered: int = 0
+    n_given_up: int = 0
+    n_failed: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """A request under way; `has_begun`: words of its answer are in the queue."""
+
+    writer: OracleWriter
+    asked_s: float
+    has_begun: bool = False
+    task: asyncio.Task[None] | None = None
+
+
+class BackEndCycle:
+    """One session's requests to chat models. All methods are called on the event loop's thread.
+
+    Args:
+        back_ends: all there are, by name; shared.
+        router: chooses among them; shared.
+        conversation: of the session; the session tells it what is heard and said, before `on_heard`.
+        new_writer: announces an oracle: `lambda: OracleWriter(queue, tokenizer, speakable)`.
+        config: when to ask.
+        emit: takes what happens: kind and data of a `SessionEvent`.
+        own: the session's back-end at first; None: the first there is.
+
+    Attributes:
+        counts: of this session.
+    """
+
+    def __init__(
+        self,
+        back_ends: Mapping[BackendName, BackEnd],
+        router: Router,
+        conversation: Conversation,
+        new_writer: Callable[[], OracleWriter],
+        config: CycleConfig,
+        emit: Emit,
+        own: BackendName | None = None,
+    ) -> None:
+        self.counts = CycleCounts()
+        self._back_ends, self._router, self._conversation = back_ends, router, conversation
+        self._new_writer, self._config, self._emit = new_writer, config, emit
+        self._own = _named(back_ends, next(iter(back_ends)) if own is None else own)
+        self._wish = ""
+        self._requests: list[_Request] = []  # the oldest first
+        self._tasks: set[asyncio.Task[None]] = set()  # those given up too, until they have ended
+        self._fault: BaseException | None = None
+        self._wake = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._wanted = ""
+        self._asked: str | None = ""  # None: ask for the same again
+        self._must_ask = False
+        self._next_s = float("-inf")
+        self._n_failures = self._n_tries = 0
+
+    @property
+    def back_end(self) -> BackEnd:
+        """The session's own back-end, with the session's prompt; the cascade asks it too."""
+        return self._wished(self._own)
+
+    def use(self, back_end: BackendName | None = None, prompt: str | None = None) -> None:
+        """Asks another back-end, or with another prompt, from now on; a turn that is not answered yet is asked anew.
+
+        Args:
+            back_end: its name; None: as before.
+            prompt: see `prompts.prompt_for`; empty: the back-end's own again; None: as before.
+
+        Raises:
+            ConfigError: there is none of that name; nothing has changed.
+        """
+        own = self._own if back_end is None else _named(self._back_ends, back_end)
+        wish = self._wish if prompt is None else prompt
+        prompt_for(wish, own.prompt)
+        if (own.name, wish) == (self._own.name, self._wish):
+            return
+        self._own, self._wish = own, wish
+        is_speaking = not self._conversation.is_finished
+        if self._requests or (self._wanted and is_speaking):
+            self._give_up_all()
+            self._forget()
+            self._wanted, self._asked, self._must_ask = self._conversation.heard, None, not is_speaking
+            self._wake.set()
+
+    def on_heard(self, text: str, is_final: bool) -> None:
+        """The user's turn is now this text, which the conversation has been told; an empty one was none after all."""
+        if text.strip() or self._wanted:
+            self._wanted = self._conversation.heard
+        if text.strip():
+            self._must_ask = self._must_ask or is_final
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Asks until it is cancelled."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                if self._fault is not None:
+                    raise self._fault
+                if not self._wants_to_ask():
+                    continue
+                wait_s = self._next_s - asyncio.get_running_loop().time()
+                if wait_s > CLOCK_S and not self._must_ask:
+                    self._wake_in(wait_s)
+                elif self._has_place():
+                    self._ask()  # else the end of a request wakes us
+        finally:
+            self.reset()
+
+    def reset(self) -> None:
+        """Gives up all requests and forgets what was heard; back-end and prompt stay. For modes without it too."""
+        self._give_up_all()
+        self._forget()
+
+    async def aclose(self) -> None:
+        """As `reset`, and waits until the connections of all requests are closed."""
+        self.reset()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _forget(self) -> None:
+        self._wanted = self._asked = ""
+        self._must_ask = False
+        self._next_s = float("-inf")
+        self._n_failures = self._n_tries = 0
+        self._wake_in(None)
+
+    def _wake_in(self, wait_s: float | None) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None if wait_s is None else asyncio.get_running_loop().call_later(wait_s, self._wake.set)
+
+    def _wants_to_ask(self) -> bool:
+        if self._must_ask:
+            return True
+        is_long_enough = len(self._wanted.split()) >= self._config.min_words or self._conversation.is_finished
+        return bool(self._wanted) and self._wanted != self._asked and is_long_enough
+
+    def _has_place(self) -> bool:
+        """Whether one more may be under way; an ended turn takes a place where none is free."""
+        if len(self._requests) < self._config.max_in_flight:
+            return True
+        if self._must_ask:
+            waiting = [request for request in self._requests if not request.has_begun]
+            self._give_up((waiting or self._requests)[-1])
+        return self._must_ask
+
+    def _ask(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        self._n_tries = self._n_tries + 1 if self._asked is None else 1
+        self._asked, self._must_ask = self._wanted, False
+        self._next_s = now_s + self._interval_s()
+        self.counts.n_asked += 1
+        request = _Request(self._new_writer(), now_s)
+        self._requests.append(request)
+        request.task = asyncio.create_task(self._answer(request, self._wanted))
+        self._tasks.add(request.task)
+        request.task.add_done_callback(self._on_end)
+
+    def _interval_s(self) -> float:
+        n_doublings = min(max(self._n_failures - 1, 0), MAX_DOUBLINGS)
+        return self._config.interval_s * (1 << n_doublings)
+
+    async def _answer(self, request: _Request, text: str) -> None:
+        limit_s = self._config.first_token_timeout_s
+        asked = self._own.name
+        try:
+            async with asyncio.timeout(limit_s) as patience:
+                asked = await self._router.choose(text, asked)
+                number = request.writer.number
+                self._emit("oracle_asked", {"oracle": number, "back_end": asked, "n_words": len(text.split())})
+                await self._write(request, self._wished(self._back_ends[asked]), patience)
+        except TimeoutError as error:
+            self._failed(request, asked, error, f"nothing came for {limit_s:g} s")
+        except KameError as error:
+            self._failed(request, asked, error, error.what)
+        else:
+            self.counts.n_answered += 1
+            self._emit("oracle_done", {"oracle": number, "n_tokens": request.writer.n_tokens})
+        finally:
+            self._remove(request)
+
+    async def _write(self, request: _Request, back_end: BackEnd, patience: asyncio.Timeout) -> None:
+        payload = {
+            "messages": self._conversation.messages(back_end.prompt),
+            "max_tokens": back_end.max_tokens,
+            "temperature": back_end.temperature,
+        }
+        if back_end.prompt.stop:
+            payload["stop"] = back_end.prompt.stop
+        async with aclosing(back_end.chat.stream(payload)) as pieces:
+            async for piece in pieces:
+                patience.reschedule(asyncio.get_running_loop().time() + self._config.first_token_timeout_s)
+                self._queued(request, request.writer.write(piece))
+        self._queued(request, request.writer.finish())
+
+    def _queued(self, request: _Request, words: str) -> None:
+        """Tells that words of an answer went into the queue; with the first ones, older answers are over."""
+        if not words:
+            return
+        if not request.has_begun:
+            request.has_begun = True
+            self._n_failures = 0
+            for older in self._requests[: self._requests.index(request)]:
+                self._give_up(older)
+        age_s = asyncio.get_running_loop().time() - request.asked_s
+        self._emit("oracle", {"oracle": request.writer.number, "text": words, "age_s": round(age_s, 3)})
+
+    def _failed(self, request: _Request, back_end: BackendName, error: Exception, reason: str) -> None:
+        self.counts.n_failed += 1
+        self._n_failures += 1
+        # Not the reason: it may quote the server, and servers quote what they were asked.
+        LOGGER.warning("back-end %s failed: %s", back_end, type(error).__name__)
+        self._emit("oracle_failed", {"oracle": request.writer.number, "back_end": back_end, "reason": reason})
+        self._next_s = max(self._next_s, asyncio.get_running_loop().time() + self._interval_s())
+        if request is self._requests[-1] and self._n_tries < MAX_TRIES:
+            self._asked = None
+
+    def _give_up_all(self) -> None:
+        for request in list(self._requests):
+            self._give_up(request)
+
+    def _give_up(self, request: _Request) -> None:
+        self.counts.n_given_up += 1
+        self._remove(request)
+        if request.task is not None:
+            request.task.cancel()
+
+    def _remove(self, request: _Request) -> None:
+        if request in self._requests:
+            self._requests.remove(request)
+            self._wake.set()
+
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._fault = task.exception()  # one of ours: `run` ends by it
+            self._wake.set()
+
+    def _wished(self, back_end: BackEnd) -> BackEnd:
+        return replace(back_end, prompt=prompt_for(self._wish, back_end.prompt)) if self._wish else back_end
+
+
+def _named(back_ends: Mapping[BackendName, BackEnd], name: BackendName) -> BackEnd:
+    if name not in back_ends:
+        raise ConfigError(f"There is no back-end {name!r}.", f"There are: {', '.join(back_ends)}.")
+    return back_ends[name]

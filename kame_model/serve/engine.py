@@ -1,0 +1,156 @@
+"""The device's side of the sessions: one step of front-end and codec for all slots at once."""
+
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from statistics import median
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from moshi.utils.compile import no_cuda_graph
+from numpy.typing import NDArray
+
+from backends.protocols import Codec, CodecStream, Samples
+from data_schemas.config.model import SamplingConfig
+from data_schemas.errors import ConfigError
+from data_schemas.units import FRAME_N_SAMPLES
+from kame_model.frames.ids import PADDING_ID
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.streaming import UNSAID, FrontEndGen
+from kame_model.text.tokenizer import Tokenizer
+
+_N_WARM_UP = 3
+"""Steps that are not measured: moshi captures its CUDA graphs in the second call of each function."""
+
+
+class FrameIn(NamedTuple):
+    """What one slot takes in: float32[1920] of its caller, and the oracle's id for this input position."""
+
+    samples: Samples
+    oracle: int
+
+
+class FrameOut(NamedTuple):
+    """What one slot gives back: float32[1920], the inner monologue's token, and its piece of text."""
+
+    samples: Samples
+    text_token: int
+    text: str
+
+
+class Engine:
+    """A front-end and its codec over slots, each slot a conversation of its own.
+
+    All is synchronous and belongs to one thread: the one that enters the `with` block also steps and leaves it.
+
+    Args:
+        front_end: in evaluation mode.
+        codec: the one it was trained with.
+        tokenizer: the one it was trained with.
+        n_slots: the batch of every step, however many slots are taken.
+        sampling: how tokens are chosen; one random generator serves all slots.
+        cuda_graphs: whether moshi captures its functions in graphs, where there is CUDA.
+
+    Raises:
+        ConfigError: the codec does not speak the front-end's codes.
+    """
+
+    def __init__(
+        self,
+        front_end: FrontEnd,
+        codec: Codec,
+        tokenizer: Tokenizer,
+        n_slots: int,
+        sampling: SamplingConfig,
+        cuda_graphs: bool = True,
+    ) -> None:
+        if (codec.n_codebooks, codec.card) != (front_end.n_codebooks, front_end.card):
+            raise ConfigError(
+                f"The front-end speaks {front_end.n_codebooks} codebooks of {front_end.card} entries, codec "
+                f"{codec.name} {codec.n_codebooks} of {codec.card}.",
+                "Use the codec it was trained with.",
+            )
+        self.n_slots = n_slots
+        self._codec = codec
+        self._tokenizer = tokenizer
+        self._device = front_end.lm.device
+        self._gen = FrontEndGen(front_end, sampling)
+        self._graphs: AbstractContextManager[None] = nullcontext() if cuda_graphs else no_cuda_graph()
+        self._open = ExitStack()
+        self._stream: CodecStream
+        self._has_begun = np.zeros(n_slots, np.bool_)
+        self._texts = [tokenizer.said() for _ in range(n_slots)]
+
+    def __enter__(self) -> Self:
+        """Makes the states of all slots."""
+        if self._device.type == "cpu":
+            torch.set_num_threads(1)  # a step of one frame is too small to share
+        with ExitStack() as stack:
+            stack.enter_context(self._graphs)
+            stack.enter_context(self._gen.streaming(self.n_slots))
+            self._stream = stack.enter_context(self._codec.stream(self.n_slots))
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Gives the states back."""
+        self._open.close()
+
+    def step(self, inputs: Mapping[int, FrameIn]) -> dict[int, FrameOut]:
+        """One frame of these slots; the others rest, and what they know stays as it is.
+
+        The first step of a slot reads nothing and gives silence back: the frame it is given lies before the model's
+        time (see kame_model/model/streaming.py), for the codec as well.
+        """
+        active = np.zeros(self.n_slots, np.bool_)
+        active[list(inputs)] = True
+        samples = np.zeros((self.n_slots, FRAME_N_SAMPLES), np.float32)
+        oracle = np.full(self.n_slots, PADDING_ID, np.int64)
+        for slot, given in inputs.items():
+            samples[slot], oracle[slot] = given
+        self._stream.set_active(active & self._has_begun)
+        codes = self._stream.encode_frame(samples).astype(np.int64)
+        self._gen.rest(torch.from_numpy(~active))
+        frame = self._gen.step(torch.from_numpy(codes).to(self._device), torch.from_numpy(oracle).to(self._device))
+        text, own = frame.text.cpu().numpy(), frame.own.cpu().numpy()
+        self._has_begun |= active
+        return self._said(list(inputs), text, own)
+
+    def reset(self, slot: int) -> None:
+        """The slot forgets everything; its next step is its first."""
+        chosen = np.zeros(self.n_slots, np.bool_)
+        chosen[slot] = True
+        self._gen.reset(torch.from_numpy(chosen))
+        self._stream.reset(chosen)
+        self._has_begun[slot] = False
+        self._texts[slot] = self._tokenizer.said()
+
+    def measure(self, n_steps: int = 20) -> float:
+        """The median time of a step with every slot taken, seconds; all slots are reset by it."""
+        silence = {slot: FrameIn(np.zeros(FRAME_N_SAMPLES, np.float32), PADDING_ID) for slot in range(self.n_slots)}
+        times_s = []
+        for _ in range(n_steps + _N_WARM_UP):
+            began_s = time.perf_counter()
+            self.step(silence)
+            times_s.append(time.perf_counter() - began_s)
+        for slot in silence:
+            self.reset(slot)
+        return median(times_s[_N_WARM_UP:])
+
+    def _said(self, slots: list[int], text: NDArray[np.int64], own: NDArray[np.int64]) -> dict[int, FrameOut]:
+        """Sound and text of what the slots have said, silence where they have said nothing yet."""
+        has_said = own[:, 0] != UNSAID
+        self._stream.set_active(has_said)
+        sound = self._stream.decode_frame(np.where(has_said[:, None], own, 0).astype(np.int16))
+        said = {}
+        for slot in slots:
+            if has_said[slot]:
+                token = int(text[slot])
+                said[slot] = FrameOut(sound[slot].copy(), token, self._texts[slot].feed(token))
+            else:
+                said[slot] = FrameOut(np.zeros(FRAME_N_SAMPLES, np.float32), PADDING_ID, "")
+        return said

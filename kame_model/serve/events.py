@@ -1,0 +1,35 @@
+"""What happens in a session, as its transports, its page and its recordings are told."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+EventKind = Literal[
+    "started",  # session_id, mode, back_end, notice
+    "heard",  # text, is_final: what the recogniser makes of the user's turn so far
+    "listening_failed",  # reason: the user is not heard just now; empty: is heard again
+    "speech_started",  # the user begins to speak
+    "speech_stopped",  # the user's turn has ended
+    "said",  # text: a piece of what the model says
+    "oracle_asked",  # oracle, back_end, n_words: a request has been sent
+    "oracle",  # oracle, text, age_s: a piece of an oracle, and how long ago it was asked for
+    "oracle_done",  # oracle, n_tokens
+    "oracle_failed",  # oracle, back_end, reason
+    "changed",  # mode, back_end, prompt: what is now so
+    "dropped",  # direction (heard or said), n_frames: sound was thrown away
+    "ended",  # reason
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent:
+    """One thing that happened.
+
+    Attributes:
+        kind: what, and which keys `data` has.
+        time_s: since the session began, on its own clock.
+        data: values that JSON can hold.
+    """
+
+    kind: EventKind
+    time_s: float
+    data: dict[str, Any] = field(default_factory=dict)

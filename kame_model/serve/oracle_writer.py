@@ -1,0 +1,62 @@
+"""From the pieces of a chat model's answer to tokens in a session's oracle queue."""
+
+from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.serve.spoken_stream import Speakable, SpokenStream
+from kame_model.text.tokenizer import Tokenizer
+
+
+class OracleWriter:
+    """Writes one oracle. Making it announces the oracle to the queue: of two, the one made later is the newer.
+
+    The tokens are those of the whole answer as it is said, as training has them.
+
+    Args:
+        queue: of the session.
+        tokenizer: the front-end's.
+        speakable: turns a whole written text into words as they are said.
+    """
+
+    def __init__(self, queue: OracleQueue, tokenizer: Tokenizer, speakable: Speakable) -> None:
+        self._queue = queue
+        self._number = queue.start()
+        self._spoken = SpokenStream(speakable)
+        self._tokens = tokenizer.stream()
+        self._n_tokens = 0
+        self._is_overtaken = False
+
+    @property
+    def number(self) -> int:
+        """By it a session's oracles are told apart; rises."""
+        return self._number
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens put into the queue so far."""
+        return self._n_tokens
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether a newer oracle has begun, so that nothing of this one is wanted any more."""
+        return self._is_overtaken
+
+    def write(self, delta: str) -> str:
+        """Adds a piece of the answer, of any length; returns the words that went into the queue."""
+        return self._queued(self._spoken.feed(delta), is_last=False)
+
+    def finish(self) -> str:
+        """Ends the answer; returns its last words.
+
+        Raises:
+            RequestError: the answer cannot be said, or not as it was begun; what is in the queue stays.
+        """
+        return self._queued(self._spoken.finish(), is_last=True)
+
+    def _queued(self, words: str, *, is_last: bool) -> str:
+        if self._is_overtaken or not (words or is_last):
+            return ""
+        tokens = self._tokens.feed(words) + (self._tokens.finish() if is_last else [])
+        self._is_overtaken = not self._queue.extend(self._number, tokens)
+        if self._is_overtaken:
+            return ""
+        self._n_tokens += len(tokens)
+        return words.strip()

@@ -1,0 +1,126 @@
+"""What chat models are told by the server: files of text in `prompt_files/`, turned into the messages of a request.
+
+They ask for what training has shown the front-end (docs/oracles.md): what the assistant is likely to say next, in ten
+to thirty spoken words, while the user may still be speaking. What all requests share comes first (system, examples),
+then the history, then the user's turn: so a server's prefix cache serves all but the newest words.
+"""
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from pydantic import Field, ValidationError
+
+from data_schemas.config import Config
+from data_schemas.errors import ConfigError
+
+Message = dict[str, str]
+
+_OURS = files("kame_model.serve") / "prompt_files"
+
+MAX_INSTRUCTION_CHARS = 4_000
+"""Longest text of a caller's own, about 1,000 tokens."""
+
+
+class Line(NamedTuple):
+    """One turn of the history: `User` or `Assistant`, and what was said."""
+
+    speaker: str
+    text: str
+
+
+class PromptExample(Config):
+    """One worked example, the same in every request."""
+
+    history: list[str] = Field(default_factory=list, description="What was said before, a line a turn.")
+    heard: str = Field(description="The user's turn so far.")
+    is_finished: bool = Field(default=False, description="Whether it has ended.")
+    reply: str
+
+
+class Prompt(Config):
+    """A prompt file."""
+
+    version: str
+    instructions: str = Field(description="Who the assistant is; a caller's own text stands in its place.")
+    system: str = Field(description="What is asked for, and in which form. Always told, after the instructions.")
+    unfinished: str = Field(description="The user's turn while it goes on; takes {history} and {heard}.")
+    finished: str = Field(description="The user's turn when it has ended; takes {history} and {heard}.")
+    examples: list[PromptExample] = Field(default_factory=list)
+    stop: list[str] = Field(default_factory=list)
+
+    def messages(self, history: Sequence[Line], heard: str, *, is_finished: bool) -> list[Message]:
+        """The messages of one request.
+
+        Args:
+            history: what was said before.
+            heard: the user's turn so far.
+            is_finished: whether it has ended.
+        """
+        told = f"{self.instructions.strip()} {self.system.strip()}".strip()
+        messages = [{"role": "system", "content": told}]
+        for each in self.examples:
+            shown = self._request(each.history, each.heard, each.is_finished)
+            messages += [{"role": "user", "content": shown}, {"role": "assistant", "content": each.reply.strip()}]
+        lines = [f"{line.speaker}: {line.text}" for line in history]
+        return [*messages, {"role": "user", "content": self._request(lines, heard, is_finished)}]
+
+    def instructed(self, text: str) -> "Prompt":
+        """The same with other instructions."""
+        return self.model_copy(update={"instructions": text})
+
+    def _request(self, history: Sequence[str], heard: str, is_finished: bool) -> str:
+        form = self.finished if is_finished else self.unfinished
+        said = "".join(f"{line}\n" for line in history)
+        return form.strip().replace("{history}", said).replace("{heard}", heard)
+
+
+def our_prompts() -> list[str]:
+    """Names of the prompts that come with the program."""
+    return sorted(each.name.removesuffix(".yaml") for each in _OURS.iterdir() if each.name.endswith(".yaml"))
+
+
+def load_prompt(name: str) -> Prompt:
+    """One of ours by its name, or a YAML file by its path: for the operator; callers get `prompt_for`.
+
+    Raises:
+        ConfigError: there is none, or it is not one.
+    """
+    there = our_prompts()
+    if name not in there and not Path(name).is_file():
+        raise ConfigError(f"There is no prompt {name!r}.", f"Ours: {', '.join(there)}; or give a YAML file.")
+    source = _OURS / f"{name}.yaml" if name in there else Path(name)
+    try:
+        raw: Any = yaml.safe_load(source.read_text(encoding="utf-8"))
+        return Prompt.model_validate(raw)
+    except (yaml.YAMLError, ValidationError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(
+            f"The prompt {name!r} cannot be used: {error}", "See kame_model/serve/prompt_files/."
+        ) from error
+
+
+def prompt_for(wish: str, base: Prompt) -> Prompt:
+    """What a caller asked for: nothing, one of our prompts by its name, or instructions of the caller's own.
+
+    Args:
+        wish: empty: `base`; one word: the name of one of ours, never a path; a text: stands in the place of `base`'s
+            instructions, and the form of the answer stays.
+        base: the prompt of the back-end.
+
+    Raises:
+        ConfigError: there is none of that name, or the text is too long.
+    """
+    wish = wish.strip()
+    if not wish:
+        return base
+    if len(wish) > MAX_INSTRUCTION_CHARS:
+        raise ConfigError(
+            f"The instructions have {len(wish)} characters.", f"{MAX_INSTRUCTION_CHARS} are taken at most."
+        )
+    if len(wish.split()) > 1:
+        return base.instructed(wish)
+    if wish not in our_prompts():
+        raise ConfigError(f"There is no prompt {wish[:80]!r}.", f"There are: {', '.join(our_prompts())}.")
+    return load_prompt(wish)

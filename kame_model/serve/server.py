@@ -1,0 +1,237 @@
+"""All sessions of one device: who is let in, who is let go, and the one step they share."""
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from functools import partial
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+from data_schemas.config.serving import BackendName, Mode, ServeConfig
+from data_schemas.errors import ConfigError
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.admission import Admission, RefusalReason, Refused
+from kame_model.serve.device import RunInThread, close_engine, open_engine
+from kame_model.serve.events import EventKind, SessionEvent
+from kame_model.serve.meter import FrameMeter
+from kame_model.serve.parts import Parts
+from kame_model.serve.recordings import Recordings
+from kame_model.serve.routing import Router, load_classifier
+from kame_model.serve.session import Session
+from kame_model.serve.shared import Caller, Shared
+from kame_model.serve.speaker import Speaker
+from kame_model.serve.stepper import Stepper
+
+__all__ = ["KameServer", "RefusalReason", "Refused"]
+
+_LOG = logging.getLogger(__name__)
+
+_WATCH_S = 1.0
+"""How often sessions are looked at that may have lasted too long."""
+
+
+class KameServer:
+    """Sessions with one checkpoint; `async with` starts and stops it.
+
+    Args:
+        checkpoint: the front-end, its codec and its vocabulary.
+        config: all there is to say.
+        parts: recogniser, chat models, voice.
+        speakable: written text to text as it is said, the same as in training; it may raise for what cannot be said.
+        run: where the engine's work is done; None: in a thread of its own. A simulated clock wants another place.
+
+    Attributes:
+        config: as given.
+        sessions: those that go on, by id.
+        meter: times of steps.
+        admission: who was refused.
+        n_events: events of all sessions since the start, by kind.
+        n_dropped: frames dropped in all sessions since the start, by direction (heard, said).
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        config: ServeConfig,
+        parts: Parts,
+        speakable: Callable[[str], str],
+        run: RunInThread | None = None,
+    ) -> None:
+        self.config = config
+        self.meter = FrameMeter()
+        self.admission = Admission(config.limits, self.meter)
+        self.n_events: Counter[EventKind] = Counter()
+        self.n_dropped: Counter[str] = Counter()
+        self._checkpoint, self._parts, self._speakable, self._run = checkpoint, parts, speakable, run
+        self._sessions: dict[str, Session] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stack = AsyncExitStack()
+        self._stepper: Stepper | None = None
+        self._shared: Shared | None = None
+        self._is_empty = asyncio.Event()
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        """Those that go on, by id."""
+        return MappingProxyType(self._sessions)
+
+    @property
+    def n_slots(self) -> int:
+        """Sessions there can be at once; 0 before the start."""
+        return 0 if self._stepper is None else self._stepper.n_slots
+
+    @property
+    def recordings(self) -> Recordings | None:
+        """Of callers who agreed; None: this server records nobody."""
+        return self._parts.recordings
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether callers are let in at all: started, whole, and not draining."""
+        return bool(self._tasks) and not any(task.done() for task in self._tasks) and not self.admission.is_draining
+
+    async def __aenter__(self) -> Self:
+        """Starts the device's thread; on return callers can come.
+
+        Raises:
+            ConfigError, BackendError, StoreError: the checkpoint is not whole, or the configuration names what is not
+                there.
+        """
+        async with AsyncExitStack() as stack:
+            run = self._run or _own_thread(stack)
+            engine = await run(lambda: open_engine(self._checkpoint, self.config))
+            stack.push_async_callback(run, lambda: close_engine(engine))
+            self._shared = self._share()
+            limits = self.config.limits
+            self._stepper = Stepper(engine, engine.n_slots, run, self.meter, limits.budget_share)
+            self._tasks = [asyncio.create_task(self._stepper.run()), asyncio.create_task(self._watch())]
+            for task in self._tasks:
+                task.add_done_callback(_log_failure)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends every session and gives the device back."""
+        self.admission.drain()
+        self._end_all("the server ends")
+        await self._all_gone()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stack.aclose()
+
+    async def open_session(
+        self,
+        address: str,
+        *,
+        mode: Mode | None = None,
+        back_end: BackendName | None = None,
+        prompt: str | None = None,
+        record: bool = False,
+    ) -> Session:
+        """A new caller's session.
+
+        Args:
+            address: where the caller is, for the limits per address.
+            mode, back_end, prompt: in place of the configured ones; see `Session.change`.
+            record: the caller has been told and agrees to be recorded.
+
+        Raises:
+            Refused: not now.
+            ConfigError: no such mode, back-end or prompt; or this server records nobody.
+            BackendError: the recogniser does not work.
+        """
+        if self._stepper is None or self._shared is None:
+            raise RuntimeError("the server has not been started")
+        if record and self._parts.recordings is None:
+            raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
+        present = [session.address for session in self._sessions.values()]
+        now_s = asyncio.get_running_loop().time()
+        self.admission.admit(address, present, self._stepper.n_free, now_s)
+        caller = Caller(
+            session_id=secrets.token_urlsafe(16),
+            address=address,
+            mode=mode or self.config.mode,
+            back_end=back_end or self.config.back_ends[0].name,
+            prompt=prompt,
+            is_recorded=record,
+        )
+        session = Session(self._shared, caller, self._stepper.free_slot(), self._observe)
+        self._sessions[session.id] = session
+        self._is_empty.clear()
+        return session
+
+    async def drain(self) -> None:
+        """Lets nobody in any more, and ends what still goes on after `limits.drain_s`; returns when all are gone."""
+        self.admission.drain()
+        if self._sessions:
+            try:
+                await asyncio.wait_for(self._is_empty.wait(), self.config.limits.drain_s)
+            except TimeoutError:
+                self._end_all("the server ends")
+        await self._all_gone()
+
+    def _share(self) -> Shared:
+        config, parts = self.config, self._parts
+        speaker = None
+        if parts.tts is not None:
+            assert parts.tts_threads is not None  # they come together
+            speaker = Speaker(parts.tts, config.cascade, self._speakable, parts.tts_threads)
+        classifier = None if config.classifier is None else load_classifier(config.classifier)
+        router = Router(parts.back_ends, config.routes, classifier)
+        return Shared(config, parts, self._checkpoint.tokenizer(), self._speakable, router, speaker)
+
+    def _observe(self, session: Session, event: SessionEvent) -> None:
+        self.n_events[event.kind] += 1
+        if event.kind == "dropped":
+            self.n_dropped[event.data["direction"]] += event.data["n_frames"]
+        if event.kind == "ended":
+            self._sessions.pop(session.id, None)
+            leaving = asyncio.create_task(session.close(""))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+            if not self._sessions:
+                self._is_empty.set()
+
+    def _end_all(self, reason: str) -> None:
+        for session in list(self._sessions.values()):
+            session.fail(reason)
+
+    async def _all_gone(self) -> None:
+        while self._leaving:
+            await asyncio.wait(self._leaving)
+
+    async def _watch(self) -> None:
+        """Looks at the sessions until it is cancelled; keeps none of them in a variable while it sleeps."""
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            self._end_overdue()
+
+    def _end_overdue(self) -> None:
+        """Lets go of those who send nothing, and of those who have talked long enough."""
+        limits = self.config.limits
+        now_s = asyncio.get_running_loop().time()
+        for session in list(self._sessions.values()):
+            if now_s - session.heard_s > limits.idle_s:
+                session.fail(f"nothing was heard for {limits.idle_s:g} s")
+            elif now_s - session.began_s > limits.max_session_s:
+                session.fail(f"sessions last {limits.max_session_s:g} s at most")
+
+
+def _own_thread(stack: AsyncExitStack) -> RunInThread:
+    """A thread that lives as long as the stack."""
+    thread = ThreadPoolExecutor(1, "engine")
+    stack.callback(thread.shutdown)
+    return partial(asyncio.get_running_loop().run_in_executor, thread)
+
+
+def _log_failure(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _LOG.critical("The server's own work has stopped.", exc_info=task.exception())

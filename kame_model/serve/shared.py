@@ -1,0 +1,43 @@
+"""What the sessions of a server have in common, and what each is begun with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from data_schemas.config.serving import BackendName, Mode, ServeConfig
+from kame_model.serve.parts import Parts
+from kame_model.serve.routing import Router
+from kame_model.serve.speaker import Speaker
+from kame_model.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all sessions have in common; nothing of a caller is in it.
+
+    Attributes:
+        speakable: written text to text as it is said.
+        speaker: the cascade's voice; None: this server has no such mode.
+    """
+
+    config: ServeConfig
+    parts: Parts
+    tokenizer: Tokenizer
+    speakable: Callable[[str], str]
+    router: Router
+    speaker: Speaker | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who begins a session, and with what; see `KameServer.open_session`.
+
+    Attributes:
+        is_recorded: the caller has been told, and agrees.
+    """
+
+    session_id: str
+    address: str
+    mode: Mode
+    back_end: BackendName
+    prompt: str | None = None
+    is_recorded: bool = False

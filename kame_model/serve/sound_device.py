@@ -1,0 +1,70 @@
+"""This machine's microphone and loudspeaker, as a caller's mouth and ear."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from backends.protocols import Samples
+from data_schemas.errors import BackendError
+from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
+
+MAX_WAITING_S = 1.0
+"""Sound kept for the loudspeaker; when more has come, as after a hitch, the oldest is left out."""
+
+
+class SoundDevice:
+    """A microphone that is read, and a loudspeaker that plays; made by `open_sound_device`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._heard: asyncio.Queue[Samples] = asyncio.Queue()
+        self._to_play: deque[np.float32] = deque(maxlen=round(MAX_WAITING_S * SAMPLE_RATE_HZ))
+
+    async def frames(self) -> AsyncIterator[Samples]:
+        """What the microphone hears, float32[1920] each, as long as the device is open."""
+        while True:
+            yield await self._heard.get()
+
+    def play(self, samples: Samples) -> None:
+        """The loudspeaker's next sound."""
+        self._to_play.extend(samples)
+
+    def on_input(self, data: Samples, n_frames: int, time: object, status: object) -> None:
+        """Called by the device's thread with what was heard, [1920, 1]."""
+        self._loop.call_soon_threadsafe(self._heard.put_nowait, data[:, 0].copy())
+
+    def on_output(self, data: Samples, n_frames: int, time: object, status: object) -> None:
+        """Called by the device's thread to fill what is to be played, [n, 1]; silence where there is nothing."""
+        n_there = min(len(data), len(self._to_play))
+        data[:n_there, 0] = [self._to_play.popleft() for _ in range(n_there)]
+        data[n_there:, 0] = 0
+
+
+@contextmanager
+def open_sound_device() -> Iterator[SoundDevice]:
+    """Microphone and loudspeaker for the time of a block, inside a running event loop.
+
+    Raises:
+        BackendError: there are none, or PortAudio is not installed.
+    """
+    try:
+        import sounddevice  # type: ignore[import-untyped]
+    except (ImportError, OSError) as error:  # OSError: the package is there, the system's PortAudio is not
+        raise BackendError(
+            f"No sound device can be used: {error}.",
+            "Install PortAudio (Debian: apt-get install libportaudio2) and `pip install sounddevice`, or name a file.",
+        ) from error
+    device = SoundDevice()
+    settings: dict[str, Any] = {"samplerate": SAMPLE_RATE_HZ, "channels": 1, "blocksize": FRAME_N_SAMPLES}
+    try:
+        with (
+            sounddevice.InputStream(**settings, dtype="float32", callback=device.on_input),
+            sounddevice.OutputStream(**settings, dtype="float32", callback=device.on_output),
+        ):
+            yield device
+    except sounddevice.PortAudioError as error:
+        raise BackendError(f"The sound device does not work: {error}.", "Name a sound file instead.") from error

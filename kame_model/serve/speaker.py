@@ -1,0 +1,119 @@
+"""The cascade's voice: written sentences to sound in threads of their own, and sound to frames with their words."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+
+from backends.protocols import Samples, Speech, SpeechRefused, TextToSpeech
+from data_schemas.config.serving import CascadeConfig
+from data_schemas.errors import ConfigError
+from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds, seconds_to_samples
+
+PAUSE_S = 0.2
+"""Silence after a sentence, seconds; engines leave at most a quarter of it themselves."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpokenSentence:
+    """A sentence as sound, float32 [n_samples] at 24 kHz, and its words, each with the sample at which it begins."""
+
+    samples: Samples
+    words: tuple[tuple[int, str], ...]
+
+
+class Speaker:
+    """Says written sentences; shared by all sessions.
+
+    Args:
+        tts: the engine; it blocks, so that it is called in `threads` alone.
+        config: whose voice, and how fast.
+        speakable: turns written text into words as they are said; whatever it raises means that it cannot.
+        threads: as many sentences are said at once.
+
+    Raises:
+        ConfigError: the engine has no such voice.
+    """
+
+    def __init__(
+        self, tts: TextToSpeech, config: CascadeConfig, speakable: Callable[[str], str], threads: Executor
+    ) -> None:
+        names = [voice.name for voice in tts.voices()]
+        if config.voice is not None and config.voice not in names:
+            raise ConfigError(f"{tts.name} has no voice {config.voice!r}.", f"Voices here: {', '.join(names)}.")
+        self._tts, self._speakable, self._threads = tts, speakable, threads
+        self._voice, self._speed = config.voice or names[0], config.speed
+
+    async def say(self, written: str) -> SpokenSentence:
+        """A sentence as sound. Given up by cancellation: what a thread has begun is then thrown away.
+
+        Raises:
+            SpeechRefused: it cannot be said.
+            BackendError: the engine does not work.
+        """
+        return await asyncio.wrap_future(self._threads.submit(self._say, written))
+
+    def _say(self, written: str) -> SpokenSentence:
+        try:
+            text = self._speakable(written)
+        except Exception as error:  # what the function raises is its own affair (`Unspeakable` of the pipelines)
+            raise SpeechRefused(f"{written[:80]!r} cannot be read out: {error}") from error
+        speech = self._tts.synthesise(text, self._voice, self._speed)
+        return SpokenSentence(speech.samples, _placed(text.split(), speech))
+
+
+def _placed(words: list[str], speech: Speech) -> tuple[tuple[int, str], ...]:
+    """Where each word begins: as the engine tells, else by its share of the letters, as if all took equally long."""
+    if len(speech.words) == len(words):
+        return tuple(
+            (seconds_to_samples(timing.start_s), word) for timing, word in zip(speech.words, words, strict=True)
+        )
+    n_chars = max(1, sum(map(len, words)))
+    before = np.cumsum([0, *(len(word) for word in words)])
+    return tuple((int(len(speech.samples) * before[at] / n_chars), word) for at, word in enumerate(words))
+
+
+class SoundQueue:
+    """Sound that is going to be said, given out in frames of 80 ms."""
+
+    def __init__(self) -> None:
+        self._sound: Samples = np.zeros(0, np.float32)
+        self._words: deque[tuple[int, str]] = deque()  # by the sample from now on
+
+    @property
+    def waiting_s(self) -> float:
+        """How much there is to say, seconds."""
+        return samples_to_seconds(len(self._sound))
+
+    def add(self, sentence: SpokenSentence) -> None:
+        """Says a sentence after what is there."""
+        self._words.extend((len(self._sound) + start, word) for start, word in sentence.words)
+        pause = np.zeros(seconds_to_samples(PAUSE_S), np.float32)
+        self._sound = np.concatenate([self._sound, sentence.samples.astype(np.float32, copy=False), pause])
+
+    def next_frame(self) -> tuple[Samples, str]:
+        """The next 1,920 samples, silence where there is nothing to say, and the words that begin in them."""
+        frame = np.zeros(FRAME_N_SAMPLES, np.float32)
+        head = self._sound[:FRAME_N_SAMPLES]
+        frame[: len(head)] = head
+        self._sound = self._sound[FRAME_N_SAMPLES:]
+        said: list[str] = []
+        while self._words and self._words[0][0] < FRAME_N_SAMPLES:
+            said.append(f" {self._words.popleft()[1]}")
+        self._words = deque((start - FRAME_N_SAMPLES, word) for start, word in self._words)
+        return frame, "".join(said)
+
+    def cut(self) -> None:
+        """Says nothing more: the next frame fades out over its 80 ms, without another word, and then it is silent."""
+        head = self._sound[:FRAME_N_SAMPLES]
+        n_fade = len(head)
+        self._sound = (head * (0.5 + 0.5 * np.cos(np.pi * np.arange(n_fade) / max(n_fade, 1)))).astype(np.float32)
+        self._words.clear()
+
+    def clear(self) -> None:
+        """Forgets everything; the next frame is silent."""
+        self._sound = np.zeros(0, np.float32)
+        self._words.clear()

@@ -1,0 +1,250 @@
+"""A caller that is a program: sends sound to a server as time goes on, and keeps what it answers.
+
+Speaks Moshi's protocol (`/api/chat`), so Kyutai's own server answers too; our events come from ours alone.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+import sphn
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from backends.protocols import Samples
+from data_schemas.errors import BackendError, ConfigError
+from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
+from kame_model.serve.talked import Talked
+
+READY, SOUND, TEXT, EVENT = 0, 1, 2, 4
+"""First byte of a message: the three of Moshi's server, and ours for events."""
+OWED_S = 2.0
+"""How long to wait at the end for the next of the frames that a busy server still owes, seconds."""
+READY_S = 30.0
+"""How long a server may take until it is ready, seconds."""
+USER = 1
+"""Channel of the user in two-channel sound of ours: the right one; 0 is the assistant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Whom to call, and how.
+
+    Attributes:
+        url: http(s):// or ws(s):// and host[:port], or these alone.
+        token: to be let in; None: none is shown.
+        mode, back_end: in place of the server's own.
+        record: the caller has read the notice and agrees to be recorded.
+    """
+
+    url: str
+    token: str | None = None
+    mode: str | None = None
+    back_end: str | None = None
+    record: bool = False
+
+    @property
+    def address(self) -> str:
+        """The web socket's URL.
+
+        Raises:
+            ConfigError: it is no URL of a server.
+        """
+        wanted = {"events": "1", "mode": self.mode, "back_end": self.back_end, "record": "yes" if self.record else None}
+        query = urlencode({name: value for name, value in wanted.items() if value is not None})
+        return f"{self.http.replace('http', 'ws', 1)}/api/chat?{query}"
+
+    @property
+    def http(self) -> str:
+        """The server's URL, without a slash at its end.
+
+        Raises:
+            ConfigError: it is no URL of a server.
+        """
+        place = urlsplit(self.url if "://" in self.url else f"ws://{self.url}")
+        scheme = {"http": "http", "ws": "http", "https": "https", "wss": "https"}.get(place.scheme)
+        if scheme is None or not place.hostname:
+            raise ConfigError(f"{self.url!r} is no server's URL.", "Say http://host:port or https://host:port.")
+        return f"{scheme}://{place.netloc}{place.path.rstrip('/')}"
+
+
+async def talk(
+    call: Call,
+    frames: AsyncIterator[Samples],
+    on_event: Callable[[dict[str, Any]], None] = lambda event: None,
+    on_sound: Callable[[Samples], None] = lambda samples: None,
+) -> Talked:
+    """A conversation, until the frames end or the server ends it.
+
+    Args:
+        frames: what the caller says, float32[1920] each; they come when it is said, not before.
+        on_event: called with each event of the server.
+        on_sound: called with each piece of what the server says, 24 kHz.
+
+    Raises:
+        BackendError: there is no server, or it does not let us in; the message has its reason.
+    """
+    async with _connected(call) as socket:
+        talked = Talked(asyncio.get_running_loop().time())
+        hearing = asyncio.create_task(_hear(socket, talked, on_event, on_sound))
+        saying = asyncio.create_task(_say(socket, frames, talked))
+        try:
+            await asyncio.wait({hearing, saying}, return_when=asyncio.FIRST_COMPLETED)
+            if saying.done():
+                await saying
+                await _until_answered(talked, hearing)
+            await socket.close()
+            await hearing
+        finally:
+            for task in (saying, hearing):
+                task.cancel()
+            await asyncio.gather(saying, hearing, return_exceptions=True)
+    return talked
+
+
+async def in_real_time(sound: Samples, silence_s: float) -> AsyncIterator[Samples]:
+    """The frames of a sound, each when a microphone would have had it, and then silence.
+
+    Args:
+        silence_s: how long to go on with silence after its end, seconds.
+    """
+    clock = asyncio.get_running_loop()
+    start_s = clock.time()
+    n_frames = -(-(len(sound) + round(silence_s * SAMPLE_RATE_HZ)) // FRAME_N_SAMPLES)
+    for number in range(n_frames):
+        await asyncio.sleep(start_s + (number + 1) * FRAME_S - clock.time())
+        piece = sound[number * FRAME_N_SAMPLES : (number + 1) * FRAME_N_SAMPLES]
+        yield np.pad(piece, (0, FRAME_N_SAMPLES - len(piece)))
+
+
+def read_user(path: Path) -> Samples:
+    """What the user says in a sound file: all of it, or of two channels the right one, as our datasets have it.
+
+    Raises:
+        ConfigError: it is no sound file, or has no sound.
+    """
+    import soundfile
+    import soxr
+
+    try:
+        sound, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
+    except (OSError, soundfile.LibsndfileError) as error:
+        raise ConfigError(f"Cannot read the sound in {path}: {error}", "wav, flac, ogg and mp3 are read.") from error
+    n_channels = sound.shape[1]
+    if not len(sound) or n_channels > 2:
+        raise ConfigError(f"{path} has {n_channels} channels of {len(sound)} samples.", "One or two are expected.")
+    user: Samples = sound[:, USER if n_channels == 2 else 0]
+    return np.asarray(soxr.resample(user, rate_hz, SAMPLE_RATE_HZ), np.float32)
+
+
+async def _until_answered(talked: Talked, hearing: "asyncio.Task[None]") -> None:
+    """Waits for a frame for each one said, as long as more come; Moshi's own server skips the first."""
+    n_owed = talked.n_owed
+    while n_owed > FRAME_N_SAMPLES:
+        await asyncio.wait({hearing}, timeout=OWED_S)
+        if hearing.done() or talked.n_owed == n_owed:
+            return
+        n_owed = talked.n_owed
+
+
+async def _say(socket: ClientConnection, frames: AsyncIterator[Samples], talked: Talked) -> None:
+    opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
+    try:
+        async for frame in frames:
+            talked.say(frame)
+            if packet := opus.append_pcm(frame):
+                await socket.send(bytes([SOUND]) + packet)
+    except ConnectionClosed:
+        return  # `_hear` has seen it too, and knows why
+
+
+async def _hear(
+    socket: ClientConnection,
+    talked: Talked,
+    on_event: Callable[[dict[str, Any]], None],
+    on_sound: Callable[[Samples], None],
+) -> None:
+    clock = asyncio.get_running_loop()
+    opus = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
+    try:
+        async for message in socket:
+            kind, body = (message[0], message[1:]) if message and isinstance(message, bytes) else (READY, b"")
+            if kind == SOUND:
+                samples: Samples = opus.append_bytes(body)
+                talked.hear(clock.time(), samples)
+                on_sound(samples)
+            elif kind == TEXT:
+                talked.read(clock.time(), body.decode(errors="replace"))
+            elif kind == EVENT:
+                event = json.loads(body)
+                talked.note(clock.time(), event)
+                on_event(event)
+    except ConnectionClosed as error:
+        talked.end(f"connection lost: {error}")
+    except ValueError as error:  # neither Opus nor JSON
+        raise _foreign(f"A message of the server ({error})") from error
+
+
+@asynccontextmanager
+async def _connected(call: Call) -> AsyncIterator[ClientConnection]:
+    """A socket of which the server has said that it is ready.
+
+    Raises:
+        BackendError: nobody answers there, or does not let us in.
+    """
+    socket = await _connect(call)
+    try:
+        yield socket
+    finally:
+        await socket.close()
+
+
+async def _connect(call: Call) -> ClientConnection:
+    headers = {} if call.token is None else {"Authorization": f"Bearer {call.token}"}
+    try:
+        socket = await connect(call.address, additional_headers=headers, open_timeout=READY_S, proxy=None)
+        first = await asyncio.wait_for(socket.recv(), READY_S)
+    except InvalidStatus as error:
+        raise BackendError(f"{call.url} does not let us in: {_reason(error)}", _remedy(error)) from error
+    except ssl.SSLError as error:
+        raise BackendError(
+            f"{call.url} has no certificate we trust: {error}", "Name its CA in SSL_CERT_FILE."
+        ) from error
+    except (OSError, WebSocketException) as error:
+        raise BackendError(
+            f"No server answers at {call.url}: {error or type(error).__name__}.", "Start one: kame serve CHECKPOINT."
+        ) from error
+    if first != bytes([READY]):
+        await socket.close()
+        raise _foreign(call.url)
+    return socket
+
+
+def _foreign(what: str) -> BackendError:
+    return BackendError(f"{what} does not speak Moshi's protocol.", "Is it the server's own URL?")
+
+
+def _reason(error: InvalidStatus) -> str:
+    """What the server says of it, where it says so in JSON."""
+    status = f"HTTP {error.response.status_code}"
+    try:
+        told = json.loads(error.response.body or b"")["error"]
+    except (ValueError, KeyError, TypeError):
+        return f"{status}."
+    return f"{told.get('message', told) if isinstance(told, dict) else told} ({status})"
+
+
+def _remedy(error: InvalidStatus) -> str:
+    return {
+        401: "Put its token into KAME_SERVE_TOKEN.",
+        403: "Ask its host.",
+        404: "Is it the server's own URL?",
+        503: "Try again later.",
+    }.get(error.response.status_code, "")

@@ -1,0 +1,210 @@
+"""One socket and its session: both ways at once, until either ends, and what is left is cleared away."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import cast, get_args
+
+from starlette.types import Message
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from data_schemas.config.serving import LimitsConfig, Mode
+from data_schemas.errors import BackendError, ConfigError
+from kame_model.serve.events import SessionEvent
+from kame_model.serve.mailbox import SaidFrame
+from kame_model.serve.server import KameServer, Refused
+from kame_model.serve.session import Session
+from kame_model.serve.web.care import Denied, Door, chosen_protocol
+from kame_model.serve.web.metrics import Metrics
+from kame_model.serve.web.pacing import Allowance
+
+SEND_TIMEOUT_S = 10.0
+"""A client that takes nothing for so long is gone; until then its oldest sound is dropped, and nobody else waits."""
+BURST_S = 2.0
+"""Messages that may come at once, as seconds of the rate: a network that stalled gives them all back together."""
+DONE, GOING_AWAY, POLICY, OWN_FAULT = 1000, 1001, 1008, 1011
+"""Codes that sockets are closed with (RFC 6455, 7.4.1)."""
+_GONE = (WebSocketDisconnect, RuntimeError, OSError)
+"""What sending to a client that has left raises: Starlette's, Starlette's where it is closed already, uvicorn's."""
+_log = logging.getLogger(__name__)
+
+
+class Unfit(Exception):
+    """A client's message ends the connection; the text says why, to the client."""
+
+
+class Hall:
+    """Where sockets come in: looked at, let in or refused with a reason, and counted.
+
+    Args:
+        server: has the sessions.
+        door: who may come in.
+        metrics: count it.
+    """
+
+    def __init__(self, server: KameServer, door: Door, metrics: Metrics) -> None:
+        self.server = server
+        self.door = door
+        self.metrics = metrics
+
+    async def enter(self, socket: WebSocket, back_end: str | None = None) -> "Caller | None":
+        """Opens the session a socket asks for and accepts the socket; None where it was refused, by an HTTP answer.
+
+        Args:
+            socket: its query says what is wished: mode, back_end, prompt, record=yes.
+            back_end: where the query names none.
+        """
+        try:
+            self.door.check(socket)
+            session = await self._open(socket, back_end)
+        except Denied as denied:
+            await self.refuse(socket, denied)
+            return None
+        try:
+            await socket.accept(chosen_protocol(socket))
+        except _GONE:
+            await session.close("the client left")
+            return None
+        return Caller(socket, session, self.server.config.limits, self.metrics)
+
+    async def refuse(self, socket: WebSocket, denied: Denied) -> None:
+        """Answers a socket that is not let in with an HTTP error."""
+        self.metrics.n_denied[denied.code] += 1
+        with suppress(*_GONE):
+            await socket.send_denial_response(denied.response())
+
+    async def _open(self, socket: WebSocket, back_end: str | None) -> Session:
+        """A session of the caller's wishes.
+
+        Raises:
+            Denied: not now, or not so.
+        """
+        wishes = socket.query_params
+        mode = wishes.get("mode") or None
+        if mode is not None and mode not in get_args(Mode):
+            raise Denied(400, "not_possible", f"mode is one of {', '.join(get_args(Mode))}.")
+        try:
+            return await self.server.open_session(
+                self.door.address_of(socket),
+                mode=cast(Mode | None, mode),
+                back_end=wishes.get("back_end") or back_end,
+                prompt=wishes.get("prompt") or None,
+                record=wishes.get("record") == "yes",
+            )
+        except (Refused, ConfigError, BackendError) as error:
+            if isinstance(error, BackendError):
+                _log.error("A caller could not be let in: %s", error)
+            raise Denied.because(error) from error
+
+
+class Caller:
+    """A client that is connected.
+
+    Attributes:
+        session: its conversation.
+    """
+
+    def __init__(self, socket: WebSocket, session: Session, limits: LimitsConfig, metrics: Metrics) -> None:
+        self.session = session
+        self._socket = socket
+        self._limits = limits
+        self._watch = metrics.watch()
+        self._ended: tuple[int, str] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._is_lost = False
+
+    async def send(self, message: bytes | str) -> None:
+        """Sends a message; one that cannot be sent ends the session, and nothing is sent after it."""
+        if self._is_lost:
+            return
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                if isinstance(message, bytes):
+                    await self._socket.send_bytes(message)
+                else:
+                    await self._socket.send_text(message)
+        except TimeoutError:
+            self._is_lost = True
+            await self.end(POLICY, "the client does not take what is sent")
+        except _GONE:
+            await self._left()
+
+    async def end(self, code: int, reason: str) -> None:
+        """Ends the session, and the socket after it with this code."""
+        if self._ended is None:
+            self._ended = (code, reason)
+        if self._closing is None:
+            self._closing = asyncio.create_task(self.session.close(reason))
+        await asyncio.shield(self._closing)  # what it gives back is given back, whoever waits no more
+
+    async def run(
+        self,
+        on_message: Callable[[Message], Awaitable[None]],
+        on_frame: Callable[[SaidFrame], Awaitable[None]],
+        on_event: Callable[[SessionEvent], Awaitable[None]],
+        beside: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Both ways at once, until the session has ended.
+
+        Args:
+            on_message: called with each message of the client; Unfit ends the session.
+            on_frame, on_event: called with each frame and each event of the session.
+            beside: more work, for as long.
+        """
+        work = [self._hear(on_message)] if beside is None else [self._hear(on_message), beside()]
+        others = [asyncio.create_task(self._guarded(each)) for each in work]
+        saying = asyncio.create_task(self._guarded(self._say(on_frame)))
+        telling = asyncio.create_task(self._guarded(self._tell(on_event)))
+        try:
+            await asyncio.wait({saying, telling})  # both end with the session, whoever ends it
+        finally:
+            for task in (saying, telling, *others):
+                task.cancel()
+            await asyncio.gather(saying, telling, *others, return_exceptions=True)
+            await self.end(GOING_AWAY, "the server stops")
+            await self._close_socket()
+
+    async def _hear(self, on_message: Callable[[Message], Awaitable[None]]) -> None:
+        per_s = self._limits.max_messages_per_s
+        allowance = Allowance(per_s, BURST_S * per_s)
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return await self._left()
+            if not allowance.take():
+                return await self.end(POLICY, f"more than {per_s} messages in a second")
+            try:
+                await on_message(message)
+            except Unfit as error:
+                return await self.end(POLICY, str(error))
+
+    async def _say(self, on_frame: Callable[[SaidFrame], Awaitable[None]]) -> None:
+        async for frame in self.session.frames():
+            await on_frame(frame)
+
+    async def _tell(self, on_event: Callable[[SessionEvent], Awaitable[None]]) -> None:
+        async for event in self.session.events():
+            self._watch.happened(event)
+            if event.kind == "ended" and self._ended is None:
+                self._ended = (DONE, str(event.data.get("reason", "")))
+            await on_event(event)
+
+    async def _guarded(self, work: Awaitable[None]) -> None:
+        """A fault of ours ends this session, and is told in the log with where it was."""
+        try:
+            await work
+        except Exception:
+            _log.exception("Session %s ends: a fault of the server", self.session.id)
+            await self.end(OWN_FAULT, "a fault of the server")
+            raise
+
+    async def _left(self) -> None:
+        self._is_lost = True
+        await self.end(GOING_AWAY, "the client left")
+
+    async def _close_socket(self) -> None:
+        code, reason = self._ended or (DONE, "")
+        with suppress(*_GONE, TimeoutError):
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))

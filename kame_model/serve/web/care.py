@@ -1,0 +1,176 @@
+"""Who comes in: the token, the page's origin, the caller's address; and how somebody who does not is told."""
+
+import hmac
+import ipaddress
+import os
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote, urlsplit
+
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+
+from data_schemas.config.serving import CareConfig
+from data_schemas.errors import BackendError, ConfigError
+from kame_model.serve.server import Refused
+
+NOTICE_HEADER = "Kame-Notice"
+"""Says that the speech is a machine's; text beyond ASCII is percent-encoded UTF-8."""
+REALTIME_PROTOCOL = "realtime"
+"""Subprotocol of OpenAI's realtime socket."""
+KEY_PROTOCOL = "openai-insecure-api-key."
+"""A page cannot set headers: OpenAI's browser clients put the key behind this, among the subprotocols."""
+_RETRY_AFTER_S = "5"
+_STATUS = {"too_many_sessions": 429, "too_many_starts": 429}
+
+
+class Denied(Exception):
+    """A request or a caller that is not let in.
+
+    Attributes:
+        status: of the HTTP answer.
+        code: one word for programs.
+        message: a sentence for people.
+    """
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+    @classmethod
+    def because(cls, error: Refused | ConfigError | BackendError) -> "Denied":
+        """What the server's own refusal is over HTTP: 503 where later may help, 429 where the caller asks too much."""
+        if isinstance(error, Refused):
+            return cls(_STATUS.get(error.reason, 503), error.reason, error.detail)
+        if isinstance(error, ConfigError):
+            return cls(400, "not_possible", str(error))
+        return cls(503, "backend", "The server's recogniser does not work.")  # the error's text is the operator's
+
+    def response(self) -> JSONResponse:
+        """The answer, with `error.code` and `error.message`."""
+        headers = {}
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        elif self.status in (429, 503):
+            headers["Retry-After"] = _RETRY_AFTER_S
+        return JSONResponse({"error": {"code": self.code, "message": self.message}}, self.status, headers)
+
+
+class Door:
+    """Looks at everyone who comes.
+
+    Args:
+        care: who may.
+        environ: where the token is.
+
+    Raises:
+        ConfigError: the token is set and empty, or a proxy's address is none.
+    """
+
+    def __init__(self, care: CareConfig, environ: Mapping[str, str] = os.environ) -> None:
+        token = environ.get(care.token_env)
+        if token is not None and not token.strip():
+            raise ConfigError(
+                f"{care.token_env} is set and empty.", "Unset it to let everybody in, or put a token there."
+            )
+        self._token = None if token is None else token.strip().encode()
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in care.origins)
+        try:
+            self._proxies = [ipaddress.ip_network(each, strict=False) for each in care.trusted_proxies]
+        except ValueError as error:
+            raise ConfigError(f"care.trusted_proxies: {error}.", "Give addresses or networks as 10.0.0.0/8.") from error
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether callers need one."""
+        return self._token is not None
+
+    def check(self, connection: HTTPConnection) -> None:
+        """Lets a connection in, or not.
+
+        Raises:
+            Denied: 403 for a page of another origin, 401 without the token.
+        """
+        if not self._may_connect(connection.headers.get("origin"), connection.headers.get("host", "")):
+            raise Denied(
+                403, "origin", "Pages of this origin may not connect; the server's care.origins lists those that may."
+            )
+        if self._token is not None and not any(hmac.compare_digest(self._token, each) for each in _tokens(connection)):
+            raise Denied(401, "token", "A token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN.")
+
+    def address_of(self, connection: HTTPConnection) -> str:
+        """Where the caller is: the nearest hop of X-Forwarded-For that is no trusted proxy, or the connection's end."""
+        end = "unknown" if connection.client is None else connection.client.host
+        address = _plain(end) or end
+        hops = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")
+        while hops and self._is_proxy(address):
+            hop = _plain(hops.pop())
+            if not hop:
+                break
+            address = hop
+        return address
+
+    def _may_connect(self, origin: str | None, host: str) -> bool:
+        if origin is None or "*" in self._origins:  # only browsers send it, and always do
+            return True
+        if self._origins:
+            return origin.lower() in self._origins
+        return _is_own(origin, host)
+
+    def _is_proxy(self, address: str) -> bool:
+        try:
+            place = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(place in network for network in self._proxies)
+
+
+def notice_headers(notice: str) -> Sequence[tuple[str, str]]:
+    """The header that says what speaks, if anything is to be said."""
+    text = " ".join(notice.split())
+    return [(NOTICE_HEADER, text if text.isascii() and text.isprintable() else quote(text))] if text else []
+
+
+def chosen_protocol(connection: HTTPConnection) -> str | None:
+    """The subprotocol to answer with, where the client offers the realtime one."""
+    return REALTIME_PROTOCOL if REALTIME_PROTOCOL in _protocols(connection) else None
+
+
+def _tokens(connection: HTTPConnection) -> list[bytes]:
+    """Every token that a connection shows."""
+    kind, _, value = connection.headers.get("authorization", "").partition(" ")
+    shown = [value.strip()] if kind.lower() == "bearer" else []
+    shown += connection.query_params.getlist("token")
+    shown += [each.removeprefix(KEY_PROTOCOL) for each in _protocols(connection) if each.startswith(KEY_PROTOCOL)]
+    return [each.encode(errors="surrogateescape") for each in shown]
+
+
+def _protocols(connection: HTTPConnection) -> list[str]:
+    return [each.strip() for each in connection.headers.get("sec-websocket-protocol", "").split(",")]
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Whether a page comes from this server: same host and port; behind a proxy the scheme may be another."""
+    try:
+        page = urlsplit(origin)
+        port = page.port or {"http": 80, "https": 443}.get(page.scheme)
+        own = urlsplit(f"//{host}")
+        return page.hostname is not None and page.hostname == own.hostname and port == (own.port or port)
+    except ValueError:
+        return False
+
+
+def _plain(hop: str) -> str:
+    """An address without its port; an IPv4 one that came over IPv6 as IPv4; empty where it is none."""
+    hop = hop.strip()
+    if hop.startswith("["):
+        hop = hop[1:].partition("]")[0]
+    elif hop.count(":") == 1:
+        hop = hop.partition(":")[0]
+    try:
+        address = ipaddress.ip_address(hop)
+    except ValueError:
+        return ""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)

@@ -1,0 +1,120 @@
+"""Moshi's web socket, `/api/chat`: sound as Opus both ways, and the words the model says (REFERENCE: rust/protocol.md).
+
+Kyutai's clients work unchanged. A client that adds `?events=1` is told each event of its session as metadata, and
+changes it by metadata of its own. Messages of kinds that this direction does not have are passed over, as the protocol
+says. Opus costs about 1.2 ms of one core for a frame both ways.
+"""
+
+import asyncio
+import json
+from dataclasses import asdict
+from enum import IntEnum
+from typing import Any
+
+import sphn
+from pydantic import ValidationError
+from starlette.types import Message
+from starlette.websockets import WebSocket
+
+from data_schemas.errors import ConfigError
+from data_schemas.units import SAMPLE_RATE_HZ
+from kame_model.serve.events import SessionEvent
+from kame_model.serve.mailbox import SaidFrame
+from kame_model.serve.web.caller import Caller, Hall, Unfit
+from kame_model.serve.web.changes import Changes
+
+RESTART = b"\x03"
+"""The one control that means something while both speak at once."""
+MAX_SOUND_S = 10.0
+"""Sound in one message. Opus packs 1.3 s of nothing into half a kilobyte: what is longer is no microphone's."""
+_SLICE_BYTES = 1024
+"""Read at a time, so that a message made to be long is found out early."""
+
+
+class Kind(IntEnum):
+    """First byte of a message."""
+
+    HANDSHAKE = 0
+    AUDIO = 1
+    TEXT = 2
+    CONTROL = 3
+    METADATA = 4
+    ERROR = 5
+
+
+async def chat(hall: Hall, socket: WebSocket) -> None:
+    """One client of Moshi's protocol, from its coming to its end."""
+    caller = await hall.enter(socket)
+    if caller is None:
+        return
+    await ChatSocket(caller, wants_events=socket.query_params.get("events") == "1").run()
+
+
+class ChatSocket:
+    """What a client's bytes mean, and what it is sent.
+
+    Args:
+        caller: the client.
+        wants_events: it asked to be told what happens.
+    """
+
+    def __init__(self, caller: Caller, wants_events: bool) -> None:
+        self._caller = caller
+        self._session = caller.session
+        self._wants_events = wants_events
+        self._reader = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
+        self._writer = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
+
+    async def run(self) -> None:
+        """The conversation, until it ends."""
+        await self._send(Kind.HANDSHAKE)
+        await self._caller.run(self._on_message, self._on_frame, self._on_event)
+
+    async def _on_message(self, message: Message) -> None:
+        data: bytes = message.get("bytes") or b""
+        kind, body = data[:1], data[1:]
+        if kind == bytes([Kind.AUDIO]):
+            await self._hear(body)
+        elif kind == bytes([Kind.CONTROL]) and body == RESTART:
+            self._session.reset()
+        elif kind == bytes([Kind.METADATA]) and self._wants_events:
+            await self._change(body)
+
+    async def _hear(self, packets: bytes) -> None:
+        n_samples = 0
+        for start in range(0, len(packets), _SLICE_BYTES):
+            try:
+                samples = self._reader.append_bytes(packets[start : start + _SLICE_BYTES])
+            except ValueError as error:
+                raise Unfit("this is no Opus in Ogg") from error
+            n_samples += len(samples)
+            if n_samples > MAX_SOUND_S * SAMPLE_RATE_HZ:
+                raise Unfit(f"more than {MAX_SOUND_S:g} s of sound in one message")
+            self._session.hear(samples)
+            if start:
+                await asyncio.sleep(0)  # long messages let the others go first
+
+    async def _change(self, body: bytes) -> None:
+        try:
+            Changes.model_validate_json(body).apply(self._session)
+        except ConfigError as error:
+            await self._send(Kind.ERROR, str(error).encode())
+        except ValidationError as error:
+            await self._send(Kind.ERROR, f"{error.errors()[0]['msg']}: {Changes.hint()}".encode())
+
+    async def _on_frame(self, frame: SaidFrame) -> None:
+        await self._send(Kind.AUDIO, self._writer.append_pcm(frame.samples))
+        if frame.text:
+            await self._send(Kind.TEXT, frame.text.encode())
+
+    async def _on_event(self, event: SessionEvent) -> None:
+        if self._wants_events:
+            await self._send(Kind.METADATA, _json(asdict(event)))
+
+    async def _send(self, kind: Kind, body: bytes = b"") -> None:
+        if body or kind == Kind.HANDSHAKE:
+            await self._caller.send(bytes([kind]) + body)
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

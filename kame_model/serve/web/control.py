@@ -1,0 +1,171 @@
+"""HTTP beside the sockets: whether the server lives, its figures, a caller's own sessions and recordings."""
+
+from typing import Annotated, Any, get_args
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, Field
+
+from data_schemas.config.serving import Mode, ServeConfig
+from data_schemas.errors import ConfigError, StoreError
+from kame_model.serve.session import Session
+from kame_model.serve.web.caller import Hall
+from kame_model.serve.web.care import Denied
+from kame_model.serve.web.changes import Changes
+
+SessionId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="As the event `started` says it.")]
+
+
+class ErrorDetail(BaseModel):
+    """Why something was not done."""
+
+    code: str = Field(description="One word for programs.")
+    message: str = Field(description="A sentence for people.")
+
+
+class ErrorBody(BaseModel):
+    """Every answer that is no success."""
+
+    error: ErrorDetail
+
+
+class About(BaseModel):
+    """What a caller should know before calling."""
+
+    notice: str = Field(description="What every caller is told.")
+    modes: list[Mode]
+    mode: Mode = Field(description="How a session begins.")
+    back_ends: list[str] = Field(description="Names of the chat models, the default first.")
+    needs_token: bool
+    records: bool = Field(description="Whether callers who agree are recorded.")
+    record_notice: str = Field(description="What callers are told of recordings before they agree.")
+    keep_days: float = Field(description="How long recordings are kept.")
+    turn_end_silence_s: float = Field(description="Silence after which the user's turn has ended, seconds.")
+
+
+class SessionShown(BaseModel):
+    """A session that goes on."""
+
+    id: str
+    mode: Mode
+    back_end: str
+    is_recorded: bool
+    time_s: float = Field(description="On the session's own clock, seconds.")
+
+    @classmethod
+    def of(cls, session: Session) -> "SessionShown":
+        """A session as it is now."""
+        return cls(
+            id=session.id,
+            mode=session.mode,
+            back_end=session.back_end,
+            is_recorded=session.is_recorded,
+            time_s=session.time_s,
+        )
+
+
+def control_routes(hall: Hall) -> APIRouter:
+    """The routes of one server.
+
+    Args:
+        hall: knows the server, and who may come in.
+    """
+
+    def check(request: Request) -> None:
+        hall.door.check(request)
+
+    routes = APIRouter()
+    guarded = APIRouter(
+        dependencies=[Depends(check)],
+        responses={401: {"model": ErrorBody}, 403: {"model": ErrorBody}},
+    )
+    _add_health(routes, hall)
+    _add_metrics(guarded, hall)
+    _add_sessions(guarded, hall)
+    _add_recordings(guarded, hall)
+    routes.include_router(guarded)
+    return routes
+
+
+def _add_health(routes: APIRouter, hall: Hall) -> None:
+    @routes.get("/healthz", summary="Whether the process answers")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @routes.get("/readyz", summary="Whether callers are let in", responses={503: {"model": ErrorBody}})
+    async def readyz() -> dict[str, str]:
+        if not hall.server.is_ready:
+            raise Denied(503, "not_ready", "The server starts, stops or is broken: nobody is let in.")
+        if len(hall.server.sessions) >= hall.server.n_slots:
+            raise Denied(503, "full", "Every place is taken; try again later.")
+        return {"status": "ready"}
+
+    @routes.get("/v1/about", summary="What a caller should know before calling")
+    async def about() -> About:
+        return _about(hall.server.config, hall.door.needs_token)
+
+
+def _add_metrics(routes: APIRouter, hall: Hall) -> None:
+    @routes.get("/metrics", summary="Figures for Prometheus", response_class=Response)
+    async def metrics() -> Response:
+        return Response(hall.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_sessions(routes: APIRouter, hall: Hall) -> None:
+    unknown: dict[int | str, dict[str, Any]] = {404: {"model": ErrorBody}}
+
+    @routes.get("/v1/sessions", summary="Sessions of the caller's own address")
+    async def sessions(request: Request) -> list[SessionShown]:
+        return [SessionShown.of(each) for each in hall.server.sessions.values() if _is_own(hall, request, each)]
+
+    @routes.patch(
+        "/v1/sessions/{session_id}",
+        summary="Change a session while it goes on",
+        responses={400: {"model": ErrorBody}, 422: {"model": ErrorBody}, **unknown},
+    )
+    async def change(request: Request, session_id: SessionId, changes: Changes) -> SessionShown:
+        session = hall.server.sessions.get(session_id)
+        if session is None or not _is_own(hall, request, session):
+            raise Denied(404, "unknown_session", "There is no such session of yours.")
+        try:
+            changes.apply(session)
+        except ConfigError as error:
+            raise Denied.because(error) from error
+        return SessionShown.of(session)
+
+
+def _add_recordings(routes: APIRouter, hall: Hall) -> None:
+    @routes.delete(
+        "/v1/recordings/{session_id}",
+        summary="Delete a session's recording, one under way too",
+        status_code=204,
+        response_class=Response,
+        responses={404: {"model": ErrorBody}, 422: {"model": ErrorBody}, 500: {"model": ErrorBody}},
+    )
+    async def delete(session_id: SessionId) -> Response:
+        """Whoever knows the id of a session was its caller: ids cannot be guessed, and addresses change."""
+        recordings = hall.server.recordings
+        try:
+            if recordings is None or not await recordings.delete(session_id):
+                raise Denied(404, "unknown_recording", "There is no such recording.")
+        except StoreError as error:
+            raise Denied(500, "store", "The recording could not be deleted; tell the server's host.") from error
+        return Response(status_code=204)
+
+
+def _is_own(hall: Hall, request: Request, session: Session) -> bool:
+    return session.address == hall.door.address_of(request)
+
+
+def _about(config: ServeConfig, needs_token: bool) -> About:
+    return About(
+        notice=config.care.notice,
+        modes=list(get_args(Mode)),
+        mode=config.mode,
+        back_ends=[each.name for each in config.back_ends],
+        needs_token=needs_token,
+        records=config.record.folder is not None,
+        record_notice=config.record.notice,
+        keep_days=config.record.keep_days,
+        turn_end_silence_s=config.listener.turn_end_silence_s,
+    )

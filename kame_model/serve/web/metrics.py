@@ -1,0 +1,104 @@
+"""What `/metrics` tells a Prometheus server: sessions, the frame's budget, events, what was dropped or refused."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from data_schemas.units import FRAME_S
+from kame_model.serve.events import EventKind, SessionEvent
+from kame_model.serve.server import KameServer
+
+_AGES_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
+
+
+class Metrics:
+    """One registry a server, so that several in one process do not add up.
+
+    Args:
+        server: is asked at each scrape.
+
+    Attributes:
+        n_denied: requests and callers not let in, by code; the server's own refusals among them.
+    """
+
+    def __init__(self, server: KameServer) -> None:
+        self.n_denied: Counter[str] = Counter()
+        self._registry = CollectorRegistry()
+        self._registry.register(_Now(server, self.n_denied))
+        ProcessCollector(registry=self._registry)
+        self._age_s = Histogram(
+            "kame_oracle_first_words_seconds",
+            "From a request to a chat model to the first words of its answer.",
+            buckets=_AGES_S,
+            registry=self._registry,
+        )
+
+    def watch(self) -> "Watch":
+        """Measures what happens in one session."""
+        return Watch(self._age_s)
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self._registry)
+
+
+class Watch:
+    """Measures what happens in one session.
+
+    Args:
+        age_s: ages of oracles at their first words.
+    """
+
+    def __init__(self, age_s: Histogram) -> None:
+        self._age_s = age_s
+        self._oracle: object = None
+
+    def happened(self, event: SessionEvent) -> None:
+        """Looks at an event."""
+        if event.kind == "oracle" and event.data["oracle"] != self._oracle:  # its first words
+            self._oracle = event.data["oracle"]
+            self._age_s.observe(event.data["age_s"])
+
+
+class _Now(Collector):
+    """What is read off the server at the moment of a scrape."""
+
+    def __init__(self, server: KameServer, n_denied: Counter[str]) -> None:
+        self._server = server
+        self._n_denied = n_denied
+
+    def collect(self) -> Iterator[Metric]:
+        """The server's own figures."""
+        server, meter = self._server, self._server.meter
+        modes = Counter(session.mode for session in server.sessions.values())
+        sessions = GaugeMetricFamily("kame_sessions", "Sessions now.", labels=["mode"])
+        for mode in ("tandem", "direct", "cascade"):
+            sessions.add_metric([mode], modes[mode])
+        yield sessions
+        yield GaugeMetricFamily("kame_slots", "Sessions there can be at once.", value=server.n_slots)
+        yield GaugeMetricFamily("kame_ready", "1 where callers are let in.", value=float(server.is_ready))
+        yield GaugeMetricFamily("kame_frame_seconds", "Length of a frame: no step may take longer.", value=FRAME_S)
+        for name, what, value in (
+            ("kame_step_seconds", "Time of a step of all sessions, over the last 30 s.", meter.step_s),
+            ("kame_step_late_seconds", "How late steps began, over the last 30 s.", meter.late_s),
+        ):
+            gauge = GaugeMetricFamily(name, what, labels=["quantile"])
+            for percentile in (50, 99):
+                gauge.add_metric([str(percentile / 100)], value(percentile))
+            yield gauge
+        yield CounterMetricFamily("kame_steps", "Steps of the device.", value=meter.n_steps)
+        yield CounterMetricFamily("kame_steps_late", "Steps that began a frame or more too late.", value=meter.n_late)
+        yield CounterMetricFamily("kame_steps_failed", "Steps that ended their sessions.", value=meter.n_failed)
+        yield _counted("kame_events", "What happened in sessions.", "kind", server.n_events)
+        yield _counted("kame_frames_dropped", "Frames thrown away: heard or said.", "direction", server.n_dropped)
+        yield _counted("kame_denied", "Requests and callers not let in.", "code", self._n_denied)
+
+
+def _counted(name: str, what: str, label: str, counts: Mapping[EventKind, int] | Mapping[str, int]) -> Metric:
+    metric = CounterMetricFamily(name, what, labels=[label])
+    for value, count in sorted(counts.items()):
+        metric.add_metric([value], count)
+    return metric

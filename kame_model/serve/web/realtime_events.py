@@ -1,0 +1,106 @@
+"""The words of OpenAI's realtime protocol that the server says: events, errors, items (openai/types/realtime)."""
+
+import secrets
+from collections import OrderedDict
+from typing import Any, Literal
+
+Event = dict[str, Any]
+"""A message of the protocol, to be sent as JSON."""
+MAX_ITEMS = 512
+"""Items that `conversation.item.retrieve` finds; older ones are forgotten."""
+AUDIO_FORMAT = {"type": "audio/pcm", "rate": 24_000}
+"""The only one: PCM16, little endian, mono."""
+
+
+class Fault(Exception):
+    """What a client asked for is wrong or not to be had; it is told so, and the conversation goes on.
+
+    Attributes:
+        code: one word for programs.
+        message: a sentence for people.
+        param: which part of the client's message.
+    """
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.param = param
+
+    def event(self, client_event_id: str | None = None) -> Event:
+        """The protocol's error."""
+        return event(
+            "error",
+            error={
+                "type": "invalid_request_error",
+                "code": self.code,
+                "message": self.message,
+                "param": self.param,
+                "event_id": client_event_id,
+            },
+        )
+
+
+def event(kind: str, **fields: Any) -> Event:
+    """A message of the server with an id of its own."""
+    return {"type": kind, "event_id": new_id("event"), **fields}
+
+
+def new_id(kind: Literal["event", "item", "resp", "conv"]) -> str:
+    """An id of the protocol's form."""
+    return f"{kind}_{secrets.token_hex(10)}"
+
+
+class Items:
+    """The conversation's items in order, without their sound."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[str, Event] = OrderedDict()
+        self._last_id: str | None = None
+
+    def add(self, item: Event) -> tuple[str | None, list[Event]]:
+        """Puts an item at the end; the id of the one before it, and what is told of it."""
+        previous_id, self._last_id = self._last_id, item["id"]
+        self._items[item["id"]] = item
+        while len(self._items) > MAX_ITEMS:
+            self._items.popitem(last=False)
+        return previous_id, [event("conversation.item.added", item=dict(item), previous_item_id=previous_id)]
+
+    @property
+    def last_id(self) -> str | None:
+        """The id of the item at the end."""
+        return self._last_id
+
+    def find(self, item_id: object) -> Event:
+        """An item by its id.
+
+        Raises:
+            Fault: there is none, or none any more.
+        """
+        item = self._items.get(item_id) if isinstance(item_id, str) else None
+        if item is None:
+            raise Fault("item_not_found", "There is no such item, or it is too old.", "item_id")
+        return item
+
+
+def user_item(item_id: str, transcript: str | None = None) -> Event:
+    """A turn of the user's."""
+    content = {"type": "input_audio", "transcript": transcript}
+    return _item(item_id, "user", [content], "completed")
+
+
+def assistant_item(item_id: str, transcript: str | None, status: str) -> Event:
+    """Something the model says; without a transcript it has only begun."""
+    content = [] if transcript is None else [{"type": "output_audio", "transcript": transcript}]
+    return _item(item_id, "assistant", content, status)
+
+
+def _item(item_id: str, role: str, content: list[Event], status: str) -> Event:
+    return {
+        "id": item_id,
+        "object": "realtime.item",
+        "type": "message",
+        "role": role,
+        "status": status,
+        "content": content,
+    }

@@ -1,0 +1,62 @@
+"""The flow `serve` at a Prefect server: it serves until it is told to stop, and its page is an artifact."""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from prefect.client.orchestration import get_client
+
+from data_schemas.config.serving import ServeConfig
+from flows import serve_flow, serving
+from flows.serving import Serving
+from kame_model.serve.parts import Parts
+from tests.serving import doubles, tiny_checkpoint
+
+Told = Callable[[Serving], None]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.usefixtures("server")
+def test_it_serves_until_its_worker_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_checkpoint(tmp_path)
+    urls: list[str] = []
+    run = serving.run
+
+    @asynccontextmanager
+    async def build(config: ServeConfig) -> AsyncIterator[Parts]:
+        yield doubles()
+
+    async def run_and_stop(config: ServeConfig, on_ready: Told, on_drain: Told) -> None:
+        def ready(running: Serving) -> None:
+            on_ready(running)
+            urls.append(running.url)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        await run(config, ready, on_drain)
+
+    monkeypatch.setattr(serving, "build_parts", build)
+    monkeypatch.setattr(serve_flow, "run", run_and_stop)
+    config = ServeConfig(checkpoint=str(tmp_path / "export"), port=0)
+    serve_flow.serve(config)
+    with get_client(sync_client=True) as client:
+        (flow_run,) = client.read_flow_runs()
+        (page,) = client.read_artifacts()
+    assert (flow_run.state_name, page.key) == ("Completed", "page")
+    assert urls[0] in str(page.data)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(urls[0])
+
+
+def test_its_deployment_is_a_sound_configuration_of_the_demos_checkpoint() -> None:
+    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    (deployment,) = [each for each in deployments if each["name"] == "serve"]
+    config = ServeConfig.model_validate(deployment["parameters"]["config"])
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert config.checkpoint == "demo-checkpoints/nano-demo-front-end-40"
+    assert "nano-$(notdir $(DEMO))-front-end-40" in makefile
+    assert deployment["work_pool"]["name"] == "gpu"

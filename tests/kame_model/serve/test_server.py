@@ -1,0 +1,192 @@
+"""The server as a whole: who is let in and let go, its slots, its threads, and its end."""
+
+import asyncio
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from data_schemas.errors import BackendError, ConfigError
+from data_schemas.units import FRAME_S
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.engine import Engine
+from kame_model.serve.parts import build_parts
+from kame_model.serve.server import KameServer, Refused
+from tests.serving import Client, doubles, inline, saying, serve_config, tiny_checkpoint, until
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return tiny_checkpoint(tmp_path_factory.mktemp("checkpoint"))
+
+
+def of_limits(checkpoint: Checkpoint, **limits: object) -> KameServer:
+    config = serve_config(limits={"max_sessions": 2, "max_sessions_per_address": 9, **limits})
+    return KameServer(checkpoint, config, doubles(), str, run=inline)
+
+
+async def refusal(server: KameServer) -> str:
+    with pytest.raises(Refused) as refused:
+        await server.open_session("here")
+    return refused.value.reason
+
+
+@pytest.mark.looptime
+async def test_a_full_server_refuses_until_somebody_leaves(checkpoint: Checkpoint) -> None:
+    async with of_limits(checkpoint) as server:
+        assert server.n_slots == 2
+        one = await server.open_session("here")
+        await server.open_session("here")
+        assert await refusal(server) == "full"
+        one.fail("killed")
+        again = await server.open_session("here")
+        assert again.id in server.sessions
+        assert one.id not in server.sessions
+
+
+@pytest.mark.looptime
+async def test_a_caller_who_would_break_the_others_real_time_is_refused(checkpoint: Checkpoint) -> None:
+    async with of_limits(checkpoint) as server:
+        session = await server.open_session("here")
+        for _ in range(50):
+            server.meter.add(asyncio.get_running_loop().time(), 0.9 * FRAME_S, 0.0)
+        assert await refusal(server) == "busy"
+        await session.close("bye")
+        await server.open_session("here")  # alone, it takes nobody's time
+        assert server.admission.n_refused == {"busy": 1}
+
+
+@pytest.mark.looptime
+async def test_who_sends_nothing_and_who_never_stops_are_let_go(checkpoint: Checkpoint) -> None:
+    async with of_limits(checkpoint, idle_s=4, max_session_s=6) as server:
+        silent, steady = [Client(await server.open_session("here")) for _ in range(2)]
+        await steady.talk([None] * 70)
+        assert silent.told("ended") == [{"reason": "nothing was heard for 4 s"}]
+        assert not steady.told("ended")
+        await steady.talk([None] * 20)
+        assert steady.told("ended") == [{"reason": "sessions last 6 s at most"}]
+        assert not server.sessions
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("leaves_itself", [True, False])
+async def test_a_draining_server_waits_for_those_who_talk_but_not_for_ever(
+    checkpoint: Checkpoint, leaves_itself: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with of_limits(checkpoint, drain_s=30) as server:
+        assert server.is_ready
+        client = Client(await server.open_session("here"))
+        began_s = loop.time()
+        draining = asyncio.create_task(server.drain())
+        await client.talk([None] * 10)
+        assert not server.is_ready
+        assert await refusal(server) == "draining"
+        assert not draining.done()
+        if leaves_itself:
+            await client.session.close("bye")
+        await draining
+        assert loop.time() - began_s == pytest.approx(0.8 if leaves_itself else 30, abs=0.1)
+        await client.over()
+        assert client.told("ended") == [{"reason": "bye" if leaves_itself else "the server ends"}]
+
+
+async def test_a_server_in_real_time_leaves_no_thread_and_no_task(checkpoint: Checkpoint) -> None:
+    config = serve_config(limits={"max_sessions": 2})
+    before = set(threading.enumerate())
+    async with KameServer(checkpoint, config, doubles(), str) as server:
+        client = Client(await server.open_session("here"))
+        await client.talk(["alpha"] * 4 + [None] * 4)
+        await until(lambda: len(client.frames) == 8)
+        client.session.hear(saying("alpha"))  # the end comes in the middle of a step
+    await client.over()
+    assert client.told("ended") == [{"reason": "the server ends"}]
+    assert not server.is_ready
+    assert [thread.name for thread in set(threading.enumerate()) - before if "engine" in thread.name] == []
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.looptime
+async def test_as_many_slots_as_a_frame_has_time_for(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(engine: Engine, n_steps: int = 20) -> float:
+        if engine.n_slots == 8:
+            raise torch.OutOfMemoryError("no room")
+        return 0.015 * engine.n_slots
+
+    monkeypatch.setattr(Engine, "measure", measured)
+    for budget_share, n_slots in ((1.0, 4), (0.5, 2), (0.1, 1)):
+        async with of_limits(checkpoint, max_sessions=0, budget_share=budget_share) as server:
+            assert server.n_slots == n_slots
+    async with of_limits(checkpoint, max_sessions=6, budget_share=0.1) as server:
+        assert server.n_slots == 6  # as was asked for
+    with pytest.raises(torch.OutOfMemoryError):
+        async with of_limits(checkpoint, max_sessions=8):
+            pass
+
+
+@pytest.mark.looptime
+async def test_a_checkpoint_that_is_not_whole_starts_nothing(checkpoint: Checkpoint) -> None:
+    without_codec = checkpoint._replace(facts=None)
+    with pytest.raises(ConfigError, match="names no codec"):
+        async with KameServer(without_codec, serve_config(), doubles(), str, run=inline):
+            pass
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_parts_are_built_as_configured_and_a_back_end_that_is_down_stops_nobody(tmp_path: Path) -> None:
+    down = {"engine": "openai", "base_url": "http://127.0.0.1:9/v1"}
+    config = serve_config(
+        listener={"engine": "double"},
+        cascade={"tts": "double"},
+        back_ends=[
+            {"name": "here", "chat": {"engine": "double"}},
+            {"name": "again", "chat": {"engine": "double"}},
+            {"name": "down", "chat": down},
+        ],
+        record={"folder": str(tmp_path / "kept")},
+    )
+    question = {"messages": [{"role": "user", "content": "How many?"}], "max_tokens": 20}
+    async with build_parts(config) as parts:
+        assert (list(parts.back_ends), parts.recogniser.name) == (["here", "again", "down"], "double")
+        assert parts.back_ends["here"].chat is parts.back_ends["again"].chat  # one server for both
+        answer = [piece async for piece in parts.back_ends["here"].chat.stream(question)]
+        assert len("".join(answer).split()) >= 12
+        with pytest.raises(BackendError):
+            [piece async for piece in parts.back_ends["down"].chat.stream(question)]
+        base_url = parts.back_ends["here"].chat._endpoint.base_url  # type: ignore[attr-defined]
+        later = serve_config(back_ends=[{"chat": {**down, "base_url": base_url}}], listener={"engine": "double"})
+        async with build_parts(later) as others:  # its model is asked for when it is needed
+            assert [piece async for piece in others.back_ends["default"].chat.stream(question)] == answer
+        assert parts.detector().feed(saying("alpha")) == []
+        assert parts.recordings is not None
+        assert parts.tts is not None
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize("mode", ["tandem", "cascade"])
+async def test_only_a_server_that_begins_with_the_cascade_needs_a_voice(mode: str) -> None:
+    config = serve_config(
+        mode=mode,
+        listener={"engine": "double"},
+        cascade={"tts": "nobody"},
+        back_ends=[{"chat": {"engine": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "any"}}],
+    )
+    if mode == "cascade":
+        with pytest.raises(ConfigError, match="nobody"):
+            async with build_parts(config):
+                pass
+    else:
+        async with build_parts(config) as parts:
+            assert parts.tts is None
+
+
+@pytest.mark.looptime
+async def test_routes_and_voices_are_checked_at_the_start(checkpoint: Checkpoint) -> None:
+    for wrong in ({"cascade": {"voice": "nobody"}}, {"classifier": "nowhere:nobody"}):
+        with pytest.raises(ConfigError, match="nobody"):
+            async with KameServer(checkpoint, serve_config(**wrong), replace(doubles()), str, run=inline):
+                pass

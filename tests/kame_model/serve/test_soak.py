@@ -1,0 +1,74 @@
+"""Good callers and bad ones, one after the other in every slot, and nothing of them is left: the benchmark's soak.
+
+The same soak of a server that keeps something, or mixes something up, says so.
+"""
+
+from typing import Any
+
+import pytest
+
+from benchmarks.serve_doubles import Fault, pitch_in, tone
+from benchmarks.serve_soak import FAULTS, SoakReport, soak
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve import answering
+from kame_model.serve.conversation import Conversation
+from kame_model.serve.session import Session
+from tests.serving import tiny_checkpoint
+
+N_CALLERS = 24
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return tiny_checkpoint(tmp_path_factory.mktemp("soak"))
+
+
+def short_soak(checkpoint: Checkpoint) -> SoakReport:
+    return soak(checkpoint, 2, n_at_once=2)
+
+
+def test_nothing_is_left_and_nobody_is_late(checkpoint: Checkpoint) -> None:
+    told: list[Fault] = []
+    report = soak(checkpoint, N_CALLERS, on_caller=lambda caller: told.append(caller.fault))
+    assert report.broken == []
+    assert set(told) == set(FAULTS)
+    assert len(told) == N_CALLERS + len(FAULTS)
+    assert report.n_oracles > N_CALLERS
+    assert report.n_fed > 10 * N_CALLERS
+    assert {"heard", "said"} <= set(report.n_dropped)
+
+
+def test_a_session_that_is_kept_is_found(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Session] = []
+    fail = Session.fail
+
+    def keeping(session: Session, reason: str) -> None:
+        kept.append(session)
+        fail(session, reason)
+
+    monkeypatch.setattr(Session, "fail", keeping)
+    assert any("sessions are still in memory" in each for each in short_soak(checkpoint).broken)
+
+
+def test_words_that_reach_another_are_found(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: list[Conversation] = []
+
+    def one_for_all(*given: Any) -> Conversation:
+        shared[:] = shared or [Conversation(*given)]
+        return shared[0]
+
+    monkeypatch.setattr(answering, "Conversation", one_for_all)
+    broken = short_soak(checkpoint).broken
+    assert any("requests with several callers' words" in each for each in broken)
+    assert any("was fed" in each for each in broken)
+
+
+def test_a_frame_that_comes_late_is_found(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.serve_soak.STEP_S", 0.3)
+    assert any("ms late" in each for each in short_soak(checkpoint).broken)
+
+
+@pytest.mark.parametrize("number", [0, 7, 150, 199])
+def test_a_voice_is_told_by_its_pitch(number: int) -> None:
+    assert pitch_in(tone(number, 3)) == number
+    assert pitch_in(0 * tone(number, 3)) is None

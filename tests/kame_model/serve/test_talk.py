@@ -1,0 +1,244 @@
+"""A caller that is a program: what it sends, what it keeps, and what it says when nobody answers."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import sphn
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from backends.protocols import Samples
+from data_schemas.errors import BackendError, ConfigError
+from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
+from kame_model.serve.talk import Call, in_real_time, read_user, talk
+
+Handler = Callable[[ServerConnection], Awaitable[None]]
+CODEC_DELAY = 200  # samples; Opus has 6.5 ms
+
+
+def tone(n_samples: int, hz: float = 440.0) -> Samples:
+    return (0.3 * np.sin(2 * np.pi * hz * np.arange(n_samples) / SAMPLE_RATE_HZ)).astype(np.float32)
+
+
+async def at_once(sound: Samples) -> AsyncIterator[Samples]:
+    """The frames of a sound, without waiting for them to be said."""
+    for start in range(0, len(sound), FRAME_N_SAMPLES):
+        await asyncio.sleep(0)
+        yield sound[start : start + FRAME_N_SAMPLES]
+
+
+@asynccontextmanager
+async def serving(handler: Handler, **options: Any) -> AsyncIterator[str]:
+    """A web socket server on this machine; its URL."""
+
+    async def handle(socket: ServerConnection) -> None:
+        try:
+            await handler(socket)
+        except ConnectionClosed:
+            return
+
+    server: Server
+    async with serve(handle, "127.0.0.1", 0, **options) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+def event(kind: str, time_s: float, **data: Any) -> bytes:
+    return b"\x04" + json.dumps({"kind": kind, "time_s": time_s, "data": data}).encode()
+
+
+async def parrot(socket: ServerConnection) -> None:
+    """Speaks Moshi's protocol: gives sound back as it comes, says a word for each frame, and tells of an oracle."""
+    await socket.send(b"\x00")
+    await socket.send(event("started", 0.0, mode="tandem", back_end="default", notice="I am a parrot."))
+    await socket.send(event("oracle_asked", 0.1, oracle=1, back_end="default", n_words=2))
+    await socket.send(event("oracle", 0.3, oracle=1, text="six", age_s=0.2))
+    await socket.send(event("oracle", 0.4, oracle=1, text="teen", age_s=0.3))
+    await socket.send(event("oracle_asked", 0.5, oracle=2, back_end="other", n_words=4))
+    await socket.send(event("oracle_failed", 0.6, oracle=2, back_end="other", reason="gone"))
+    await socket.send(event("heard", 0.7, text=" what is it", is_final=True))
+    async for message in socket:
+        assert isinstance(message, bytes)
+        await socket.send(message)
+        await socket.send(b"\x02 polly")
+
+
+@pytest.mark.asyncio
+async def test_both_sides_text_and_events_are_kept(tmp_path: Path) -> None:
+    sound = tone(20 * FRAME_N_SAMPLES)
+    seen: list[dict[str, Any]] = []
+    played: list[Samples] = []
+    async with serving(parrot) as url:
+
+        async def until_all_is_back() -> AsyncIterator[Samples]:
+            async for frame in at_once(sound):
+                yield frame
+            while sum(len(each) for each in played) < len(sound):
+                await asyncio.sleep(0)
+
+        talked = await talk(Call(url=url), until_all_is_back(), seen.append, played.append)
+    talked.save(tmp_path / "out")
+    assert talked.ended == ""
+    wav, rate_hz = soundfile.read(tmp_path / "out" / "conversation.wav")
+    assert rate_hz == SAMPLE_RATE_HZ
+    assert np.allclose(wav[: len(sound), 1], sound, atol=1e-4), "the user, right, from the beginning"
+    assistant = wav[:, 0]
+    begins = int(np.argmax(np.abs(assistant) > 0.1))
+    assert begins >= FRAME_N_SAMPLES, "no player plays before something has come"
+    assert np.abs(assistant).max() == pytest.approx(0.3, abs=0.05)
+    assert np.count_nonzero(np.abs(assistant) > 0.01) > 0.9 * (len(sound) - CODEC_DELAY)
+    lines = (tmp_path / "out" / "transcript.txt").read_text(encoding="utf-8")
+    assert "user: what is it\n" in lines
+    assert "assistant: " + " ".join(["polly"] * 20) in lines
+    written = [json.loads(line) for line in (tmp_path / "out" / "events.jsonl").read_text("utf-8").splitlines()]
+    assert [each["kind"] for each in written] == [each["kind"] for each in seen]
+    assert written[0]["data"]["notice"] == "I am a parrot."
+    assert all(0 <= each["at_s"] < 60 for each in written)
+    first, second = talked.oracles()
+    assert (first.text, first.age_s, first.state) == ("six teen", 0.2, "cut off")
+    assert (second.back_end, second.age_s, second.state) == ("other", None, "failed: gone")
+
+
+@pytest.mark.asyncio
+async def test_what_is_asked_for_goes_along() -> None:
+    asked: list[Request] = []
+
+    async def handler(socket: ServerConnection) -> None:
+        assert socket.request is not None
+        asked.append(socket.request)
+        await parrot(socket)
+
+    async with serving(handler) as url:
+        call = Call(url=url, token="open sesame", mode="direct", back_end="a b", record=True)
+        await talk(call, at_once(tone(FRAME_N_SAMPLES)))
+        await talk(Call(url=url), at_once(tone(FRAME_N_SAMPLES)))
+    assert asked[0].path == "/api/chat?events=1&mode=direct&back_end=a+b&record=yes"
+    assert asked[0].headers["Authorization"] == "Bearer open sesame"
+    assert (asked[1].path, "Authorization" in asked[1].headers) == ("/api/chat?events=1", False)
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("host:1", "ws://host:1/api/chat?events=1"),
+        ("http://host:1/", "ws://host:1/api/chat?events=1"),
+        ("https://host/behind", "wss://host/behind/api/chat?events=1"),
+        ("wss://host", "wss://host/api/chat?events=1"),
+    ],
+)
+def test_any_url_of_the_server_does(url: str, address: str) -> None:
+    assert Call(url=url).address == address
+
+
+@pytest.mark.parametrize("url", ["ftp://host", "http://", ""])
+def test_another_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="no server's URL"):
+        _ = Call(url=url).address
+
+
+@pytest.mark.asyncio
+async def test_the_reason_of_a_refusal_is_told() -> None:
+    def refuse(socket: ServerConnection, request: Request) -> Response:
+        told = json.dumps({"error": {"code": "full", "message": "All 4 places are taken."}})
+        return socket.respond(HTTPStatus.SERVICE_UNAVAILABLE, told)
+
+    async with serving(parrot, process_request=refuse) as url:
+        with pytest.raises(BackendError, match=r"does not let us in: All 4 places are taken\. \(HTTP 503\) Try again"):
+            await talk(Call(url=url), at_once(tone(1920)))
+
+
+@pytest.mark.asyncio
+async def test_nobody_there_and_somebody_else_are_told() -> None:
+    async with serving(parrot) as url:
+        pass
+    with pytest.raises(BackendError, match=r"No server answers at .* kame serve"):
+        await talk(Call(url=url), at_once(tone(1920)))
+
+    async def greet(socket: ServerConnection) -> None:
+        await socket.send("hello")
+
+    async with serving(greet) as url:
+        with pytest.raises(BackendError, match="does not speak Moshi's protocol"):
+            await talk(Call(url=url), at_once(tone(1920)))
+
+
+@pytest.mark.parametrize("message", [b"\x01garbage that is no Ogg page", b"\x04{no json"])
+@pytest.mark.asyncio
+async def test_what_is_not_of_the_protocol_ends_the_talk(message: bytes) -> None:
+    async def garbage(socket: ServerConnection) -> None:
+        await socket.send(b"\x00")
+        await socket.send(message)
+        await socket.wait_closed()
+
+    async with serving(garbage) as url:
+        with pytest.raises(BackendError, match="does not speak Moshi's protocol"):
+            await talk(Call(url=url), forever())
+
+
+async def forever() -> AsyncIterator[Samples]:
+    while True:
+        await asyncio.sleep(0)
+        yield np.zeros(FRAME_N_SAMPLES, np.float32)
+
+
+@pytest.mark.parametrize("says_why", [True, False])
+@pytest.mark.asyncio
+async def test_a_server_that_ends_it_leaves_what_was_said(says_why: bool) -> None:
+    async def end(socket: ServerConnection) -> None:
+        await socket.send(b"\x00")
+        await socket.send(await socket.recv())
+        if says_why:
+            await socket.send(event("ended", 0.1, reason="the longest session is over"))
+        else:
+            socket.transport.abort()
+
+    async with serving(end) as url:
+        talked = await talk(Call(url=url), forever())
+    assert ("longest session" if says_why else "connection lost") in talked.ended
+    assert len(talked.sound()) >= FRAME_N_SAMPLES
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_frames_come_when_a_microphone_would_have_them() -> None:
+    clock = asyncio.get_running_loop()
+    start_s = clock.time()
+    sound = tone(3 * FRAME_N_SAMPLES + 100)
+    came = [(clock.time() - start_s, frame) async for frame in in_real_time(sound, silence_s=0.1)]
+    assert [at_s for at_s, _ in came] == pytest.approx([0.08, 0.16, 0.24, 0.32, 0.40])
+    whole = np.concatenate([frame for _, frame in came])
+    assert np.array_equal(whole[: len(sound)], sound)
+    assert not whole[len(sound) :].any()
+
+
+def test_of_two_channels_the_user_is_the_right_one(tmp_path: Path) -> None:
+    user = tone(24_000)
+    soundfile.write(tmp_path / "two.wav", np.stack([np.zeros_like(user), user], axis=1), 24_000)
+    soundfile.write(tmp_path / "one.wav", tone(48_000, hz=220), 48_000)  # 440 Hz, played twice as fast
+    assert np.allclose(read_user(tmp_path / "two.wav"), user, atol=1e-4)
+    one = read_user(tmp_path / "one.wav")
+    assert len(one) == 24_000
+    assert np.allclose(one[500:-500], tone(24_000)[500:-500], atol=1e-2)
+
+
+def test_what_is_no_sound_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.wav").write_text("no sound", encoding="utf-8")
+    soundfile.write(tmp_path / "empty.wav", np.zeros(0), 24_000)
+    soundfile.write(tmp_path / "three.wav", np.zeros((10, 3)), 24_000)
+    for name in ("text.wav", "none.wav", "empty.wav", "three.wav"):
+        with pytest.raises(ConfigError, match=name):
+            read_user(tmp_path / name)
+
+
+def test_opus_of_one_frame_a_packet_is_whole() -> None:
+    writer, reader = sphn.OpusStreamWriter(SAMPLE_RATE_HZ), sphn.OpusStreamReader(SAMPLE_RATE_HZ)
+    n_samples = [len(reader.append_bytes(writer.append_pcm(tone(FRAME_N_SAMPLES)))) for _ in range(5)]
+    assert n_samples == [FRAME_N_SAMPLES] * 5

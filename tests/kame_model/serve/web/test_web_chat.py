@@ -1,0 +1,241 @@
+"""Moshi's web socket: what goes over it, and how it ends."""
+
+import asyncio
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+import sphn
+
+from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.web import caller
+from tests.served import AsgiSocket, app_of
+from tests.serving import saying, until
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+class Talker:
+    """A client that says words, as Opus."""
+
+    def __init__(self, socket: AsgiSocket) -> None:
+        self.socket = socket
+        self._opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
+
+    async def say(self, word: str | None, n_frames: int) -> None:
+        for _ in range(n_frames):
+            self.socket.send(b"\x01" + self._opus.append_pcm(saying(word)))
+            await asyncio.sleep(FRAME_S)
+
+    def of_kind(self, kind: int) -> list[bytes]:
+        """What came of one kind, without its first byte."""
+        return [each[1:] for each in self.socket.received if isinstance(each, bytes) and each[0] == kind]
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return [event["data"] for event in map(json.loads, self.of_kind(4)) if event["kind"] == kind]
+
+
+async def test_a_frame_is_said_for_each_one_heard_and_nothing_is_sent_that_was_not_asked_for(
+    checkpoint: Checkpoint,
+) -> None:
+    async with app_of(checkpoint) as (server, app):
+        talker = Talker(AsgiSocket(app, "/api/chat"))
+        await talker.say("alpha", 30)
+        await asyncio.sleep(0.5)
+        (session,) = server.sessions.values()
+        await talker.socket.leave()
+        assert session.has_ended
+        assert server.sessions == {}
+    assert talker.socket.received[0] == b"\x00"
+    assert {each[0] for each in talker.socket.received[1:]} == {1, 2}
+    reader = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
+    n_samples = sum(len(reader.append_bytes(each)) for each in talker.of_kind(1))
+    assert n_samples == 30 * FRAME_N_SAMPLES
+    assert b"".join(talker.of_kind(2)).decode().strip()
+    assert talker.socket.accepted is not None
+    assert "machine" in talker.socket.accepted["kame-notice"]
+
+
+async def test_events_are_told_and_wishes_are_done_where_they_were_asked_for(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app):
+        talker = Talker(AsgiSocket(app, "/api/chat?events=1&mode=tandem"))
+        await talker.say("alpha", 6)
+        talker.socket.send(b'\x04{"mode": "direct"}')
+        await talker.say("alpha", 6)
+        talker.socket.send(b'\x04{"mode": "loud"}')
+        talker.socket.send(b'\x04{"back_end": "nobody"}')
+        talker.socket.send(b"\x04[")
+        talker.socket.send(b"\x03\x03")
+        await talker.say(None, 6)
+        await talker.socket.leave()
+    assert [event["mode"] for event in talker.events("started")] == ["tandem", "direct"]
+    assert talker.events("changed") == [{"mode": "direct", "back_end": "default"}]
+    assert talker.events("heard")[0]["text"] == "alpha"
+    errors = [each.decode() for each in talker.of_kind(5)]
+    assert len(errors) == 3
+    assert "mode, back_end, prompt, reset" in errors[0]
+    assert "nobody" in errors[1]
+
+
+async def test_messages_of_other_kinds_are_passed_over(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app):
+        talker = Talker(AsgiSocket(app, "/api/chat"))
+        for strange in (
+            b"",
+            b"\x00",
+            b"\x02hello",
+            b"\x03",
+            b"\x03\x01",
+            b"\x06",
+            b"\xff\xff",
+            "text",
+            b'\x04{"mode":"x"}',
+        ):
+            talker.socket.send(strange)
+        await talker.say("bravo", 5)
+        assert talker.socket.closed is None
+        await talker.socket.leave()
+    assert len(talker.of_kind(1)) > 0
+    assert talker.of_kind(5) == []
+
+
+def opus_bomb() -> bytes:
+    """Ogg pages that hold 26 s of Opus in 11 kB: each packet is one byte for 5 ms."""
+    opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
+    stream = bytes(opus.append_pcm(np.zeros(FRAME_N_SAMPLES, np.float32)))
+    serial = stream[14:18]
+    pages = [stream]
+    for number in range(20):
+        header = b"OggS\0\0" + struct.pack("<q", 0) + serial + struct.pack("<I", 10 + number) + b"\0\0\0\0"
+        page = bytearray(header + bytes([255]) + bytes([1]) * 255 + b"\x88" * 255)
+        page[22:26] = struct.pack("<I", ogg_checksum(page))
+        pages.append(bytes(page))
+    return b"".join(pages)
+
+
+def ogg_checksum(page: bytearray) -> int:
+    """CRC-32 of a page as Ogg has it (RFC 3533): polynomial 0x04c11db7, not reflected, from 0."""
+    crc = 0
+    for byte in page:
+        crc ^= byte << 24
+        for _ in range(8):
+            crc = ((crc << 1) ^ 0x04C11DB7 if crc & 0x80000000 else crc << 1) & 0xFFFFFFFF
+    return crc
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [(b"\x01garbage" * 50, "no Opus"), (b"\x01" + opus_bomb(), "sound in one message")],
+    ids=["garbage", "bomb"],
+)
+async def test_what_is_no_microphone_ends_its_own_session_alone(
+    checkpoint: Checkpoint, message: bytes, reason: str
+) -> None:
+    async with app_of(checkpoint) as (server, app):
+        other = Talker(AsgiSocket(app, "/api/chat"))
+        bad = AsgiSocket(app, "/api/chat?events=1")
+        await other.say("golf", 3)
+        bad.send(message)
+        await other.say("golf", 20)
+        await bad.over
+        assert len(server.sessions) == 1
+        await other.socket.leave()
+    assert bad.closed is not None
+    assert bad.closed[0] == 1008
+    assert reason in bad.closed[1]
+    assert len(other.of_kind(1)) == 23
+
+
+async def test_too_many_messages_end_the_session(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, limits={"max_sessions": 4, "max_messages_per_s": 50}) as (_, app):
+        socket = AsgiSocket(app, "/api/chat")
+        for _ in range(100):
+            socket.send(b"\x06")
+        await asyncio.sleep(1)
+        assert socket.closed is None  # two seconds' worth may come at once
+        for _ in range(60):
+            socket.send(b"\x06")
+        await socket.over
+    assert socket.closed == (1008, "more than 50 messages in a second")
+
+
+async def test_a_client_that_takes_nothing_is_let_go_and_slows_nobody(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caller, "SEND_TIMEOUT_S", 2.0)
+    async with app_of(checkpoint, limits={"max_sessions": 2, "max_unsent_s": 0.4}) as (server, app):
+        stuck, other = Talker(AsgiSocket(app, "/api/chat")), Talker(AsgiSocket(app, "/api/chat"))
+        await asyncio.gather(stuck.say("alpha", 3), other.say("golf", 3))
+        stuck.socket.takes.clear()
+        n_frames = round(2.0 / FRAME_S) + 10
+        await asyncio.gather(stuck.say("alpha", n_frames), other.say("golf", n_frames))
+        assert len(other.of_kind(1)) == 3 + n_frames
+        assert len(server.sessions) == 1
+        assert server.n_dropped["said"] > 0
+        stuck.socket.takes.set()
+        await stuck.socket.over
+        await other.socket.leave()
+    assert stuck.socket.closed == (1008, "the client does not take what is sent")
+
+
+async def test_the_end_is_told_with_its_reason(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, limits={"max_sessions": 4, "idle_s": 5.0}) as (server, app):
+        socket = AsgiSocket(app, "/api/chat?events=1")
+        await until(lambda: not socket.over.done() and bool(server.sessions))
+        await socket.over
+    assert socket.closed is not None
+    assert "nothing was heard for 5 s" in socket.closed[1]
+    assert b'"ended"' in socket.received[-1]
+
+
+@pytest.mark.parametrize(
+    ("url", "headers", "status", "code"),
+    [
+        ("/api/chat", {"origin": "https://evil.example", "host": "kame.example"}, 403, "origin"),
+        ("/api/chat?mode=loud", {}, 400, "not_possible"),
+        ("/api/chat?back_end=nobody", {}, 400, "not_possible"),
+        ("/api/chat?prompt=../../etc/passwd", {}, 400, "not_possible"),
+        ("/api/chat?record=yes", {}, 400, "not_possible"),
+        ("/v1/realtime?record=yes", {}, 400, "not_possible"),
+    ],
+)
+async def test_who_is_not_let_in_is_told_why(
+    checkpoint: Checkpoint, url: str, headers: dict[str, str], status: int, code: str
+) -> None:
+    async with app_of(checkpoint) as (server, app):
+        socket = AsgiSocket(app, url, headers)
+        await socket.over
+        assert server.sessions == {}
+    assert (socket.status, socket.answer["error"]["code"]) == (status, code)
+    assert socket.accepted is None
+
+
+async def test_the_token_is_asked_for(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAME_SERVE_TOKEN", "s3cret")
+    async with app_of(checkpoint) as (_, app):
+        refused = AsgiSocket(app, "/api/chat?token=wrong")
+        await refused.over
+        assert (refused.status, refused.answer["error"]["code"]) == (401, "token")
+        page = AsgiSocket(app, "/v1/realtime", {"sec-websocket-protocol": "realtime, openai-insecure-api-key.s3cret"})
+        await until(lambda: page.accepted is not None)
+        assert page.accepted is not None
+        assert page.accepted["subprotocol"] == "realtime"
+        await page.leave()
+
+
+async def test_a_full_server_says_so_and_one_address_cannot_fill_it(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, limits={"max_sessions": 3, "max_sessions_per_address": 2}) as (server, app):
+        first = [AsgiSocket(app, "/api/chat", address="192.0.2.1") for _ in range(3)]
+        await until(lambda: first[2].status == 429)
+        assert first[2].answer["error"]["code"] == "too_many_sessions"
+        second = [AsgiSocket(app, "/api/chat", address="192.0.2.2") for _ in range(2)]
+        await until(lambda: second[1].status == 503)
+        assert second[1].answer["error"]["code"] == "full"
+        await server.drain()
+        late = AsgiSocket(app, "/api/chat", address="192.0.2.3")
+        await late.over
+        assert (late.status, late.answer["error"]["code"]) == (503, "draining")
+        await asyncio.gather(*(each.over for each in (*first[:2], second[0])))

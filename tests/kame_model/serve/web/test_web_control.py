@@ -1,0 +1,204 @@
+"""HTTP beside the sockets."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import given, settings
+from prometheus_client.parser import text_string_to_metric_families
+from schemathesis import GenerationMode
+from schemathesis.core.result import Ok
+
+from data_schemas.config.serving import RecordConfig
+from data_schemas.units import FRAME_S
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.recordings import About, Recordings
+from kame_model.serve.server import KameServer
+from kame_model.serve.web.app import create_app
+from kame_model.serve.web.realtime_responses import to_pcm16
+from tests.inline_threads import InlineThreads
+from tests.served import AsgiSocket, app_of, served
+from tests.serving import doubles, saying, until
+
+pytestmark = pytest.mark.asyncio
+MINE = "192.0.2.1"
+
+
+@asynccontextmanager
+async def asking(app: Any, address: str = MINE, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app, client=(address, 4711))
+    async with httpx.AsyncClient(transport=transport, base_url="http://kame.example", headers=headers) as client:
+        yield client
+
+
+async def session_of(app: Any, server: KameServer, address: str = MINE) -> tuple[AsgiSocket, str]:
+    before = set(server.sessions)
+    socket = AsgiSocket(app, "/api/chat?record=yes" if server.recordings else "/api/chat", address=address)
+    await until(lambda: len(server.sessions) > len(before) and socket.accepted is not None)
+    (session_id,) = set(server.sessions) - before
+    return socket, session_id
+
+
+@pytest.mark.looptime
+async def test_a_caller_sees_and_changes_its_own_sessions_alone(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (server, app), asking(app) as me, asking(app, "192.0.2.2") as somebody:
+        socket, session_id = await session_of(app, server)
+        (shown,) = (await me.get("/v1/sessions")).json()
+        assert shown == {
+            "id": session_id,
+            "mode": "tandem",
+            "back_end": "default",
+            "is_recorded": False,
+            "time_s": 0.0,
+        }
+        changed = await me.patch(f"/v1/sessions/{session_id}", json={"mode": "direct"})
+        assert changed.json()["mode"] == server.sessions[session_id].mode == "direct"
+        assert (await somebody.get("/v1/sessions")).json() == []
+        kept_out = await somebody.patch(f"/v1/sessions/{session_id}", json={"mode": "tandem"})
+        assert (kept_out.status_code, kept_out.json()["error"]["code"]) == (404, "unknown_session")
+        for wrong, status in (({"back_end": "nobody"}, 400), ({"mode": "loud"}, 422), ({"moods": 1}, 422), ([], 422)):
+            answer = await me.patch(f"/v1/sessions/{session_id}", json=wrong)
+            assert answer.status_code == status
+            assert answer.json()["error"]["message"]
+        assert server.sessions[session_id].mode == "direct"
+        await socket.leave()
+
+
+@pytest.mark.looptime
+async def test_readiness_follows_the_server(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, limits={"max_sessions": 1}) as (server, app), asking(app) as client:
+        assert (await client.get("/healthz")).json() == {"status": "ok"}
+        assert (await client.get("/readyz")).status_code == 200
+        socket, _ = await session_of(app, server)
+        full = await client.get("/readyz")
+        assert (full.status_code, full.json()["error"]["code"]) == (503, "full")
+        assert full.headers["retry-after"]
+        await socket.leave()
+        await server.drain()
+        assert (await client.get("/readyz")).json()["error"]["code"] == "not_ready"
+        assert (await client.get("/healthz")).status_code == 200
+
+
+@pytest.mark.looptime
+async def test_figures_are_told_to_prometheus(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app), asking(app) as client:
+        socket = AsgiSocket(app, "/v1/realtime")
+        for word in ["alpha"] * 12 + [None] * 12:
+            sound = base64.b64encode(to_pcm16(saying(word))).decode()
+            socket.send({"type": "input_audio_buffer.append", "audio": sound})
+            await asyncio.sleep(FRAME_S)
+        await client.get("/v1/sessions", headers={"origin": "https://evil.example"})
+        text = (await client.get("/metrics")).text
+        await socket.leave()
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert found["kame_sessions", "tandem"] == 1
+    assert found["kame_steps_total",] >= 20
+    assert found["kame_events_total", "started"] == 1
+    assert found["kame_events_total", "oracle_asked"] >= 1
+    assert found["kame_oracle_first_words_seconds_count",] >= 1
+    assert found["kame_denied_total", "origin"] == 1
+    assert found["kame_step_seconds", "0.99"] >= 0
+
+
+@pytest.mark.looptime
+async def test_a_recording_is_deleted_by_who_knows_its_session(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    config = RecordConfig(folder=str(folder))
+    recordings = Recordings(config, About(checkpoint="tiny", recogniser="double", notice=""), thread=InlineThreads())
+    async with app_of(checkpoint, doubles(recordings=recordings), record=config) as (server, app), asking(app) as me:
+        assert (await me.get("/v1/about")).json()["records"] is True
+        socket, session_id = await session_of(app, server)
+        for _ in range(3):
+            server.sessions[session_id].hear(saying("alpha"))
+            await asyncio.sleep(FRAME_S)
+        await socket.leave()
+        await until(lambda: any(folder.glob("*.parquet")))
+        assert (await me.delete("/v1/recordings/somebody")).status_code == 404
+        assert (await me.delete(f"/v1/recordings/{session_id}")).status_code == 204
+        assert not any(folder.glob("*.parquet"))
+        assert (await me.delete(f"/v1/recordings/{session_id}")).status_code == 404
+    await recordings.aclose()
+
+
+@pytest.mark.looptime
+async def test_everything_but_health_wants_the_token(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAME_SERVE_TOKEN", "s3cret")
+    async with app_of(checkpoint) as (_, app), asking(app) as client, asking(app, authorization="Bearer s3cret") as me:
+        assert (await client.get("/v1/about")).json()["needs_token"] is True
+        for path in ("/metrics", "/v1/sessions"):
+            assert (await client.get(path)).status_code == 401
+            assert (await me.get(path)).status_code == 200
+        assert (await client.patch("/v1/sessions/x", json={})).status_code == 401
+        assert (await client.delete("/v1/recordings/x")).status_code == 401
+
+
+@pytest.mark.looptime
+async def test_every_answer_says_what_speaks_and_long_requests_are_not_read(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app), asking(app) as client:
+        answer = await client.get("/nowhere")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+        assert "machine" in answer.headers["kame-notice"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert (await client.put("/healthz")).json()["error"]["code"] == "method_not_allowed"
+
+        async def endless() -> AsyncIterator[bytes]:
+            for _ in range(100):
+                yield b"[" * 1024
+
+        for body in (b"[" * 100_000, endless()):
+            long = await client.patch("/v1/sessions/x", content=body, headers={"content-type": "application/json"})
+            assert (long.status_code, long.json()["error"]["code"]) == (413, "too_long")
+
+
+@pytest.mark.looptime
+async def test_the_page_is_served_beside_the_rest(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<h1>Talk</h1>")
+    async with (
+        app_of(checkpoint, care={"origins": ["https://talk.example"]}) as (server, _),
+        asking(create_app(server, tmp_path)) as client,
+    ):
+        page = await client.get("/")
+        assert "Talk" in page.text
+        assert "default-src 'self'" in page.headers["content-security-policy"]
+        assert (await client.get("/healthz")).status_code == 200
+        asked = {"origin": "https://talk.example", "access-control-request-method": "PATCH"}
+        preflight = await client.options("/v1/sessions/x", headers=asked)
+        assert preflight.headers["access-control-allow-origin"] == "https://talk.example"
+        socket = AsgiSocket(create_app(server, tmp_path), "/index.html")
+        await socket.over
+        assert (socket.status, socket.answer["error"]["code"]) == (404, "not_found")
+
+
+async def test_http_is_as_its_schema_says_whatever_is_asked(checkpoint: Checkpoint) -> None:
+    async with served(checkpoint) as running:
+        asked = await asyncio.to_thread(_ask_everything, f"http://{running.place}/openapi.json")
+    assert len(asked) == 7
+
+
+def _ask_everything(url: str) -> set[str]:
+    """Requests that fit the schema, and others that do not; every answer must be one that the schema has."""
+    asked = set()
+    for result in schemathesis.openapi.from_url(url).get_all_operations():
+        assert isinstance(result, Ok)
+        operation = result.ok()
+        has_inputs = "{" in operation.path
+        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)[: 1 + has_inputs]:
+
+            @settings(max_examples=15 if has_inputs else 1, database=None)
+            @given(case=operation.as_strategy(generation_mode=mode))
+            def ask(case: "schemathesis.Case[Any]") -> None:
+                case.call_and_validate()
+
+            ask()
+        asked.add(operation.label)
+    return asked

@@ -1,0 +1,81 @@
+"""What only a real network can do to a socket: frames that are none, clients that vanish; and the logs of it."""
+
+import asyncio
+import base64
+import logging
+import os
+import socket
+import struct
+
+import pytest
+
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.web.logs import be_discreet
+from tests.served import served
+from tests.serving import until
+
+TEXT, BINARY, CONTINUED, RESERVED = 1, 2, 0, 5
+
+
+def frame(opcode: int, payload: bytes, is_last: bool = True, is_masked: bool = True) -> bytes:
+    """A frame of RFC 6455, of less than 126 bytes."""
+    mask = os.urandom(4)
+    head = bytes([(0x80 if is_last else 0) | opcode, (0x80 if is_masked else 0) | len(payload)])
+    return head + (mask + bytes(b ^ mask[i % 4] for i, b in enumerate(payload)) if is_masked else payload)
+
+
+BAD = {
+    "no UTF-8": frame(TEXT, b"\xff\xfe"),
+    "no UTF-8 in parts": frame(TEXT, b'{"\xe2', is_last=False) + frame(CONTINUED, b'("}'),
+    "unmasked": frame(TEXT, b"{}", is_masked=False),
+    "reserved": frame(RESERVED, b"x"),
+    "a gigabyte": b"\x82\xff" + struct.pack(">Q", 10**9) + b"maskxxxx",
+    "continues nothing": frame(CONTINUED, b"x"),
+}
+
+
+async def connected(place: str, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, port = place.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    key = base64.b64encode(os.urandom(16)).decode()
+    writer.write(
+        f"GET {path} HTTP/1.1\r\nHost: {place}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
+    )
+    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    return reader, writer
+
+
+@pytest.mark.asyncio
+async def test_frames_that_are_none_and_clients_that_vanish(
+    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = {"max_sessions": 2, "max_sessions_per_address": 2}
+    async with served(checkpoint, limits=limits) as running, asyncio.timeout(60):
+        logging.getLogger("uvicorn.error").addHandler(caplog.handler)
+        n_tasks = len(asyncio.all_tasks())
+        for path in ("/api/chat", "/v1/realtime"):
+            for bad in BAD.values():
+                reader, writer = await connected(running.place, path)
+                writer.write(bad)
+                await reader.read()  # until the server closes
+                writer.close()
+            _, writer = await connected(running.place, path)
+            writer.write(frame(BINARY, b"\x01half a frame")[:5])
+            # SO_LINGER of 0: the connection is reset, as when a machine loses its network
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.close()
+        await until(lambda: not running.server.sessions)
+        await until(lambda: len(asyncio.all_tasks()) <= n_tasks)
+        logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
+    assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
+
+
+def test_tokens_stay_out_of_the_logs(caplog: pytest.LogCaptureFixture) -> None:
+    be_discreet()
+    log = logging.getLogger("uvicorn.error")
+    log.addHandler(caplog.handler)
+    log.error('%s - "WebSocket %s" [accepted]', "192.0.2.1", "/api/chat?mode=tandem&token=s3cret&events=1")
+    log.removeHandler(caplog.handler)
+    assert "/api/chat?mode=tandem&token=...&events=1" in caplog.text
+    assert "s3cret" not in caplog.text

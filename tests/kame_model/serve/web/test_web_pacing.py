@@ -1,0 +1,114 @@
+"""Sound is given on as fast as it is spoken, whatever a client sends."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.protocols import Samples
+from kame_model.serve.web.pacing import BURST_S, CATCH_UP, GAP_S, Allowance, Pacer
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+RATE_HZ = 24_000
+
+
+class Ear:
+    """Keeps what it hears, and when."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[float, Samples]] = []
+
+    def hear(self, samples: Samples) -> None:
+        self.heard.append((asyncio.get_running_loop().time(), samples))
+
+    @property
+    def sound(self) -> Samples:
+        return np.concatenate([samples for _, samples in self.heard] or [np.zeros(0, np.float32)])
+
+
+@asynccontextmanager
+async def pacing(ear: Ear, max_silence_s: float = 1e9) -> AsyncIterator[Pacer]:
+    pacer = Pacer(ear.hear, max_waiting_s=30)
+    running = asyncio.create_task(pacer.run(max_silence_s))
+    yield pacer
+    running.cancel()
+
+
+def counting(n_samples: int) -> Samples:
+    return np.arange(1, n_samples + 1, dtype=np.float32)
+
+
+async def test_an_allowance_is_used_up_and_comes_back() -> None:
+    allowance = Allowance(per_s=10, most=5)
+    assert [allowance.take() for _ in range(6)] == [True] * 5 + [False]
+    await asyncio.sleep(0.25)
+    assert [allowance.take() for _ in range(3)] == [True, True, False]
+    await asyncio.sleep(100)
+    assert allowance.left == 5
+
+
+async def test_a_live_client_does_not_wait() -> None:
+    ear = Ear()
+    async with pacing(ear) as pacer:
+        for number in range(100):
+            pacer.put(np.full(480, number + 1, np.float32))  # 20 ms, as browsers have it
+            assert ear.heard[-1][0] == asyncio.get_running_loop().time()
+            await asyncio.sleep(0.02)
+    assert len(ear.sound) == 100 * 480
+    assert (ear.sound > 0).all()  # no silence put between
+
+
+async def test_a_file_sent_at_once_is_heard_whole_and_in_its_own_time() -> None:
+    ear, sound = Ear(), counting(5 * RATE_HZ)
+    async with pacing(ear) as pacer:
+        pacer.put(sound)
+        await asyncio.sleep(6)
+    heard = ear.sound
+    np.testing.assert_array_equal(heard[: len(sound)], sound)
+    for at_s, given_on in ((at_s, samples) for at_s, samples in ear.heard if samples.any()):
+        assert given_on[-1] <= (BURST_S + at_s * CATCH_UP) * RATE_HZ + 1
+
+
+async def test_too_much_that_waits_is_not_taken() -> None:
+    async with pacing(Ear()) as pacer:
+        assert pacer.put(counting(29 * RATE_HZ))
+        assert not pacer.put(counting(2 * RATE_HZ))
+        pacer.clear()
+        assert pacer.put(counting(2 * RATE_HZ))
+
+
+async def test_a_client_that_says_nothing_is_silent_in_real_time() -> None:
+    ear = Ear()
+    async with pacing(ear) as pacer:
+        pacer.put(counting(480))
+        await asyncio.sleep(10)
+    silence_s = (len(ear.sound) - 480) / RATE_HZ
+    assert 10 - GAP_S - 0.16 <= silence_s <= 10 - GAP_S
+
+
+async def test_it_returns_when_nothing_has_come_for_long_enough() -> None:
+    pacer = Pacer(Ear().hear, max_waiting_s=30)
+    running = asyncio.create_task(pacer.run(max_silence_s=60))
+    await asyncio.sleep(50)
+    pacer.put(counting(480))
+    await asyncio.sleep(59)
+    assert not running.done()
+    await asyncio.sleep(2)
+    assert running.done()
+
+
+@settings(max_examples=20)
+@given(pieces=st.lists(st.tuples(st.integers(0, 9_000), st.floats(0, 0.3)), max_size=30))
+async def test_nothing_is_lost_doubled_or_turned_round(pieces: list[tuple[int, float]]) -> None:
+    ear, n_sent = Ear(), 0
+    async with pacing(ear) as pacer:
+        for n_samples, wait_s in pieces:
+            pacer.put(counting(n_sent + n_samples)[n_sent:])
+            n_sent += n_samples
+            await asyncio.sleep(wait_s)
+        await asyncio.sleep(15)
+    np.testing.assert_array_equal(ear.sound[ear.sound > 0], counting(n_sent))

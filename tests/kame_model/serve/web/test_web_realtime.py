@@ -1,0 +1,216 @@
+"""OpenAI's realtime protocol over a whole session, on a simulated clock."""
+
+import asyncio
+import base64
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends.protocols import Samples
+from data_schemas.units import FRAME_S
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.web.realtime_responses import from_pcm16, to_pcm16
+from tests.realtime_protocol import checked, types
+from tests.served import AsgiSocket, app_of
+from tests.serving import saying, until
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def append(samples: Samples) -> dict[str, Any]:
+    return {"type": "input_audio_buffer.append", "audio": base64.b64encode(to_pcm16(samples)).decode()}
+
+
+async def say(socket: AsgiSocket, word: str | None, n_frames: int) -> None:
+    for _ in range(n_frames):
+        socket.send(append(saying(word)))
+        await asyncio.sleep(FRAME_S)
+
+
+def of_type(socket: AsgiSocket, kind: str) -> list[dict[str, Any]]:
+    return [event for event in socket.events if event["type"] == kind]
+
+
+async def test_a_conversation(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (server, app):
+        socket = AsgiSocket(app, "/v1/realtime?model=kame", {"sec-websocket-protocol": "realtime"})
+        await say(socket, "alpha", 12)
+        await say(socket, None, 12)
+        await socket.leave()
+        assert server.sessions == {}
+    told = checked(socket.events)
+    assert types(told)[:2] == ["session.created", "conversation.created"]
+    assert told[0]["session"]["audio"]["input"]["turn_detection"]["type"] == "server_vad"
+    (started,) = of_type(socket, "input_audio_buffer.speech_started")
+    (stopped,) = of_type(socket, "input_audio_buffer.speech_stopped")
+    (completed,) = of_type(socket, "conversation.item.input_audio_transcription.completed")
+    assert completed["item_id"] == started["item_id"]
+    assert completed["transcript"] == "alpha alpha alpha"
+    assert stopped["audio_end_ms"] > started["audio_start_ms"]
+    assert of_type(socket, "kame.event") == []
+    sound = [from_pcm16(base64.b64decode(each["delta"])) for each in of_type(socket, "response.output_audio.delta")]
+    assert np.concatenate(sound).any()
+    numbers = [each["kame_frame"] for each in of_type(socket, "response.output_audio.delta")]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert len({event["event_id"] for event in told}) == len(told)
+
+
+async def test_a_client_that_listens_only_is_answered_all_the_same_until_it_is_let_go(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, limits={"max_sessions": 4, "idle_s": 4.0}) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        await socket.over
+    n_frames = len(of_type(socket, "response.output_audio.delta"))
+    assert 35 <= n_frames <= 50
+    assert socket.closed == (1008, "no sound came for 4 s")
+    assert of_type(socket, "error")[-1]["error"]["code"] == "session_ended"
+    assert of_type(socket, "response.done")
+
+
+async def test_what_is_changed_is_changed_and_said_again(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (server, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        await until(lambda: len(socket.received) >= 2)
+        first = socket.events[0]["session"]
+        socket.send({"type": "session.update", "session": first})  # as it is: nothing to refuse
+        socket.send({"type": "session.update", "session": {"type": "realtime", "instructions": "Talk like a pirate."}})
+        socket.send({"type": "session.update", "session": {"audio": {"input": {"transcription": None}}}})
+        socket.send({"type": "session.update", "kame": {"events": True, "mode": "direct"}})
+        await until(lambda: len(of_type(socket, "session.updated")) == 4)
+        (session,) = server.sessions.values()
+        assert session.mode == "direct"
+        await say(socket, "alpha", 6)
+        await socket.leave()
+    *_, last = checked(of_type(socket, "session.updated"))
+    assert last["session"]["instructions"] == "Talk like a pirate."
+    assert last["session"]["audio"]["input"]["transcription"] is None
+    assert last["kame"]["mode"] == "direct"
+    assert {event["event"]["kind"] for event in of_type(socket, "kame.event")} >= {"heard", "said", "changed"}
+    assert of_type(socket, "conversation.item.input_audio_transcription.delta") == []
+    assert of_type(socket, "error") == []
+
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"session": {"tools": [{"type": "function", "name": "f"}]}}, "not_supported", "session.tools"),
+    ({"session": {"type": "transcription"}}, "not_supported", "session.type"),
+    ({"session": {"output_modalities": ["text"]}}, "not_supported", "session.output_modalities"),
+    (
+        {"session": {"audio": {"input": {"turn_detection": None}}}},
+        "not_supported",
+        "session.audio.input.turn_detection",
+    ),
+    (
+        {"session": {"audio": {"input": {"format": {"type": "audio/pcmu"}}}}},
+        "not_supported",
+        "session.audio.input.format.type",
+    ),
+    ({"session": {"audio": {"output": {"voice": "marin"}}}}, "not_supported", "session.audio.output.voice"),
+    ({"session": {"model": "gpt-realtime"}}, "invalid_value", "session"),
+    ({"session": {"instructions": 7}}, "invalid_value", "session.prompt"),
+    ({"session": []}, "invalid_type", "session"),
+    ({}, "missing_required_parameter", "session"),
+    ({"kame": {"mode": "loud"}}, "invalid_value", "kame.mode"),
+    ({"kame": {"events": 1}}, "invalid_type", "kame.events"),
+    ({"kame": {"mode": "direct"}, "session": {"tools": [1]}}, "not_supported", "session.tools"),
+]
+
+
+async def test_what_cannot_be_had_is_refused_by_its_name_and_changes_nothing(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (server, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        for number, (wanted, _, _) in enumerate(REFUSED):
+            socket.send({"type": "session.update", "event_id": f"mine-{number}", **wanted})
+        await until(lambda: len(of_type(socket, "error")) == len(REFUSED))
+        (session,) = server.sessions.values()
+        assert session.mode == "tandem"
+        await socket.leave()
+    errors = [event["error"] for event in checked(of_type(socket, "error"))]
+    assert [(error["code"], error["param"]) for error in errors] == [(code, param) for _, code, param in REFUSED]
+    assert [error["event_id"] for error in errors] == [f"mine-{number}" for number in range(len(REFUSED))]
+    assert of_type(socket, "session.updated") == []
+
+
+BAD: list[tuple[Any, str]] = [
+    ("{", "invalid_json"),
+    ("[" * 100_000, "invalid_json"),
+    (b"{}", "invalid_json"),
+    ("7", "missing_required_parameter"),
+    ('{"type": 7}', "missing_required_parameter"),
+    ({"type": "conversation.item.create", "item": {}}, "not_supported"),
+    ({"type": "conversation.item.truncate", "item_id": "x"}, "not_supported"),
+    ({"type": "output_audio_buffer.clear"}, "not_supported"),
+    ({"type": "input_audio_buffer.append"}, "invalid_type"),
+    ({"type": "input_audio_buffer.append", "audio": "%%%"}, "invalid_value"),
+    ({"type": "input_audio_buffer.append", "audio": "é"}, "invalid_value"),
+    ({"type": "input_audio_buffer.append", "audio": base64.b64encode(b"odd").decode()}, "invalid_value"),
+    (
+        {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(2_000_000)).decode()},
+        "input_audio_buffer_full",
+    ),
+    ({"type": "input_audio_buffer.commit"}, "input_audio_buffer_commit_empty"),
+    ({"type": "conversation.item.retrieve", "item_id": "item_1"}, "item_not_found"),
+    ({"type": "conversation.item.retrieve", "item_id": []}, "item_not_found"),
+    ({"type": "response.create", "response": {"instructions": "Sing."}}, "not_supported"),
+    ({"type": "response.create", "response": 7}, "invalid_type"),
+    ({"type": "response.create", "response": {"metadata": {"a": {"b": {}}}}}, "invalid_value"),
+    ({"type": "response.cancel", "response_id": "resp_1"}, "response_cancel_not_active"),
+]
+
+
+async def test_errors_are_told_and_the_conversation_goes_on(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime?model=gpt-realtime")
+        for message, _ in BAD:
+            socket.send(message)
+        socket.send({"type": "input_audio_buffer.clear"})
+        await until(lambda: bool(of_type(socket, "input_audio_buffer.cleared")))
+        assert socket.closed is None
+        await socket.leave()
+    codes = [event["error"]["code"] for event in checked(of_type(socket, "error"))]
+    assert codes == ["model_not_found", *(code for _, code in BAD)]
+
+
+async def test_a_whole_file_sent_at_once_is_a_conversation_too(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (server, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        socket.send(append(np.concatenate([saying("alpha", 12), saying(None, 30)])))
+        await asyncio.sleep(5)
+        assert server.n_dropped["heard"] == 0
+        await socket.leave()
+    (completed,) = of_type(socket, "conversation.item.input_audio_transcription.completed")
+    assert completed["transcript"] == "alpha alpha alpha"
+
+
+async def test_a_turn_can_be_ended_by_the_client(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        await say(socket, "alpha", 6)
+        socket.send({"type": "input_audio_buffer.commit"})
+        await say(socket, "alpha", 1)
+        (committed,) = of_type(socket, "input_audio_buffer.committed")
+        socket.send({"type": "conversation.item.retrieve", "item_id": committed["item_id"]})
+        await until(lambda: bool(of_type(socket, "conversation.item.retrieved")))
+        await socket.leave()
+    (retrieved,) = checked(of_type(socket, "conversation.item.retrieved"))
+    assert retrieved["item"]["content"][0]["transcript"] == "alpha alpha"
+
+
+async def test_a_response_is_cut_short_by_the_client_and_by_beginning_anew(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        socket.send({"type": "response.create", "response": {"metadata": {"a": "b"}}})
+        await say(socket, "alpha", 6)
+        socket.send({"type": "response.cancel"})
+        await until(lambda: bool(of_type(socket, "response.done")))
+        n_frames = len(of_type(socket, "response.output_audio.delta"))
+        await say(socket, "alpha", 6)
+        assert len(of_type(socket, "response.output_audio.delta")) == n_frames
+        socket.send({"type": "response.create"})
+        await say(socket, "alpha", 3)
+        socket.send({"type": "session.update", "kame": {"reset": True}})
+        await until(lambda: len(of_type(socket, "response.done")) == 2)
+        await socket.leave()
+    first, second = checked(of_type(socket, "response.done"))
+    assert first["response"]["status_details"]["reason"] == "client_cancelled"
+    assert first["response"]["metadata"] == {"a": "b"}
+    assert second["response"]["status"] == "cancelled"

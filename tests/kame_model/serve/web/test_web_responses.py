@@ -1,0 +1,148 @@
+"""The model's speech in the realtime protocol's events."""
+
+import base64
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_schemas.units import FRAME_N_SAMPLES
+from kame_model.serve.mailbox import SaidFrame
+from kame_model.serve.web.realtime_events import Fault, Items
+from kame_model.serve.web.realtime_responses import (
+    SILENT_N_FRAMES,
+    WAIT_N_FRAMES,
+    Responses,
+    from_pcm16,
+    to_pcm16,
+)
+from tests.realtime_protocol import checked, types
+
+AUDIO, TEXT = "response.output_audio.delta", "response.output_audio_transcript.delta"
+BEGUN = ["response.created", "response.output_item.added", "conversation.item.added", "response.content_part.added"]
+DONE = [
+    "response.output_audio.done",
+    "response.output_audio_transcript.done",
+    "response.content_part.done",
+    "conversation.item.done",
+    "response.output_item.done",
+    "response.done",
+]
+
+
+def frame(number: int = 0, loudness: float = 0.0, text: str = "") -> SaidFrame:
+    return SaidFrame(number, np.full(FRAME_N_SAMPLES, loudness, np.float32), text)
+
+
+def responses() -> Responses:
+    return Responses(Items(), "conv_1", "kame")
+
+
+def silence(speaker: Responses, n_frames: int) -> list[dict[str, Any]]:
+    return [event for _ in range(n_frames) for event in speaker.frame(frame())]
+
+
+def test_speech_between_two_silences_is_a_response() -> None:
+    speaker = responses()
+    assert silence(speaker, 100) == []
+    told = speaker.frame(frame(100, text=" Six"))
+    told += speaker.frame(frame(101, loudness=0.1))
+    told += silence(speaker, SILENT_N_FRAMES - 1)
+    told += speaker.frame(frame(120, loudness=0.1, text="teen"))
+    told += silence(speaker, SILENT_N_FRAMES)
+    n_frames = 3 + 2 * SILENT_N_FRAMES - 1
+    seen = types(checked(told))
+    assert [each for each in seen if each not in (AUDIO, TEXT)] == BEGUN + DONE
+    assert seen.count(AUDIO) == n_frames  # pauses in it are in it
+    done = told[-1]["response"]
+    assert done["status"] == "completed"
+    assert done["output"][0]["content"][0]["transcript"] == " Sixteen"
+    assert "".join(each["delta"] for each in told if each["type"] == TEXT) == " Sixteen"
+    assert silence(speaker, 100) == []
+
+
+def test_what_is_sent_is_what_was_said() -> None:
+    speaker = responses()
+    said = SaidFrame(7, np.sin(np.arange(FRAME_N_SAMPLES, dtype=np.float32) / 9), "")
+    (delta,) = [event for event in speaker.frame(said) if event["type"] == AUDIO]
+    assert delta["kame_frame"] == 7
+    heard = from_pcm16(base64.b64decode(delta["delta"]))
+    np.testing.assert_allclose(heard, said.samples, atol=1e-4)
+
+
+def test_sound_beyond_full_scale_is_clipped_not_wrapped() -> None:
+    loud = np.array([2.0, -2.0, 1.0, -1.0, 0.0], np.float32)
+    assert np.frombuffer(to_pcm16(loud), "<i2").tolist() == [32767, -32767, 32767, -32767, 0]
+
+
+def test_a_response_that_was_asked_for_waits_for_the_model() -> None:
+    speaker = responses()
+    told = speaker.create({"topic": "tank"})
+    assert types(checked(told)) == BEGUN
+    assert told[0]["response"]["metadata"] == {"topic": "tank"}
+    with pytest.raises(Fault, match="under way"):
+        speaker.create()
+    assert set(types(silence(speaker, WAIT_N_FRAMES - 1))) == {AUDIO}
+    speaker.frame(frame(text="Hello"))
+    told = silence(speaker, SILENT_N_FRAMES)
+    assert types(told)[-1] == "response.done"
+
+
+def test_a_response_without_a_word_is_given_up() -> None:
+    speaker = responses()
+    speaker.create()
+    assert types(checked(silence(speaker, WAIT_N_FRAMES)))[-1] == "response.done"
+
+
+def test_a_cancelled_response_is_sent_no_more_and_the_next_one_is() -> None:
+    speaker = responses()
+    speaker.frame(frame(loudness=0.1))
+    told = checked(speaker.cancel())
+    assert told[-1]["response"]["status_details"] == {"type": "cancelled", "reason": "client_cancelled"}
+    assert told[-1]["response"]["output"][0]["status"] == "incomplete"
+    assert [event for _ in range(50) for event in speaker.frame(frame(loudness=0.1, text="blah"))] == []
+    with pytest.raises(Fault, match="under way"):
+        speaker.cancel()
+    assert silence(speaker, SILENT_N_FRAMES) == []
+    assert types(speaker.frame(frame(loudness=0.1)))[0] == "response.created"
+
+
+def test_another_response_is_not_cancelled() -> None:
+    speaker = responses()
+    speaker.frame(frame(text="a"))
+    with pytest.raises(Fault):
+        speaker.cancel("resp_of_somebody")
+
+
+@given(st.lists(st.sampled_from(["say", "quiet", "create", "cancel", "end"]), max_size=80))
+def test_every_response_begins_once_and_ends_once(order: list[str]) -> None:
+    speaker, told = responses(), []
+    for number, what in enumerate(order):
+        try:
+            match what:
+                case "say":
+                    told += speaker.frame(frame(number, 0.1, "word "))
+                case "quiet":
+                    told += silence(speaker, 7)
+                case "create":
+                    told += speaker.create()
+                case "cancel":
+                    told += speaker.cancel()
+                case _:
+                    told += speaker.finish("cancelled")
+        except Fault as fault:
+            checked([fault.event("e1")])
+    told += speaker.finish("cancelled")
+    opened: str | None = None
+    for event in checked(told):
+        if event["type"] == "response.created":
+            assert opened is None
+            opened = event["response"]["id"]
+        elif event["type"] == "response.done":
+            assert event["response"]["id"] == opened
+            opened = None
+        elif event["type"] == AUDIO:
+            assert event["response_id"] == opened
+    assert opened is None

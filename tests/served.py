@@ -1,0 +1,150 @@
+"""A whole server with its web: reached over the network of this machine, or as ASGI on a simulated clock."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import uvicorn
+from starlette.types import ASGIApp, Message
+
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.parts import Parts
+from kame_model.serve.server import KameServer
+from kame_model.serve.web.app import create_app
+from tests.serving import doubles, inline, serve_config
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server and the host:port it is at."""
+
+    server: KameServer
+    place: str
+
+
+class QuietWeb(uvicorn.Server):
+    """uvicorn without its signal handlers."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def served(
+    checkpoint: Checkpoint, page: Path | None = None, parts: Parts | None = None, **changes: Any
+) -> AsyncIterator[Served]:
+    """A server for the time of the block.
+
+    Args:
+        page: folder served at `/`.
+        parts: None: doubles in which everything is traced to its caller.
+        changes: of the configuration.
+    """
+    config = serve_config(**changes)
+    async with KameServer(checkpoint, config, parts or doubles(), lambda text: text, run=inline) as server:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            web = QuietWeb(
+                uvicorn.Config(
+                    create_app(server, page),
+                    log_level="error",
+                    ws="websockets-sansio",
+                    ws_max_size=config.limits.max_message_bytes,
+                    ws_per_message_deflate=False,
+                    proxy_headers=False,
+                    timeout_graceful_shutdown=1,
+                )
+            )
+            running = asyncio.create_task(web.serve([listener]))
+            try:
+                while not web.started:
+                    await asyncio.sleep(0.01)
+                yield Served(server, f"127.0.0.1:{listener.getsockname()[1]}")
+            finally:
+                web.should_exit = True
+                await running
+
+
+@asynccontextmanager
+async def app_of(
+    checkpoint: Checkpoint, parts: Parts | None = None, **changes: Any
+) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
+    """A server and its app, without a network."""
+    config = serve_config(**changes)
+    async with KameServer(checkpoint, config, parts or doubles(), lambda text: text, run=inline) as server:
+        yield server, create_app(server)
+
+
+class AsgiSocket:
+    """A web socket's client without a network.
+
+    Attributes:
+        accepted: headers of the acceptance; None: not accepted.
+        status, answer: of the HTTP answer that refused it; 0: it was not refused.
+        received: messages, bytes or text.
+        closed: code and reason; None: it is open.
+        takes: cleared, it takes nothing that is sent, as a client that is stuck.
+    """
+
+    def __init__(
+        self, app: ASGIApp, url: str, headers: dict[str, str] | None = None, address: str = "192.0.2.1"
+    ) -> None:
+        path, _, query = url.partition("?")
+        self.accepted: dict[str, str] | None = None
+        self.status = 0
+        self.answer: dict[str, Any] = {}
+        self.received: list[bytes | str] = []
+        self.closed: tuple[int, str] | None = None
+        self.takes = asyncio.Event()
+        self.takes.set()
+        self._sent: asyncio.Queue[Message] = asyncio.Queue()
+        self._sent.put_nowait({"type": "websocket.connect"})
+        scope = {
+            "type": "websocket",
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
+            "client": (address, 4711),
+            "scheme": "ws",
+            "subprotocols": [],
+            "extensions": {"websocket.http.response": {}},
+        }
+        self.over = asyncio.ensure_future(app(scope, self._sent.get, self._take))
+
+    def send(self, message: bytes | str | dict[str, Any]) -> None:
+        """Sends bytes, text, or an object as JSON."""
+        kind = "bytes" if isinstance(message, bytes) else "text"
+        data = json.dumps(message) if isinstance(message, dict) else message
+        self._sent.put_nowait({"type": "websocket.receive", kind: data})
+
+    async def leave(self) -> None:
+        """Disconnects, and waits until the server is done with it."""
+        self._sent.put_nowait({"type": "websocket.disconnect", "code": 1005})
+        await self.over
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What was received as text, read as JSON."""
+        return [json.loads(message) for message in self.received if isinstance(message, str)]
+
+    async def _take(self, message: Message) -> None:
+        await self.takes.wait()
+        match message["type"]:
+            case "websocket.accept":
+                self.accepted = {name.decode().lower(): value.decode() for name, value in message["headers"]}
+                self.accepted["subprotocol"] = message.get("subprotocol") or ""
+            case "websocket.http.response.start":
+                self.status = message["status"]
+            case "websocket.http.response.body":
+                self.answer = json.loads(message["body"])
+            case "websocket.close":
+                self.closed = message["code"], message["reason"]
+            case _:
+                self.received.append(message["bytes"] if message.get("bytes") is not None else message["text"])

@@ -1,0 +1,220 @@
+"""A server that is small throughout: a tiny checkpoint, and doubles that hear and answer the very sound they are given.
+
+A caller's sound is a tone whose loudness spells a word: what the recogniser hears, the chat model repeats and the
+oracle queue holds can be traced to the caller it came from.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+
+from backends.protocols import Heard, Samples
+from backends.tts.double import DoubleTts
+from data_schemas.config.model import SamplingConfig
+from data_schemas.config.serving import ServeConfig
+from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
+from kame_model.checkpoint.codec_files import codec_files
+from kame_model.checkpoint.export import export_checkpoint
+from kame_model.checkpoint.kame_json import TrainingFacts
+from kame_model.checkpoint.load import Checkpoint, load_checkpoint
+from kame_model.model.presets import build_front_end
+from kame_model.serve.events import SessionEvent
+from kame_model.serve.parts import Parts
+from kame_model.serve.prompts import load_prompt
+from kame_model.serve.routing import BackEnd
+from kame_model.serve.session import Session
+from tests.codecs import TINY, tiny_nano_mimi
+from tests.front_ends import tiny_config
+from tests.inline_threads import InlineThreads
+from tests.vocabularies import make_vocabulary
+
+WORDS = ("alpha", "bravo", "charlie", "delta", "foxtrot", "golf", "hotel", "india", "kilo", "lima")
+"""What callers can say."""
+
+_T = TypeVar("_T")
+
+
+def tiny_checkpoint(folder: Path, seed: int = 0) -> Checkpoint:
+    """A whole export with random weights, its codec and its vocabulary."""
+    tiny_nano_mimi(folder / "codec", seed)
+    tokenizer = make_vocabulary(folder)
+    torch.manual_seed(seed)
+    front_end = build_front_end(tiny_config(), tokenizer.text_card, TINY.card, TINY.n_codebooks)
+    codec = codec_files("nano-mimi", {"path": str(folder / "codec")})
+    facts = TrainingFacts(stage="dialogues", step=1, data=[], figures={})
+    export_checkpoint(front_end.eval(), tokenizer, codec, folder / "export", facts)
+    return load_checkpoint(folder / "export")
+
+
+def serve_config(**changes: Any) -> ServeConfig:
+    """Four slots, the likeliest token each time."""
+    settings = {"checkpoint": "tiny", "sampling": SamplingConfig(use_sampling=False), "limits": {"max_sessions": 4}}
+    return ServeConfig.model_validate(settings | changes)
+
+
+def saying(word: str | None, n_frames: int = 1) -> Samples:
+    """Frames in which a word is said; None: silence."""
+    loudness = 0.0 if word is None else 0.1 + 0.05 * WORDS.index(word)
+    tone = np.sin(2 * np.pi * 200 * np.arange(n_frames * FRAME_N_SAMPLES) / 24_000)
+    return np.asarray(loudness * tone, np.float32)
+
+
+def said_in(frame: Samples) -> str | None:
+    """The word in a frame; None: silence."""
+    loudness = float(np.abs(frame).max())
+    return None if loudness < 0.05 else WORDS[min(round((loudness - 0.1) / 0.05), len(WORDS) - 1)]
+
+
+class LoudnessDetector:
+    """A turn is what is loud, and ends with the third silent frame."""
+
+    def __init__(self) -> None:
+        self._is_in_turn, self._n_silent = False, 0
+
+    def feed(self, samples: Samples) -> list[Literal["started", "stopped"]]:
+        is_loud = said_in(samples) is not None
+        self._n_silent = 0 if is_loud else self._n_silent + 1
+        if is_loud != self._is_in_turn and (is_loud or self._n_silent == 3):
+            self._is_in_turn = is_loud
+            return ["started" if is_loud else "stopped"]
+        return []
+
+    def reset(self) -> None:
+        self._is_in_turn, self._n_silent = False, 0
+
+
+class LoudnessListener:
+    """Hears a word in every fourth loud frame; tells once more after it was closed, as a thread that is late would."""
+
+    def __init__(self, on_heard: Callable[[Heard], None]) -> None:
+        self._on_heard = on_heard
+        self._words: list[str] = []
+        self._n_loud = 0
+        self.is_closed = False
+        self.failure: str | None = None
+
+    def feed(self, samples: Samples) -> None:
+        word = said_in(samples)
+        if word is not None:
+            self._n_loud += 1
+            if self._n_loud % 4 == 1:
+                self._words.append(word)
+                self._tell(is_final=False)
+
+    def end_turn(self) -> None:
+        self._tell(is_final=True)
+        self._words, self._n_loud = [], 0
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._tell(is_final=True)
+        for wait_s in (0.5 * FRAME_S, 2 * FRAME_S):
+            asyncio.get_running_loop().call_later(wait_s, self._tell, True)
+
+    def _tell(self, is_final: bool) -> None:
+        self._on_heard(Heard(" ".join(self._words), is_final))
+
+
+class LoudnessRecogniser:
+    """Makes such listeners, and keeps them to be looked at."""
+
+    name = "loudness"
+
+    def __init__(self) -> None:
+        self.listeners: list[LoudnessListener] = []
+
+    def listen(self, on_heard: Callable[[Heard], None]) -> LoudnessListener:
+        self.listeners.append(LoudnessListener(on_heard))
+        return self.listeners[-1]
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+
+class RepeatingChat:
+    """Answers with the words that it finds in what it is asked, one every `gap_s`.
+
+    Attributes:
+        asked: the payloads.
+        n_open: answers that are being written.
+    """
+
+    def __init__(self, gap_s: float = 0.03) -> None:
+        self.gap_s = gap_s
+        self.asked: list[dict[str, Any]] = []
+        self.n_open = 0
+
+    async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
+        self.asked.append(payload)
+        self.n_open += 1
+        try:
+            for word in words_in(payload["messages"][-1]["content"]):
+                await asyncio.sleep(self.gap_s)
+                yield f" {word}"
+        finally:
+            self.n_open -= 1
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def words_in(text: str) -> list[str]:
+    """Words of callers in a text, in order."""
+    bare = "".join(each if each.isalpha() else " " for each in text.lower())
+    return [word for word in bare.split() if word in WORDS]
+
+
+def doubles(chat: RepeatingChat | None = None, **more: Any) -> Parts:
+    """Parts in which everything is traced to its caller."""
+    back_end = BackEnd("default", chat or RepeatingChat(), load_prompt("tandem"))
+    return Parts(
+        LoudnessRecogniser(), LoudnessDetector, {"default": back_end}, DoubleTts(), tts_threads=InlineThreads(), **more
+    )
+
+
+async def inline(work: Callable[[], _T]) -> _T:
+    """The engine's work in the event loop's own thread: it takes no time on a simulated clock."""
+    return work()
+
+
+class Client:
+    """A transport's side of a session: sends a frame every 80 ms, and keeps all that comes back."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.frames: list[Samples] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self._reading = [asyncio.create_task(self._read_frames()), asyncio.create_task(self._read(session.events()))]
+
+    async def talk(self, words: Sequence[str | None]) -> None:
+        """Says a word in each frame; None: silence."""
+        for word in words:
+            self.session.hear(saying(word))
+            await asyncio.sleep(FRAME_S)
+
+    async def over(self) -> None:
+        """Until the session has ended and all of it has been read."""
+        await asyncio.gather(*self._reading)
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        """What events of one kind said."""
+        return [data for each, data in self.events if each == kind]
+
+    async def _read_frames(self) -> None:
+        async for frame in self.session.frames():
+            self.frames.append(frame.samples)
+
+    async def _read(self, events: AsyncIterator[SessionEvent]) -> None:
+        async for event in events:
+            self.events.append((event.kind, event.data))
+
+
+async def until(condition: Callable[[], bool], most_s: float = 60.0) -> None:
+    """Waits on the loop's clock for something to be so."""
+    async with asyncio.timeout(most_s):
+        while not condition():
+            await asyncio.sleep(0.01)
