@@ -34,6 +34,8 @@ os.environ |= {
     "PREFECT_HOME": f"{_SCRATCH}/prefect",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
 }
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # a process a core, so a thread each
 for _name in ("KAME_LLM_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PREFECT_API_URL"):
     os.environ.pop(_name, None)
 
