@@ -1,12 +1,13 @@
 """Word starts in finished dialogues against when the synthesiser itself placed each word.
 
-    python -m benchmarks.timing [--n 8] [--truth espeak kokoro]
+    python -m benchmarks.timing [--n 8] [--truth espeak kokoro piper]      (piper: kame backends install piper)
 
 Dialogues of the project's sample items are made with each form in turn, and all of them in each surrounding: script,
 speech, alignment and mixing as in a run. A truth is a synthesiser that tells the time of every word it says: eSpeak NG
-(its word events) and Kokoro (its token durations, where each word is told apart). Where a clip truly lies in the
-dialogue is measured on the sound: the clip is sought in its channel by cross-correlation. So an error of the aligner,
-of the layout, of a cut or of a filter's delay all show in the same figure.
+(its word events), Kokoro (its token durations, where each word is told apart) and Piper (its phonemes' durations, where
+eSpeak joins no words). Where a clip truly lies in the dialogue is measured on the sound: the clip is sought in its
+channel by cross-correlation. So an error of the aligner, of the layout, of a cut or of a filter's delay all show in the
+same figure.
 """
 
 import argparse
@@ -90,7 +91,9 @@ class Station:
 
     def __init__(self, truth: str, aligner: str) -> None:
         tts = registry.build("tts", truth, {})
-        self.speech = SpeechStage(SpeechConfig(tts=truth), OPEN_GATE, tts, None, SEED)
+        voices = [voice.name for voice in tts.voices()]
+        config = SpeechConfig(tts=truth, voices_b=voices[1:] or voices)  # an engine of one voice says both speakers
+        self.speech = SpeechStage(config, OPEN_GATE, tts, None, SEED)
         limits = AlignmentConfig(aligner=aligner, min_mean_score={})  # told for our voices; others score otherwise
         self.alignment = AlignmentStage(limits, registry.build("aligner", aligner, {}))
 

@@ -3,13 +3,19 @@
 Two hundred times faster than Kokoro, and its word events are exact by construction: it places each word itself. Called
 through its C interface (`speak_lib.h` of eSpeak NG 1.52) in the library that the package espeakng-loader carries.
 The library keeps a state from text to text that no call of it resets, so it is loaded afresh for each (10 ms): the
-same arguments then give the same samples.
+same arguments then give the same samples. It is loaded from a copy of its own, for whoever else has the library open in
+this process, as phonemisers have, would keep that state alive.
 """
 
 import _ctypes
+import atexit
 import ctypes
 import re
+import shutil
+import tempfile
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
@@ -95,6 +101,17 @@ class Espeak:
         return Speech(sound, _timings(text, starts, events, samples, engine.rate_hz))
 
 
+@cache
+def _own_copy() -> Path:
+    """A folder with this process's copy of the library, which goes with the process."""
+    import espeakng_loader
+
+    folder = tempfile.TemporaryDirectory(prefix="kame-espeak-")
+    atexit.register(folder.cleanup)
+    shutil.copyfile(espeakng_loader.get_library_path(), Path(folder.name) / "espeak-ng")
+    return Path(folder.name)
+
+
 class _Engine:
     """The library, loaded for the time of a `with` block."""
 
@@ -102,7 +119,7 @@ class _Engine:
         import espeakng_loader
 
         try:
-            self._library = ctypes.CDLL(espeakng_loader.get_library_path())
+            self._library = ctypes.CDLL(str(_own_copy() / "espeak-ng"))
         except OSError as error:
             raise BackendError(f"eSpeak NG does not load: {error}.", "Type: make install") from error
         data = espeakng_loader.get_data_path().encode()

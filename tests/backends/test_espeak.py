@@ -1,5 +1,7 @@
 """eSpeak's word times are those of its own sound: every word has one, and it falls where the sound begins."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,17 @@ def test_the_same_again_is_the_same_sound_whatever_was_said_between() -> None:
     first = engine.synthesise(TEXT, "en-us", 1.0)
     engine.synthesise("Something else.", "en-gb", 1.4)
     assert np.array_equal(engine.synthesise(TEXT, "en-us", 1.0).samples, first.samples)
+
+
+def test_who_else_has_the_library_open_changes_nothing() -> None:
+    import espeakng_loader
+
+    engine = Espeak()
+    first = engine.synthesise(TEXT, "en-us", 1.0)
+    held = ctypes.CDLL(espeakng_loader.get_library_path())
+    engine.synthesise("Something else, at another speed.", "en-gb", 1.4)
+    assert np.array_equal(engine.synthesise(TEXT, "en-us", 1.0).samples, first.samples)
+    assert held._name
 
 
 def test_faster_is_shorter() -> None:
