@@ -23,6 +23,7 @@ def evaluate(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampling.")] = 0,
     listen: Annotated[bool, typer.Option("--listen", help="Have a recogniser listen to the decoded sound.")] = False,
     device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    settings: Annotated[list[str], typer.Option("--set", help="Any setting, e.g. sampling.temp_text=0.3.")] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Run held-out dialogues freely: how often is the answer said, with the right oracle, none, a wrong one?"""
@@ -30,15 +31,17 @@ def evaluate(
         from rich.progress import Progress
 
         from data_schemas.config.evaluation import EvaluationConfig
-        from flows.options import validated
+        from flows.options import parse_settings, put, validated
         from kame_model.checkpoint.load import load_checkpoint
         from kame_model.encode.token_dataset import TokenDataset
         from kame_model.evaluate.conditions import CONDITIONS
         from kame_model.evaluate.run import REPORT
         from kame_model.evaluate.run import evaluate as run
 
-        settings = {"splits": split or ["validation"], "n_items": n_items, "delay_s": delay_s, "seed": seed}
-        config = validated(EvaluationConfig, settings)
+        said = {"splits": split or ["validation"], "n_items": n_items, "delay_s": delay_s, "seed": seed}
+        for name, value in parse_settings(settings).items():
+            put(said, name.split("."), value)
+        config = validated(EvaluationConfig, said)
         loaded, dataset = load_checkpoint(checkpoint, device), TokenDataset(tokens)
         n_rows = min(n_items, sum(each in config.splits for each in dataset.splits))
         with Progress(disable=as_json, transient=True) as progress:

@@ -22,8 +22,8 @@ def recipe(preset: str, stage: Stage) -> dict[str, Any]:
 
 _COPYING = {"evaluate_every": 200, "save_every": 200}
 _RECIPES: dict[str, dict[Stage, dict[str, Any]]] = {
-    # Learning rates, the share of swapped answers and of dropped sound: those of the trial on two cores that
-    # docs/training.md tells of.
+    # Learning rates and the share of dropped sound: those of the trial on two cores in docs/training.md. What
+    # befalls answers: what brought the right answer from 58 % to 84 % of held-out items there.
     "nano": {
         "copy": {
             "optim": {"learning_rate": 1e-3, "final_share": 0.5, "weight_decay": 0.05},
@@ -31,7 +31,14 @@ _RECIPES: dict[str, dict[Stage, dict[str, Any]]] = {
         },
         "dialogues": {
             "optim": {"learning_rate": 6e-4, "warmup_steps": 50, "weight_decay": 0.05},
-            "data": {"swap_share": 0.5, "feed": {"drop_share": 0.15}},
+            "data": {
+                "swap_share": 0.9,
+                "correct_share": 0.2,
+                "substitute_share": 0.6,
+                "copy_share": 0.1,
+                "batch_frames": 2_000,
+                "feed": {"drop_share": 0.15},
+            },
             "dropout": {"own_audio_dialogue": 0.5},
             "keep": {"evaluate_every": 100, "save_every": 100},
         },

@@ -173,7 +173,7 @@ def _data(config: TrainConfig, datasets: list[TokenDataset], processes: Processe
 def _pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
     if config.tokenizer is None:
         raise ConfigError(
-            f"The copying stage needs the vocabulary, and {dataset.folder} has none beside its rows.",
+            f"Copying, and answers of other words, need the vocabulary, and {dataset.folder} has none beside its rows.",
             "Name its file: --tokenizer FILE.",
         )
     tokenizer = Tokenizer.from_file(config.tokenizer)

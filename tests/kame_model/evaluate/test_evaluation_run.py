@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 import torch
 from moshi.models.lm import LMModel
+from typer.testing import CliRunner
 
 from data_schemas.config.evaluation import EvaluationConfig
 from data_schemas.errors import BackendError, ConfigError
+from flows.cli import app
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.encode.manifest import MadeWith
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
+from kame_model.evaluate.conditions import CONDITIONS
 from kame_model.evaluate.proof import held_out
 from kame_model.evaluate.run import FIGURES, ITEMS, REPORT, evaluate
 from kame_model.frames.ids import PADDING_ID
@@ -75,6 +78,21 @@ def rows_of(folder: Path, tokenizer: Tokenizer, text_card: int = TEXT_CARD, dige
     )
     rows = [token_row(1, "five", tokenizer), token_row(2, "six", tokenizer), token_row(3, "", tokenizer)]
     return write_token_rows(folder, rows, made_with=made_with)
+
+
+def test_the_command_tells_each_condition_and_takes_any_setting(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    rows_of(tmp_path / "rows", tokenizer)
+    typed = ["evaluate", str(tmp_path / "tiny"), str(tmp_path / "rows"), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*typed, "--set", "n_sounds=0", "--set", "sampling.temp_text=0.3"])
+    assert done.exit_code == 0, done.output
+    assert [line.split()[0] for line in done.output.splitlines() if "answer said" in line] == [*CONDITIONS]
+    told = json.loads((tmp_path / "out" / FIGURES).read_text())
+    assert told["configuration"]["sampling"]["temp_text"] == 0.3
+    refused = CliRunner().invoke(app, [*typed, "--set", "sampling.warmth=1"])
+    assert refused.exit_code == 2
+    assert "sampling.warmth" in refused.output
 
 
 def test_every_condition_is_run_and_told(checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path) -> None:
