@@ -61,6 +61,9 @@ def start_server(options: argparse.Namespace) -> str:
     return f"{server.listening_address}/v1"
 
 
+_NICENESS = 10
+"""A front-end that speaks in real time beside it goes first: a late answer is waited for, a late frame is a gap."""
+
 _KEPT: list[object] = []
 """The server: dropping the last reference would stop it."""
 
@@ -69,6 +72,7 @@ def main(arguments: list[str]) -> None:
     """Starts the server, says where it listens, and waits for the end."""
     options = parse_arguments(arguments)
     die_when_stdin_closes()
+    os.nice(_NICENESS)
     watcher = threading.Thread(target=exit_with_parent, args=(options.parent_pid,), daemon=True)
     watcher.start()
     to_parent = os.fdopen(os.dup(sys.stdout.fileno()), "w")

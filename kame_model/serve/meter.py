@@ -11,6 +11,10 @@ _WINDOW_S = 30.0
 """Long enough for a 99th percentile of four steps, short enough to follow the load."""
 
 
+_N_JUDGED = 100
+"""Steps of which one may be slow."""
+
+
 class _Step(NamedTuple):
     at_s: float
     step_s: float
@@ -48,9 +52,14 @@ class FrameMeter:
         return _percentile([each.late_s for each in self._window], percentile)
 
     def has_room(self, budget_share: float, now_s: float) -> bool:
-        """Whether one more caller may come: 99 of 100 steps stay within this share of a frame, and begin in time."""
+        """Whether one more caller may come: 99 of 100 steps stay within this share of a frame, and begin in time.
+
+        Of fewer than 100 one may fail, or the first hiccup of a server would turn callers away for half a minute.
+        """
         self._forget(now_s)
-        return self.step_s(99) <= budget_share * FRAME_S and self.late_s(99) < FRAME_S
+        longest_s = budget_share * FRAME_S
+        n_slow = sum(each.step_s > longest_s or each.late_s >= FRAME_S for each in self._window)
+        return n_slow <= max(len(self._window), _N_JUDGED) / _N_JUDGED
 
     def _forget(self, now_s: float) -> None:
         while self._window and self._window[0].at_s < now_s - _WINDOW_S:

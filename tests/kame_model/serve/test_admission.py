@@ -46,6 +46,8 @@ def test_starts_are_counted_by_the_minute_and_by_address() -> None:
         ([], True),
         ([(0.03, 0.0)] * 100, True),
         ([(0.03, 0.0)] * 300 + [(0.2, 0.0)] * 2, True),  # a hiccup
+        ([(0.03, 0.0)] * 5 + [(0.2, 0.0)], True),  # one of few
+        ([(0.03, 0.0)] * 5 + [(0.2, 0.0)] * 2, False),
         ([(0.03, 0.0)] * 100 + [(0.2, 0.0)] * 5, False),
         ([(0.03, 0.09)] * 100, False),  # short steps that begin late: something else takes the time
         ([(0.041, 0.0)] * 100, False),

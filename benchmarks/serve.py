@@ -1,0 +1,137 @@
+"""The server under load: what a frame costs, how long callers wait for an answer, and whether anything is ever left.
+
+    python -m benchmarks.serve frames [CHECKPOINT] [--sessions 1 2 3 4 6 8] [--seconds 20] [--json FILE]
+    python -m benchmarks.serve delays CHECKPOINT TOKENS_OR_DATASET [--n 30] [--splits validation test] [--json FILE]
+    python -m benchmarks.serve soak [--n 200] [--at-once 4] [--json FILE]
+    python -m benchmarks.serve soak --real [CHECKPOINT] [--minutes 10] [--at-once 2] [--json FILE]
+
+Where no checkpoint is named, one with random weights is made for the time of the run: of the preset `nano` (frames and
+the real soak), or a tiny one (the soak on a simulated clock).
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks import serve_delays, serve_frames
+from benchmarks.serve_checkpoint import random_checkpoint
+from benchmarks.serve_questions import questions
+from benchmarks.serve_soak import soak
+from benchmarks.serve_soak_real import real_soak
+from kame_model.checkpoint.load import load_checkpoint
+from kame_model.model.presets import PRESETS
+from tests.serving import tiny_checkpoint
+
+
+def frames(options: argparse.Namespace) -> bool:
+    """Frame times against the bare step; the largest number of sessions in real time."""
+    with _checkpoint(options.checkpoint, options.preset) as folder:
+        loaded = load_checkpoint(folder, options.device)
+        times = serve_frames.measure_frames(loaded, options.sessions, options.seconds, options.rounds)
+    largest = serve_frames.largest_in_real_time(times)
+    print(f"{serve_frames.as_table(times)}\n\nThe most sessions in real time, of those measured: {largest}")
+    _write(options.json, {"largest_in_real_time": largest, "times": [asdict(each) for each in times]})
+    return True
+
+
+def delays(options: argparse.Namespace) -> bool:
+    """Waits in each mode."""
+    asked = questions(options.dataset, options.checkpoint, options.splits, options.n, options.seed)
+    if not asked:
+        print(f"{options.dataset} has no question in {', '.join(options.splits)} that can be asked.", file=sys.stderr)
+        return False
+    waits = serve_delays.measure_delays(options.checkpoint, asked, options.most_wait_s, options.settings)
+    rows = serve_delays.as_rows(waits)
+    print(serve_delays.as_table(rows))
+    _write(options.json, {"modes": rows, "waits": serve_delays.as_json(waits)})
+    return True
+
+
+def soaked(options: argparse.Namespace) -> bool:
+    """Either soak; False where a promise was broken."""
+    if options.real:
+        with _checkpoint(options.checkpoint, "nano") as folder:
+            real = real_soak(str(folder), options.minutes, options.at_once, options.settings, _line)
+        return _concluded(asdict(real) | {name: dict(getattr(real, name)) for name in _COUNTS}, options.json)
+    with tempfile.TemporaryDirectory() as folder:
+        tiny = tiny_checkpoint(Path(folder)) if options.checkpoint is None else load_checkpoint(options.checkpoint)
+        report = soak(tiny, options.n, options.at_once, on_caller=lambda told: _line(f"{told.number} {told.fault}"))
+    return _concluded(report.as_json(), options.json)
+
+
+_COUNTS = ("n_callers", "n_events", "n_dropped")
+
+
+def _line(what: object) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def _concluded(figures: dict[str, Any], file: Path | None) -> bool:
+    print(json.dumps(figures, indent=1))
+    _write(file, figures)
+    return not figures["broken"]
+
+
+def _write(file: Path | None, figures: dict[str, Any]) -> None:
+    if file is not None:
+        file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _checkpoint(named: str | None, preset: str) -> Iterator[str | Path]:
+    """The checkpoint that is named, or one of a preset's shape made for the time of the block."""
+    if named is not None:
+        yield named
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield random_checkpoint(Path(folder), PRESETS[preset]())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+
+    def command(name: str, run: Callable[[argparse.Namespace], bool]) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=run.__doc__)
+        added.set_defaults(run=run)
+        added.add_argument("--json", type=Path, help="write all figures to this file as well")
+        added.add_argument("--set", dest="settings", action="append", default=[], help="more of kame serve --set")
+        return added
+
+    each = command("frames", frames)
+    each.add_argument("checkpoint", nargs="?", help="folder, or owner/name on the Hub")
+    each.add_argument("--sessions", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8])
+    each.add_argument("--seconds", type=float, default=20.0, help="of real time for each number, in each round")
+    each.add_argument("--rounds", type=int, default=3)
+    each.add_argument("--preset", choices=PRESETS, default="nano", help="shape of the random one")
+    each.add_argument("--device", default="cpu")
+    each = command("delays", delays)
+    each.add_argument("checkpoint")
+    each.add_argument("dataset", help="folder of a dataset or of token rows")
+    each.add_argument("--n", type=int, default=30, help="dialogues")
+    each.add_argument("--splits", nargs="+", default=["validation", "test"])
+    each.add_argument("--seed", type=int, default=0, help="of which dialogues")
+    each.add_argument("--most-wait-s", type=float, default=30.0, help="how long to wait for an answer")
+    each = command("soak", soaked)
+    each.add_argument("checkpoint", nargs="?")
+    each.add_argument("--n", type=int, default=200, help="callers on the simulated clock")
+    each.add_argument("--at-once", type=int, default=4)
+    each.add_argument("--real", action="store_true", help="real parts, over the network")
+    each.add_argument("--minutes", type=float, default=10.0, help="of the real one")
+    return parser
+
+
+def main() -> None:
+    """The command; ends with 1 where a promise was broken."""
+    options = _parser().parse_args()
+    sys.exit(0 if options.run(options) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Callers of a server's app without a network, good ones and bad ones, on whatever clock the event loop has."""
+
+import asyncio
+import base64
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sphn
+from starlette.types import ASGIApp, Message
+
+from backends.protocols import Samples
+from benchmarks.serve_doubles import Fault, tone, words_in
+from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
+from tests.served import AsgiSocket
+
+CHAT, REALTIME = "/api/chat", "/v1/realtime"
+AUDIO, TEXT, METADATA = 1, 2, 4
+MODES = ("tandem", "tandem", "direct", "cascade")
+UNHURT = frozenset({"none", "llm-stalls", "llm-fails", "ear-dies", "changes"})
+"""Faults that are not the caller's own: its frames have to be on time."""
+_N_SPOKEN, _N_SILENT = 18, 10
+
+
+@dataclass(slots=True)
+class Told:
+    """What became of one caller.
+
+    Attributes:
+        words: of callers, in all that it was told.
+        n_sent, n_answered: frames, where the protocol tells each.
+        worst_late_s: the longest time from a frame sent to the frame answered with it.
+        n_dropped: frames that the server threw away.
+        ended: why the session ended, as the server tells it.
+        status: of the HTTP answer that refused it; 0: it was let in.
+        kinds: of the events it was told.
+    """
+
+    number: int
+    fault: Fault
+    path: str
+    session_id: str = ""
+    words: set[str] = field(default_factory=set)
+    n_sent: int = 0
+    n_answered: int = 0
+    worst_late_s: float = 0.0
+    n_dropped: int = 0
+    ended: str = ""
+    status: int = 0
+    kinds: set[str] = field(default_factory=set)
+
+
+class TimedSocket(AsgiSocket):
+    """A socket that notes when sound came, and keeps no message that has been read."""
+
+    def __init__(self, app: ASGIApp, path: str, query: str, address: str) -> None:
+        self.sound_s: list[float] = []
+        super().__init__(app, f"{path}?{query}", address=address)
+
+    async def _take(self, message: Message) -> None:
+        await super()._take(message)
+        if (message.get("bytes") or b"")[:1] == bytes([AUDIO]):
+            self.sound_s.append(asyncio.get_running_loop().time())
+
+
+class SoakCaller:
+    """One caller, from its coming to its end.
+
+    Args:
+        app: of the server.
+        number: by it the caller is told apart; seeds what it does.
+        fault: what is wrong with it.
+    """
+
+    def __init__(self, app: ASGIApp, number: int, fault: Fault) -> None:
+        self._random = random.Random(number)
+        self._clock = asyncio.get_running_loop().time
+        path = self._random.choice((CHAT, CHAT, REALTIME))
+        self.told = Told(number, fault, path)
+        self._mode = "tandem" if fault.startswith(("llm", "ear")) else self._random.choice(MODES)
+        address = f"192.0.2.{number % 250}"
+        self._socket = TimedSocket(app, path, f"events=1&mode={self._mode}", address)
+        self._opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
+        self._sent_s: list[float] = []
+
+    async def run(self) -> Told:
+        """The whole call; what it was told."""
+        while self._socket.accepted is None and not self._socket.status:
+            await asyncio.sleep(0.01)
+        if self._socket.status:
+            self.told.status = self._socket.status
+        else:
+            if self.told.path == REALTIME:
+                self._socket.send({"type": "session.update", "kame": {"events": True}})
+            await self._talk()
+            await self._socket.leave()
+        await self._socket.over
+        self._read()
+        return self.told
+
+    async def _talk(self) -> None:
+        match self.told.fault:
+            case "vanishes":
+                await self._say(self._random.randint(1, _N_SPOKEN))
+            case "sticks":
+                await self._say(8)
+                self._socket.takes.clear()
+                await self._say(_N_SPOKEN)
+                await self._until_over()
+                self._socket.takes.set()
+            case "garbage":
+                await self._say(6)
+                await self._send_garbage()
+            case "silent":
+                await self._until_over()
+            case "fast":
+                await self._say(10 * _N_SPOKEN, gap_s=FRAME_S / 10)
+                await self._say(_N_SILENT, is_silent=True)
+            case "changes":
+                await self._turn()
+                self._change({"mode": self._random.choice(MODES)})
+                await self._turn()
+                self._change({"reset": True})
+                await self._turn()
+            case "none":
+                await self._turn()
+            case _:
+                await self._turn()
+                await self._turn()
+
+    async def _turn(self) -> None:
+        await self._say(_N_SPOKEN)
+        await self._say(_N_SILENT, is_silent=True)
+
+    async def _say(self, n_frames: int, gap_s: float = FRAME_S, is_silent: bool = False) -> None:
+        began_s = self._clock()
+        for number in range(n_frames):
+            if self._socket.over.done():
+                return
+            frame = np.zeros(FRAME_N_SAMPLES, np.float32) if is_silent else tone(self.told.number, number)
+            self._send(frame)
+            await asyncio.sleep(began_s + (number + 1) * gap_s - self._clock())
+
+    def _send(self, frame: Samples) -> None:
+        self._sent_s.append(self._clock())
+        if self.told.path == CHAT:
+            self._socket.send(bytes([AUDIO]) + self._opus.append_pcm(frame))
+        else:
+            pcm = (frame * 32767).astype("<i2").tobytes()
+            self._socket.send({"type": "input_audio_buffer.append", "audio": base64.b64encode(pcm).decode()})
+
+    def _change(self, changes: dict[str, object]) -> None:
+        if self.told.path == CHAT:
+            self._socket.send(bytes([METADATA]) + json.dumps(changes).encode())
+        else:
+            self._socket.send({"type": "session.update", "kame": changes})
+
+    async def _send_garbage(self) -> None:
+        """Ten messages that are none, as fast as can be, and then as many as it takes to be thrown out."""
+        for number in range(2_000):
+            if self._socket.over.done():
+                return
+            body = self._random.randbytes(self._random.randint(0, 300))
+            kinds = (body, bytes([AUDIO]) + body, bytes([METADATA]) + body, body.decode(errors="replace"), "{}", "[1]")
+            self._socket.send(self._random.choice(kinds))
+            if number % 10 == 9:
+                await asyncio.sleep(0.01)
+
+    async def _until_over(self) -> None:
+        """Until the server has ended it, with a client that says nothing of its own."""
+        await asyncio.wait({self._socket.over}, timeout=120)
+
+    def _read(self) -> None:
+        told = self.told
+        for text, event in self._messages():
+            told.words |= words_in(text)
+            if event is None:
+                continue
+            data = event["data"]
+            told.kinds.add(event["kind"])
+            told.session_id = data.get("session_id", told.session_id)
+            told.n_dropped += data["n_frames"] if event["kind"] == "dropped" else 0
+            told.ended = data["reason"] if event["kind"] == "ended" else told.ended
+        told.n_sent, told.n_answered = len(self._sent_s), len(self._socket.sound_s)
+        if told.path == CHAT and told.fault != "changes":  # a reset takes what waited, so that they pair no more
+            pairs = zip(self._sent_s, self._socket.sound_s, strict=False)
+            told.worst_late_s = max((answered_s - sent_s for sent_s, answered_s in pairs), default=0.0)
+
+    def _messages(self) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        """All that it was told in words, each with our event where it is one."""
+        for message in self._socket.received:
+            if isinstance(message, str):
+                event = json.loads(message)
+                if not event["type"].endswith("audio.delta"):
+                    yield message, event.get("event") if event["type"] == "kame.event" else None
+            elif message[:1] in (bytes([TEXT]), bytes([METADATA])):
+                text = message[1:].decode()
+                yield text, json.loads(text) if message[0] == METADATA else None

@@ -1,0 +1,39 @@
+"""A checkpoint made on the spot: random weights of a preset's shape, a random codec, a vocabulary of a few sentences.
+
+What it says is noise; what it costs is what a trained one of the same shape costs.
+"""
+
+from pathlib import Path
+
+import torch
+from moshi.models import loaders
+
+from backends.codec.folder import write_folder
+from backends.codec.nano_mimi import mimi_kwargs
+from data_schemas.config.codec import NanoMimiConfig
+from data_schemas.config.model import ModelConfig
+from data_schemas.store import Store
+from kame_model.checkpoint.codec_files import codec_files
+from kame_model.checkpoint.export import export_checkpoint
+from kame_model.checkpoint.kame_json import TrainingFacts
+from kame_model.codec.parts import codebooks_of
+from kame_model.model.presets import build_front_end
+from tests.vocabularies import make_vocabulary
+
+
+def random_checkpoint(folder: Path, model: ModelConfig) -> Path:
+    """Makes an export of a front-end of this shape in `folder`, with the codec of `nano`; returns where it is."""
+    torch.manual_seed(0)
+    shape = NanoMimiConfig()
+    kwargs = mimi_kwargs(shape)
+    mimi = loaders.get_mimi(None, kwargs, num_codebooks=kwargs["quantizer"]["n_q"])
+    for codebook in codebooks_of(mimi):
+        codebook.embedding_sum.normal_()
+        codebook._initialized.fill_(1)
+    write_folder(mimi, kwargs, Store(str(folder / "codec")))
+    tokenizer = make_vocabulary(folder)
+    front_end = build_front_end(model, tokenizer.text_card, shape.card, shape.n_codebooks)
+    files = codec_files("nano-mimi", {"path": str(folder / "codec")})
+    facts = TrainingFacts(stage="dialogues", step=1, data=[], figures={})
+    export_checkpoint(front_end.eval(), tokenizer, files, folder / "export", facts)
+    return folder / "export"

@@ -1,0 +1,192 @@
+"""How long a caller waits for an answer in each mode, with everything real: recogniser, chat model, voice, network.
+
+A held-out question is played to `kame serve` in real time, then silence. All times are the caller's: from the last
+sample of the question sent to the frame received.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from backends.protocols import Samples
+from benchmarks.serve_process import running
+from benchmarks.serve_questions import Question, words_of
+from data_schemas.units import FRAME_N_SAMPLES
+from kame_model.evaluate.said import times_said
+from kame_model.serve.talk import Call, in_real_time, talk
+
+MODES = ("tandem", "direct", "cascade")
+_LISTEN_ON_S = 4.0
+"""An answer after whose last word so much is silent is over."""
+_ALREADY_S = 1.0
+_SETTINGS = ("cycle.first_token_timeout_s=60", "limits.max_sessions=1", "limits.max_starts_per_minute=1000")
+"""Patience for slow machines: a chat model that is slow is to be measured, not given up."""
+
+
+@dataclass(slots=True)
+class Wait:
+    """One question in one mode; times in seconds from the end of the question.
+
+    Attributes:
+        answer_s: to the first frame in which a word is said; None: none was.
+        keyword_s: to the frame that completes the key words of the true answer; None: they were not said.
+        oracle_age_s: how long ago, at that first frame, the oracle had been asked for whose words were there then.
+        is_talking: the model said something in the question's last second already: its `answer_s` says little.
+        n_failed: oracles that failed.
+        n_dropped: frames that the server threw away because it was behind: where there are any, times are too long.
+    """
+
+    dialogue_id: str
+    mode: str
+    answer_s: float | None = None
+    keyword_s: float | None = None
+    oracle_age_s: float | None = None
+    is_talking: bool = False
+    n_failed: int = 0
+    n_dropped: int = 0
+    n_oracles: int = 0
+    heard: str = ""
+    said: str = ""
+
+
+@dataclass(slots=True)
+class _Caller:
+    """Plays a question, and takes the times of what comes."""
+
+    question: Question
+    wait: Wait
+    most_wait_s: float
+    end_s: float = float("inf")
+    last_said_s: float = float("-inf")
+    newest_s: float | None = None
+    asked_s: dict[object, float] = field(default_factory=dict)
+
+    async def frames(self) -> AsyncIterator[Samples]:
+        clock = asyncio.get_running_loop()
+        n_frames = len(self.question.sound) // FRAME_N_SAMPLES
+        number = 0
+        async for frame in in_real_time(self.question.sound, self.most_wait_s):
+            yield frame
+            number += 1
+            if number == n_frames:
+                self.end_s = clock.time()
+                self.wait.is_talking = self.end_s - self.last_said_s < _ALREADY_S
+            if self._is_over(clock.time()):
+                return
+
+    def on_event(self, event: dict[str, Any]) -> None:
+        now_s, data = asyncio.get_running_loop().time(), event["data"]
+        match event["kind"]:
+            case "said" if data["text"].strip():
+                self._on_said(now_s, data["text"])
+            case "said":
+                self.wait.said += data["text"] if self.wait.answer_s is not None else ""
+            case "oracle_asked":
+                self.asked_s[data["oracle"]] = now_s
+            case "oracle":
+                self.newest_s = self.asked_s.get(data["oracle"])
+            case "oracle_done":
+                self.wait.n_oracles += 1
+            case "oracle_failed":
+                self.wait.n_failed += 1
+            case "dropped":
+                self.wait.n_dropped += data["n_frames"]
+            case "heard" if data["is_final"]:
+                self.wait.heard = f"{self.wait.heard} {data['text']}".strip()
+
+    def _on_said(self, now_s: float, text: str) -> None:
+        wait, self.last_said_s = self.wait, now_s
+        if self.end_s == float("inf"):
+            return
+        if wait.answer_s is None:
+            wait.answer_s = round(now_s - self.end_s, 3)
+            wait.oracle_age_s = None if self.newest_s is None else round(now_s - self.newest_s, 3)
+        wait.said += text
+        if wait.keyword_s is None and times_said(self.question.answer, words_of(wait.said)):
+            wait.keyword_s = round(now_s - self.end_s, 3)
+
+    def _is_over(self, now_s: float) -> bool:
+        return self.wait.answer_s is not None and now_s - max(self.last_said_s, self.end_s) > _LISTEN_ON_S
+
+
+def measure_delays(
+    checkpoint: str, asked: Sequence[Question], most_wait_s: float, settings: Sequence[str]
+) -> list[Wait]:
+    """Every question in every mode, turn about, on one server, after one of each that does not count.
+
+    Args:
+        most_wait_s: how long after a question to listen at most.
+        settings: more of `kame serve --set`.
+
+    Raises:
+        RunError: the server does not start.
+        BackendError: it lets nobody in.
+    """
+    with running(checkpoint, [*_SETTINGS, *settings]) as server:
+        waits = [
+            asyncio.run(_ask(server.url, question, mode, most_wait_s))
+            for question in [asked[0], *asked]
+            for mode in MODES
+        ]
+    return waits[len(MODES) :]
+
+
+async def _ask(url: str, question: Question, mode: str, most_wait_s: float) -> Wait:
+    caller = _Caller(question, Wait(question.dialogue_id, mode), most_wait_s)
+    await talk(Call(url=url, mode=mode), caller.frames(), caller.on_event)
+    return caller.wait
+
+
+def as_rows(waits: Sequence[Wait]) -> list[dict[str, Any]]:
+    """Figures by mode."""
+    rows = []
+    for mode in MODES:
+        of_mode = [each for each in waits if each.mode == mode]
+        rows.append(
+            {
+                "mode": mode,
+                "n": len(of_mode),
+                "answer_s": _spread([each.answer_s for each in of_mode]),
+                "keyword_s": _spread([each.keyword_s for each in of_mode]),
+                "oracle_age_s": _spread([each.oracle_age_s for each in of_mode]),
+                "n_talking_already": sum(each.is_talking for each in of_mode),
+                "n_oracles_failed": sum(each.n_failed for each in of_mode),
+                "n_dropped": sum(each.n_dropped for each in of_mode),
+            }
+        )
+    return rows
+
+
+def as_table(rows: Sequence[dict[str, Any]]) -> str:
+    """For people: medians, with the 10th and 90th percentile, and of how many."""
+    lines = [
+        "| mode | n | first answer frame | keyword | age of the oracle | talking already | failed | dropped |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        times = [_told(row[name]) for name in ("answer_s", "keyword_s", "oracle_age_s")]
+        counts = [str(row[name]) for name in ("n_talking_already", "n_oracles_failed", "n_dropped")]
+        lines.append(f"| {' | '.join([row['mode'], str(row['n']), *times, *counts])} |")
+    return "\n".join(lines)
+
+
+def as_json(waits: Sequence[Wait]) -> list[dict[str, Any]]:
+    """Every question, for programs."""
+    return [asdict(each) for each in waits]
+
+
+def _spread(values: Sequence[float | None]) -> dict[str, float] | None:
+    known = [each for each in values if each is not None]
+    if not known:
+        return None
+    low, middle, high = (round(float(each), 2) for each in np.percentile(known, [10, 50, 90]))
+    return {"n": len(known), "p10": low, "p50": middle, "p90": high}
+
+
+def _told(spread: dict[str, float] | None) -> str:
+    if spread is None:
+        return "none"
+    return f"{spread['p50']:.2f} s [{spread['p10']:.2f}, {spread['p90']:.2f}] of {spread['n']}"

@@ -1,0 +1,169 @@
+"""What a frame costs the server, against the bare model step on the same batch in the same run.
+
+A server of n slots is given n callers for a while, in real time: the turn detector as it is, a recogniser and a chat
+model that take no time. Its frame time is from taking the callers' frames to handing out the answers. The bare step is
+codec, front-end and codec again, called in a row on as many slots by nobody but a loop. Both are repeated turn about,
+so that the same neighbours on the machine trouble both.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+
+from backends.listener.double import DoubleListener, DoubleListenerOptions
+from backends.protocols import Samples
+from backends.vad import TurnDetector
+from benchmarks.serve_doubles import WordChat
+from data_schemas.config.serving import ServeConfig
+from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.frames.ids import PADDING_ID
+from kame_model.model.streaming import FrontEndGen
+from kame_model.serve.parts import Parts
+from kame_model.serve.prompts import load_prompt
+from kame_model.serve.routing import BackEnd
+from kame_model.serve.server import KameServer
+from kame_model.serve.session import Session
+
+_N_WARM_UP = 5
+_LATE_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTimes:
+    """Times of frames with n callers, milliseconds.
+
+    Attributes:
+        late_share: of the server's steps those that began a frame or more after their time.
+        dropped_share: of the frames heard, those that were thrown away because the server was behind.
+    """
+
+    n_sessions: int
+    bare_p50_ms: float
+    bare_p99_ms: float
+    server_p50_ms: float
+    server_p99_ms: float
+    late_share: float
+    dropped_share: float
+
+    @property
+    def is_real_time(self) -> bool:
+        """Whether the callers hear no gap, or hardly one: 99 of 100 frames in their 80 ms, nothing dropped."""
+        in_time = self.server_p99_ms <= 1000 * FRAME_S and self.late_share <= _LATE_SHARE
+        return in_time and self.dropped_share <= _LATE_SHARE
+
+
+def measure_frames(
+    checkpoint: Checkpoint, numbers: Sequence[int], seconds: float, n_rounds: int = 3
+) -> list[FrameTimes]:
+    """Frame times for each number of sessions.
+
+    Args:
+        seconds: of real time that each server is measured for, in each round, 30 at most (the meter keeps no more); as
+            many frames are stepped bare.
+        n_rounds: how often both are measured, turn about; told is the median of the rounds.
+    """
+    found = []
+    for n_sessions in numbers:
+        rounds: list[tuple[float, ...]] = []
+        for _ in range(n_rounds):
+            bare_s = bare_steps(checkpoint, n_sessions, round(seconds / FRAME_S))
+            bare = [float(1000 * each) for each in np.percentile(bare_s, [50, 99])]
+            rounds.append((*bare, *asyncio.run(served_steps(checkpoint, n_sessions, seconds))))
+        found.append(FrameTimes(n_sessions, *(float(each) for each in np.median(rounds, axis=0))))
+    return found
+
+
+def bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int) -> list[float]:
+    """Seconds of each step: sound to codes, a frame of the front-end, codes to sound; every slot has a caller."""
+    front_end = checkpoint.front_end
+    device = front_end.lm.device
+    codec = checkpoint.codec(str(device))
+    gen = FrontEndGen(front_end, ServeConfig(checkpoint="").sampling)
+    oracle = torch.full((n_slots,), PADDING_ID, device=device)
+    if device.type == "cpu":
+        torch.set_num_threads(1)  # as the server does
+    times_s = []
+    with gen.streaming(n_slots), codec.stream(n_slots) as stream:
+        for number in range(_N_WARM_UP + n_steps):
+            sound = np.stack([_voice(number + slot) for slot in range(n_slots)])
+            began_s = time.perf_counter()
+            codes = torch.from_numpy(stream.encode_frame(sound).astype(np.int64)).to(device)
+            own = gen.step(codes, oracle).own.cpu().numpy()
+            stream.decode_frame(np.maximum(own, 0).astype(np.int16))
+            times_s.append(time.perf_counter() - began_s)
+    return times_s[_N_WARM_UP:]
+
+
+async def served_steps(checkpoint: Checkpoint, n_sessions: int, seconds: float) -> tuple[float, ...]:
+    """A server with as many callers, each of whom speaks and pauses in turn: the server's part of `FrameTimes`."""
+    config = ServeConfig.model_validate(
+        {
+            "checkpoint": checkpoint.place.name,
+            "limits": {"max_sessions": n_sessions, "max_sessions_per_address": n_sessions, "budget_share": 1.0},
+        }
+    )
+    listener = DoubleListener(DoubleListenerOptions(script="zqaa zqab zqac zqad"))
+    chat = BackEnd("default", WordChat({}), load_prompt("tandem"))
+    detector = partial(TurnDetector, config.listener.speech_probability, config.listener.turn_end_silence_s)
+    async with KameServer(checkpoint, config, Parts(listener, detector, {"default": chat}), str) as server:
+        addresses = [f"192.0.2.{number}" for number in range(n_sessions)]
+        sessions = [await server.open_session(each) for each in addresses]  # before anybody speaks: all are let in
+        await asyncio.gather(*(_call(session, number, seconds) for number, session in enumerate(sessions)))
+        meter, n_heard = server.meter, n_sessions * round(seconds / FRAME_S)
+        times_ms = [1000 * meter.step_s(percentile) for percentile in (50, 99)]
+        return (*times_ms, meter.n_late / max(1, meter.n_steps), server.n_dropped["heard"] / n_heard)
+
+
+async def _call(session: Session, number: int, seconds: float) -> None:
+    """A caller whose frames come in real time, and who takes what is said."""
+    clock = asyncio.get_running_loop()
+    reading = asyncio.create_task(_read(session))
+    began_s = clock.time()
+    for frame in range(round(seconds / FRAME_S)):
+        await asyncio.sleep(began_s + frame * FRAME_S - clock.time())
+        session.hear(_voice(frame + 7 * number))
+    await asyncio.sleep(FRAME_S)
+    await session.close("the measurement is over")
+    await reading
+
+
+async def _read(session: Session) -> None:
+    async for _ in session.frames():
+        pass
+
+
+def _voice(number: int) -> Samples:
+    """80 ms of noise, loud for two seconds and then as long silent."""
+    loudness = 0.1 if number % 50 < 25 else 0.0
+    return np.random.default_rng(number).normal(0, loudness, FRAME_N_SAMPLES).astype(np.float32)
+
+
+def largest_in_real_time(times: Sequence[FrameTimes]) -> int:
+    """The most sessions of those measured that have their real time, with all smaller numbers having it too."""
+    largest = 0
+    for each in times:
+        if not each.is_real_time:
+            break
+        largest = each.n_sessions
+    return largest
+
+
+def as_table(times: Sequence[FrameTimes]) -> str:
+    """For people."""
+    lines = [
+        "| sessions | bare step p50 | p99 | server's frame p50 | p99 | late | dropped | real time |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {each.n_sessions} | {each.bare_p50_ms:.1f} ms | {each.bare_p99_ms:.1f} ms | {each.server_p50_ms:.1f} ms "
+        f"| {each.server_p99_ms:.1f} ms | {each.late_share:.1%} | {each.dropped_share:.1%} "
+        f"| {'yes' if each.is_real_time else 'no'} |"
+        for each in times
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,55 @@
+"""The real `kame serve` in a process of its own, for as long as a block."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.runs import RunError
+
+_ENDING_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that callers can reach at `url`; `log` is what it says beside that."""
+
+    url: str
+    process_id: int
+    log: Path
+
+
+@contextmanager
+def running(checkpoint: str, settings: Sequence[str]) -> Iterator[Running]:
+    """A server on a free port of this machine, with its embedded chat model where the settings name no other.
+
+    Args:
+        settings: of `kame serve --set`.
+
+    Raises:
+        RunError: it does not start, or does not end when it is told to.
+    """
+    options = [each for setting in settings for each in ("--set", setting)]
+    command = [str(Path(sys.executable).with_name("kame")), "serve", checkpoint, "--port", "0", "--json", *options]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("w", encoding="utf-8") as file:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)  # noqa: S603 - our own
+        try:
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            if not first:
+                raise RunError(f"The server does not start: {log.read_text(encoding='utf-8')[-2000:]}")
+            yield Running(str(json.loads(first)["url"]), process.pid, log)
+        finally:
+            process.terminate()
+            try:
+                process.wait(_ENDING_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise RunError(f"The server did not end within {_ENDING_S} s of SIGTERM.") from None

@@ -1,0 +1,92 @@
+"""Held-out questions as sound, each with the words that tell its answer, of a dataset or of token rows."""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+from pathlib import Path
+
+import numpy as np
+
+from backends.protocols import Samples
+from data_schemas import ids
+from data_schemas.config.evaluation import EvaluationConfig
+from data_schemas.manifest import MANIFEST
+from data_schemas.reader import DatasetReader
+from data_schemas.records import AudioDialogue
+from data_schemas.units import FRAME_N_SAMPLES, seconds_to_samples
+from kame_model.checkpoint.load import load_checkpoint
+from kame_model.encode.dialogue import question_and_answer
+from kame_model.encode.token_dataset import TokenDataset
+from kame_model.evaluate.conditions import question_end_frame
+from kame_model.evaluate.proof import INTERRUPTION, held_out
+from kame_model.evaluate.said import key_words
+from pipelines.audio import from_flac
+from pipelines.mixing.timing import CHANNEL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What a caller says, to the end of the question; `answer` are the key words of the true answer."""
+
+    dialogue_id: str
+    sound: Samples
+    answer: list[str]
+
+
+def questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, seed: int) -> list[Question]:
+    """Questions of dialogues of these splits, the sources in turn, drawn by seed; no interruptions.
+
+    Args:
+        folder: of a dataset, whose recorded sound is played; or of token rows, whose codes the checkpoint's codec
+            decodes first, which every codec's recogniser pays for.
+    """
+    if (Path(folder) / MANIFEST).exists():
+        return list(islice(_of_dataset(folder, splits, seed), n))
+    config = EvaluationConfig.model_validate({"splits": list(splits), "n_items": n, "items_seed": seed})
+    codec = load_checkpoint(checkpoint).codec()
+    found = []
+    for row in held_out(TokenDataset(folder), config):
+        sound = codec.decode(np.ascontiguousarray(row.b.codes[:, : question_end_frame(row) + 1]))
+        found.append(Question(row.dialogue_id, sound, key_words(words_of(row.answer))))
+    return found
+
+
+def words_of(text: str) -> list[str]:
+    """A text's words in small letters, without marks."""
+    return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
+
+
+def _of_dataset(folder: str, splits: Sequence[str], seed: int) -> Iterator[Question]:
+    """One question an item."""
+    reader = DatasetReader(folder)
+    by_source: dict[str, dict[str, str]] = defaultdict(dict)
+    for dialogue in reader.dialogues():
+        if dialogue.split in splits and dialogue.form != INTERRUPTION and _answering_turn(dialogue) is not None:
+            by_source[dialogue.source].setdefault(dialogue.item_id, dialogue.dialogue_id)
+    drawn = []
+    for source, items in sorted(by_source.items()):
+        found = sorted(items.values())
+        random.Random(ids.seed_for("delays", seed, source)).shuffle(found)
+        drawn.append(found)
+    for dialogue_id in (each for turn in zip_longest(*drawn) for each in turn if each is not None):
+        yield _question(reader.dialogue(dialogue_id)[0])
+
+
+def _answering_turn(dialogue: AudioDialogue) -> int | None:
+    """The first turn of the assistant that bears the answer whole."""
+    for turn in dialogue.turns:
+        if turn.speaker == "A" and turn.answer_word_index is not None and turn.cut_s is None:
+            return turn.turn_index
+    return None
+
+
+def _question(dialogue: AudioDialogue) -> Question:
+    answering = _answering_turn(dialogue)
+    assert answering is not None
+    end_s = max(turn.end_s or 0.0 for turn in dialogue.turns[:answering] if turn.speaker == "B")
+    user = from_flac(dialogue.flac)[: seconds_to_samples(end_s), CHANNEL["B"]]
+    _, answer = question_and_answer(dialogue.turns)
+    user = np.pad(user, (0, -len(user) % FRAME_N_SAMPLES))
+    return Question(dialogue.dialogue_id, user.astype(np.float32), key_words(words_of(answer)))
