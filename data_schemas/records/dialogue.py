@@ -1,7 +1,9 @@
 """Items, and the dialogues of turns, utterances and words that are made from them."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
+
+from data_schemas import ids
 
 Speaker = Literal["A", "B"]  # A: the assistant, left channel; B: the user, right channel
 
@@ -168,3 +170,35 @@ class Dialogue:
     answer: str
     turns: tuple[Turn, ...]
     provenance: Provenance
+
+    @classmethod
+    def of_item(
+        cls,
+        item: Item,
+        variant: int,
+        *,
+        form: str,
+        question: str,
+        answer: str,
+        turns: tuple[Turn, ...],
+        provenance: Provenance,
+    ) -> Self:
+        """A dialogue of an item: what it has from the item, and the rest as told."""
+        return cls(
+            dialogue_id=ids.dialogue_id(item.item_id, variant),
+            item_id=item.item_id,
+            group_id=item.group_id,
+            source=item.source,
+            native_id=item.native_id,
+            variant=variant,
+            split=item.split,
+            language=item.language,
+            category=item.category,
+            licence=item.licence,
+            revision=item.revision,
+            form=form,
+            question=question,
+            answer=answer,
+            turns=turns,
+            provenance=provenance,
+        )

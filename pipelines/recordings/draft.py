@@ -35,18 +35,9 @@ def draft_of(item: Item, session: RecordedSession, variant: int, piece: Piece, s
         Unspeakable: what was heard or said has no sure reading.
     """
     turns = tuple(_turn(index, rough, session) for index, rough in enumerate(piece.turns))
-    return Dialogue(
-        dialogue_id=ids.dialogue_id(item.item_id, variant),
-        item_id=item.item_id,
-        group_id=item.group_id,
-        source=item.source,
-        native_id=item.native_id,
-        variant=variant,
-        split=item.split,
-        language=item.language,
-        category=item.category,
-        licence=item.licence,
-        revision=item.revision,
+    return Dialogue.of_item(
+        item,
+        variant,
         form=RECORDED,
         question=" ".join(turn.written_text for turn in turns if turn.speaker == "B"),
         answer=" ".join(turn.written_text for turn in turns if turn.speaker == "A"),

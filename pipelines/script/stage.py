@@ -113,18 +113,9 @@ class ScriptStage:
 
 
 def _record(item: Item, variant: int, form: str, turns: tuple[Turn, ...], seed: int) -> Dialogue:
-    return Dialogue(
-        dialogue_id=ids.dialogue_id(item.item_id, variant),
-        item_id=item.item_id,
-        group_id=item.group_id,
-        source=item.source,
-        native_id=item.native_id,
-        variant=variant,
-        split=item.split,
-        language=item.language,
-        category=item.category,
-        licence=item.licence,
-        revision=item.revision,
+    return Dialogue.of_item(
+        item,
+        variant,
         form=form,
         question=item.question,
         answer=item.answer,
