@@ -59,7 +59,9 @@ def benchmark_config(folder: Path, preset: str, n_steps: int, precision: str, de
         "max_steps": n_steps,
         "hardware": {"precision": precision, "device": device},
     }
-    settings["data"] = settings.get("data", {}) | {"datasets": [{"path": str(folder / "rows")}], "workers": 0}
+    here = {"datasets": [{"path": str(folder / "rows")}], "workers": 0}
+    here |= {"copy_share": 0.0, "substitute_share": 0.0}  # made-up rows have no vocabulary
+    settings["data"] = settings.get("data", {}) | here
     settings["keep"] = {"evaluate_examples": 0, "save_every": 10**6, "log_every": n_steps, "tensorboard": False}
     return TrainConfig.model_validate(settings)
 
@@ -92,7 +94,7 @@ class Bare:
         loss = _cross_entropy(text[:, 0], batch.text_labels) + _cross_entropy(audio, batch.audio_labels)
         self.lm.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        float(loss)
+        float(loss.detach())
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - started_s

@@ -167,6 +167,9 @@ class Ear:
         except BackendError as error:
             self._fail(str(error))
             return False
+        except Exception as error:  # noqa: BLE001 a turn's end is told whatever befalls an engine
+            self._fail(f"{self._recogniser.name} failed: {type(error).__name__}")
+            return False
         turn.heard(piece, text.strip())
         took_s = loop.time() - started_s
         self._next_s = max(started_s + self._recogniser.timing.interval_s, loop.time() + _REST_SHARE * took_s)

@@ -137,6 +137,11 @@ class Cascade:
             "temperature": back_end.temperature,
             **({"stop": back_end.prompt.stop} if back_end.prompt.stop else {}),
         }
+
+        def written(sentence: str) -> None:
+            self._emit("oracle", {"oracle": oracle, "text": sentence, "age_s": round(clock() - asked_s, 3)})
+            sentences.put_nowait(sentence)
+
         try:
             async with aclosing(back_end.chat.stream(payload)) as pieces:  # closing it cancels the request
                 while True:
@@ -145,11 +150,10 @@ class Cascade:
                     if piece is None:
                         break
                     n_pieces += 1
-                    self._emit("oracle", {"oracle": oracle, "text": piece, "age_s": round(clock() - asked_s, 3)})
                     for sentence in parted.add(piece):
-                        sentences.put_nowait(sentence)
+                        written(sentence)
             if rest := parted.rest():
-                sentences.put_nowait(rest)
+                written(rest)
         finally:
             sentences.put_nowait(None)
         return n_pieces

@@ -56,11 +56,15 @@ class Ears:
             if turn == "started":
                 self._start()
             else:
-                self.end_turn()
+                self._end_turn()
         self._tell_fault(self._stream.failure or "")
 
     def end_turn(self) -> None:
-        """The turn has ended; nothing where none had begun."""
+        """The caller says that the turn has ended; who goes on speaking begins another."""
+        self._end_turn()
+        self._detector.reset()
+
+    def _end_turn(self) -> None:
         if self._is_in_turn and self._stream is not None:
             self._is_in_turn = False
             self._on_turn("stopped")

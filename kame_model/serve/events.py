@@ -11,7 +11,7 @@ EventKind = Literal[
     "speech_stopped",  # the user's turn has ended
     "said",  # text: a piece of what the model says
     "oracle_asked",  # oracle, back_end, n_words: a request has been sent
-    "oracle",  # oracle, text, age_s: a piece of an oracle, and how long ago it was asked for
+    "oracle",  # oracle, text, age_s: whole words of an oracle, to be joined by spaces; how long ago it was asked for
     "oracle_done",  # oracle, n_tokens
     "oracle_failed",  # oracle, back_end, reason
     "changed",  # mode, back_end, prompt: what is now so

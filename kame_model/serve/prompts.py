@@ -6,6 +6,7 @@ then the history, then the user's turn: so a server's prefix cache serves all bu
 """
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,6 +122,13 @@ def prompt_for(wish: str, base: Prompt) -> Prompt:
         )
     if len(wish.split()) > 1:
         return base.instructed(wish)
-    if wish not in our_prompts():
-        raise ConfigError(f"There is no prompt {wish[:80]!r}.", f"There are: {', '.join(our_prompts())}.")
-    return load_prompt(wish)
+    ours = _ours_loaded()
+    if wish not in ours:
+        raise ConfigError(f"There is no prompt {wish[:80]!r}.", f"There are: {', '.join(ours)}.")
+    return ours[wish]
+
+
+@cache
+def _ours_loaded() -> dict[str, Prompt]:
+    """Our prompts by name, read once: callers' wishes are looked up between two frames."""
+    return {name: load_prompt(name) for name in our_prompts()}

@@ -40,6 +40,11 @@ class Recording:
         self._pending: deque[Future[None]] = deque()
         self._forget()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is kept: closed, deleted, or given up."""
+        return self._is_over
+
     def frame(self, heard: Samples, said: Samples) -> None:
         """80 ms of the session's clock: what the user said, and what was said at the same time; float32[1920] each."""
         if self._is_over:
@@ -51,6 +56,8 @@ class Recording:
 
     def event(self, event: SessionEvent) -> None:
         """What happened, all of it, in order; its time is that of the sound so far."""
+        if self._is_over:
+            return
         data, time_s = event.data, round_s(samples_to_seconds(self._n_samples))
         if event.kind == "started":
             self._mode, self._back_end = str(data.get("mode", "")), str(data.get("back_end", ""))

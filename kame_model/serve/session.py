@@ -81,7 +81,7 @@ class Session:
     @property
     def is_recorded(self) -> bool:
         """Whether what is said now is kept."""
-        return self._recording is not None
+        return self._recording is not None and not self._recording.is_over
 
     @property
     def time_s(self) -> float:

@@ -140,6 +140,21 @@ async def test_a_dead_recogniser_is_told_asked_ever_more_rarely_and_heals_by_its
     assert caller.finals[-1].text.endswith(" tenths.")
 
 
+async def test_a_fault_in_the_engine_does_not_keep_a_turn_from_ending() -> None:
+    recogniser = Counting()
+    recogniser.recognise = broken  # type: ignore[method-assign]
+    caller = Caller(recogniser)
+    await caller.says(spoken_question())
+    caller.ear.end_turn()
+    await asyncio.sleep(5)
+    assert caller.finals == [Heard("", is_final=True)]
+    assert str(caller.ear.failure).endswith("failed: AttributeError")
+
+
+async def broken(samples: Samples, is_urgent: bool) -> str:
+    raise AttributeError("'str' object has no attribute 'text'")
+
+
 async def test_a_piece_that_never_comes_back_is_given_up() -> None:
     recogniser = Counting(piece_timeout_s=3.0)
     recogniser.takes_s = 1e6

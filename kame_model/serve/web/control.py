@@ -112,21 +112,20 @@ def _add_metrics(routes: APIRouter, hall: Hall) -> None:
 
 
 def _add_sessions(routes: APIRouter, hall: Hall) -> None:
-    unknown: dict[int | str, dict[str, Any]] = {404: {"model": ErrorBody}}
+    unknown: dict[int | str, dict[str, Any]] = {404: {"model": ErrorBody}, 422: {"model": ErrorBody}}
 
-    @routes.get("/v1/sessions", summary="Sessions of the caller's own address")
-    async def sessions(request: Request) -> list[SessionShown]:
-        return [SessionShown.of(each) for each in hall.server.sessions.values() if _is_own(hall, request, each)]
+    # No list: whoever knows an id may change its session and delete its recording, and many share an address.
+    @routes.get("/v1/sessions/{session_id}", summary="A session of the caller's", responses=unknown)
+    async def show(request: Request, session_id: SessionId) -> SessionShown:
+        return SessionShown.of(_own(hall, request, session_id))
 
     @routes.patch(
         "/v1/sessions/{session_id}",
         summary="Change a session while it goes on",
-        responses={400: {"model": ErrorBody}, 422: {"model": ErrorBody}, **unknown},
+        responses={400: {"model": ErrorBody}, **unknown},
     )
     async def change(request: Request, session_id: SessionId, changes: Changes) -> SessionShown:
-        session = hall.server.sessions.get(session_id)
-        if session is None or not _is_own(hall, request, session):
-            raise Denied(404, "unknown_session", "There is no such session of yours.")
+        session = _own(hall, request, session_id)
         try:
             changes.apply(session)
         except ConfigError as error:
@@ -153,8 +152,11 @@ def _add_recordings(routes: APIRouter, hall: Hall) -> None:
         return Response(status_code=204)
 
 
-def _is_own(hall: Hall, request: Request, session: Session) -> bool:
-    return session.address == hall.door.address_of(request)
+def _own(hall: Hall, request: Request, session_id: str) -> Session:
+    session = hall.server.sessions.get(session_id)
+    if session is None or session.address != hall.door.address_of(request):
+        raise Denied(404, "unknown_session", "There is no such session of yours.")
+    return session
 
 
 def _about(config: ServeConfig, needs_token: bool) -> About:

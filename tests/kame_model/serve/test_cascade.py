@@ -125,7 +125,7 @@ def test_an_answer_is_said_while_it_is_being_written() -> None:
     first_loud = next(at for at, frame in enumerate(talk.frames) if is_loud(frame))
     written = talk.told("oracle")
     assert first_loud * FRAME_S < 1.0 + 2 * FRAME_S  # the first sentence was whole after 1 s, the last after 2.5 s
-    assert "".join(each["text"] for each in written) == "".join(ANSWER)
+    assert " ".join(each["text"] for each in written) == "".join(ANSWER)  # as those who show it join it
     assert written[-1]["age_s"] == 2.5
     assert talk.text == " It is eighteen eggs. She sells nine of them. That makes eighteen dollars."
     assert talk.told("oracle_done") == [{"oracle": "cascade-1", "n_tokens": len(ANSWER)}]

@@ -191,6 +191,11 @@ async def test_a_turn_can_be_ended_by_the_caller(checkpoint: Checkpoint) -> None
         await asyncio.sleep(FRAME_S)
         assert client.told("heard")[-1] == {"text": "alpha alpha", "is_final": True}
         assert len(client.told("speech_stopped")) == 1
+        await client.talk(["bravo"] * 5)  # without a pause: another turn
+        session.end_turn()
+        await asyncio.sleep(FRAME_S)
+        assert client.told("heard")[-1] == {"text": "bravo bravo", "is_final": True}
+        assert len(client.told("speech_stopped")) == 2
 
 
 async def test_after_its_end_nothing_is_heard_said_or_changed(checkpoint: Checkpoint) -> None:

@@ -49,7 +49,7 @@ async def session_of(app: Any, server: KameServer, address: str = MINE) -> tuple
 async def test_a_caller_sees_and_changes_its_own_sessions_alone(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (server, app), asking(app) as me, asking(app, "192.0.2.2") as somebody:
         socket, session_id = await session_of(app, server)
-        (shown,) = (await me.get("/v1/sessions")).json()
+        shown = (await me.get(f"/v1/sessions/{session_id}")).json()
         assert shown == {
             "id": session_id,
             "mode": "tandem",
@@ -59,7 +59,8 @@ async def test_a_caller_sees_and_changes_its_own_sessions_alone(checkpoint: Chec
         }
         changed = await me.patch(f"/v1/sessions/{session_id}", json={"mode": "direct"})
         assert changed.json()["mode"] == server.sessions[session_id].mode == "direct"
-        assert (await somebody.get("/v1/sessions")).json() == []
+        assert (await somebody.get(f"/v1/sessions/{session_id}")).status_code == 404
+        assert (await me.get("/v1/sessions")).status_code == 404  # nobody is told of ids
         kept_out = await somebody.patch(f"/v1/sessions/{session_id}", json={"mode": "tandem"})
         assert (kept_out.status_code, kept_out.json()["error"]["code"]) == (404, "unknown_session")
         for wrong, status in (({"back_end": "nobody"}, 400), ({"mode": "loud"}, 422), ({"moods": 1}, 422), ([], 422)):
@@ -93,7 +94,7 @@ async def test_figures_are_told_to_prometheus(checkpoint: Checkpoint) -> None:
             sound = base64.b64encode(to_pcm16(saying(word))).decode()
             socket.send({"type": "input_audio_buffer.append", "audio": sound})
             await asyncio.sleep(FRAME_S)
-        await client.get("/v1/sessions", headers={"origin": "https://evil.example"})
+        await client.get("/v1/sessions/x", headers={"origin": "https://evil.example"})
         text = (await client.get("/metrics")).text
         await socket.leave()
     found = {
@@ -135,9 +136,9 @@ async def test_everything_but_health_wants_the_token(checkpoint: Checkpoint, mon
     monkeypatch.setenv("KAME_SERVE_TOKEN", "s3cret")
     async with app_of(checkpoint) as (_, app), asking(app) as client, asking(app, authorization="Bearer s3cret") as me:
         assert (await client.get("/v1/about")).json()["needs_token"] is True
-        for path in ("/metrics", "/v1/sessions"):
+        for path, status in (("/metrics", 200), ("/v1/sessions/x", 404)):
             assert (await client.get(path)).status_code == 401
-            assert (await me.get(path)).status_code == 200
+            assert (await me.get(path)).status_code == status
         assert (await client.patch("/v1/sessions/x", json={})).status_code == 401
         assert (await client.delete("/v1/recordings/x")).status_code == 401
 
