@@ -243,7 +243,6 @@ class Soak:
         for name in ("n_tasks", "n_threads", "n_files", "n_sessions"):
             was, now = getattr(before, name), getattr(after, name)
             self._expect(now <= was, f"{name}: {was} before, {now} after")
-        self._expect(after.n_sessions == 0, f"{after.n_sessions} sessions are still in memory")
         self.report.memory_grown_mib = after.memory_mib - before.memory_mib
         grown = {name: n - before.objects[name] for name, n in after.objects.items()}
         self.report.grown = {name: n for name, n in sorted(grown.items()) if n >= max(2, n_callers / 2)}

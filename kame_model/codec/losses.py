@@ -64,9 +64,10 @@ def _magnitude(sound: Tensor, n_window: int) -> Tensor:
 @cache
 def _mel_filters(n_window: int, n_mels: int) -> Tensor:
     """[n_mels, n_window / 2 + 1]: triangles of height 1, evenly spaced in mel (HTK: 2595 log10(1 + f / 700))."""
-    top_mel = 2595 * torch.log10(torch.tensor(1 + SAMPLE_RATE_HZ / 2 / 700))
-    edges_hz = 700 * (10 ** (torch.linspace(0, 1, n_mels + 2) * top_mel / 2595) - 1)
-    bins_hz = torch.linspace(0, SAMPLE_RATE_HZ / 2, n_window // 2 + 1)
-    rise = (bins_hz - edges_hz[:-2, None]) / (edges_hz[1:-1] - edges_hz[:-2])[:, None]
-    fall = (edges_hz[2:, None] - bins_hz) / (edges_hz[2:] - edges_hz[1:-1])[:, None]
-    return torch.minimum(rise, fall).clamp(min=0)
+    with torch.inference_mode(False):  # kept for training too, whoever asks first
+        top_mel = 2595 * torch.log10(torch.tensor(1 + SAMPLE_RATE_HZ / 2 / 700))
+        edges_hz = 700 * (10 ** (torch.linspace(0, 1, n_mels + 2) * top_mel / 2595) - 1)
+        bins_hz = torch.linspace(0, SAMPLE_RATE_HZ / 2, n_window // 2 + 1)
+        rise = (bins_hz - edges_hz[:-2, None]) / (edges_hz[1:-1] - edges_hz[:-2])[:, None]
+        fall = (edges_hz[2:, None] - bins_hz) / (edges_hz[2:] - edges_hz[1:-1])[:, None]
+        return torch.minimum(rise, fall).clamp(min=0)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from kame_model.codec import losses
 from kame_model.codec.losses import FLOOR, spectral_distance
 from tests.codecs import chirps
 
@@ -44,3 +45,13 @@ def test_digital_silence_has_a_slope() -> None:
     (distance.convergence + distance.log_magnitude + distance.log_mel).backward()  # type: ignore[no-untyped-call]
     assert made.grad is not None
     assert bool(torch.isfinite(made.grad).all())
+
+
+def test_a_distance_that_was_first_only_measured_can_be_trained_on_afterwards() -> None:
+    losses._mel_filters.cache_clear()
+    sound = torch.randn(1, 4_800, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        spectral_distance(sound, 0.5 * sound)
+    made = (0.5 * sound).requires_grad_()
+    spectral_distance(made, sound).log_mel.backward()
+    assert made.grad is not None
