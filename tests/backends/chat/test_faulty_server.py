@@ -21,7 +21,7 @@ from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError, StoreError
 from tests.backends.chat.chatting import endpoint_at, numbered, use
 
-CONFIG = ChatConfig(engine="openai", timeout_s=0.5, max_in_flight=16)
+CONFIG = ChatConfig(engine="openai", timeout_s=3.0, max_in_flight=16)
 KILLED = """
 import os, signal, sys
 from pathlib import Path
