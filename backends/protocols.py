@@ -3,12 +3,16 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from data_schemas.errors import BackendError
 from data_schemas.records import WordTiming
+
+if TYPE_CHECKING:
+    from backends.vad import Window
 
 Samples = NDArray[np.float32]
 """Mono sound, float32 in [-1, 1], shape [n_samples]."""
@@ -46,14 +50,27 @@ class TextToSpeech(Protocol):
     def digest(self) -> str:
         """Stands for engine and model: changes when the sound of the same words could."""
 
+    @property
+    def has_speed(self) -> bool:
+        """Whether it can speak slower and faster; one that cannot is asked for speed 1 alone."""
+
+    @property
+    def max_chars(self) -> int | None:
+        """The longest text that it says in one go, in characters; None: any. `tts.long_texts` cuts longer ones."""
+
     def voices(self) -> Sequence[Voice]:
         """The voices at hand here, best first; never empty."""
 
-    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
+    def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """The speech of `text`; the same arguments give the same samples.
+
+        Args:
+            speed: 1 is the voice's own.
+            take: how often this has been said before; an engine that draws at random says another take otherwise.
 
         Raises:
             SpeechRefused: this text cannot be said (the item becomes a reject).
+            TakeRefused: this take came to nothing.
             BackendError: the engine itself does not work.
         """
 
@@ -93,7 +110,12 @@ class Recogniser(Protocol):
         """Stands for engine and model: changes when what is heard in the same sound could."""
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
-        """The words heard in a whole recording."""
+        """The words heard in a whole recording.
+
+        Raises:
+            HearingRefused: this recording cannot be written down (the utterance is said again, or rejected).
+            BackendError: the engine itself does not work.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +136,12 @@ class ListenerStream(Protocol):
     def failure(self) -> str | None:
         """Why the caller is not heard just now; None where all is well. It heals by itself, and goes on trying."""
 
-    def feed(self, samples: Samples) -> None:
-        """The next sound of the caller, 24 kHz, of any length."""
+    def feed(self, samples: Samples, windows: "Sequence[Window] | None" = None) -> None:
+        """The next sound of the caller, 24 kHz, of any length.
+
+        Args:
+            windows: what silero-vad has found in that sound and the rest of the sound before; None: nobody has looked.
+        """
 
     def end_turn(self) -> None:
         """The caller has stopped speaking: the turn's last words come as a final `Heard`, perhaps with empty text."""
@@ -214,8 +240,8 @@ class ChatEngine(Protocol):
 class ChatReply:
     """A chat model's answer with what it cost; `request_id` is the cache's key, the same on every machine.
 
-    `finish_reason` is the server's word for why the answer ends (`stop`; `length`: cut at `max_tokens`); None where it
-    did not tell.
+    `finish_reason` is the server's word for why the answer ends (`stop`; `length`: cut at `max_tokens`), `answered_by`
+    its name for the model that answered and `system_fingerprint` for that model's state; None where it did not tell.
     """
 
     text: str
@@ -225,6 +251,8 @@ class ChatReply:
     n_tokens_out: int
     from_cache: bool
     finish_reason: str | None = None
+    answered_by: str | None = None
+    system_fingerprint: str | None = None
 
 
 class ChatClient(Protocol):
@@ -258,5 +286,13 @@ class SpeechRefused(Exception):
     """This text cannot be said by this engine; the message says why."""
 
 
+class TakeRefused(SpeechRefused):
+    """This take came to nothing; another one may be something, for the engine draws at random."""
+
+
 class AlignmentRefused(Exception):
     """These words are not found in this sound; the message says why."""
+
+
+class HearingRefused(BackendError):
+    """This recording cannot be written down by this engine; whoever can do without goes on."""

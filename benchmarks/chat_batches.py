@@ -2,16 +2,21 @@
 
 import itertools
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from aiohttp import web
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
 
 
 class BatchBehaviour(Protocol):
-    """What a `Behaviour` says of batches; they end completed, expired with half of the answers, or failed with none."""
+    """What a `Behaviour` says of batches; they end completed, expired with half of the answers, or failed with none.
+
+    `full`: each one fails because too much is enqueued already.
+    """
 
     @property
     def n_looks(self) -> int:
@@ -25,6 +30,18 @@ class BatchBehaviour(Protocol):
     def n_bad_lines(self) -> int:
         """How many lines of output, the first ones, are no JSON."""
 
+    @property
+    def batch_faults(self) -> dict[str, list[str]]:
+        """What the first requests meet, by call: a status, "lost" or "gone"."""
+
+    @property
+    def max_enqueued(self) -> int:
+        """Requests in batches under way, beyond which one fails; 0: no bound."""
+
+    @property
+    def retry_after_s(self) -> float:
+        """What a 429 asks to wait, seconds."""
+
 
 class BatchRoutes:
     """`/files` and `/batches`.
@@ -32,11 +49,19 @@ class BatchRoutes:
     Args:
         behaviour: how batches end.
         answer: status and body of the answer to one line's body.
+
+    Attributes:
+        files, batches: what there is, by id.
+        calls: what was asked and when, seconds of `time.monotonic`, in order.
     """
 
     def __init__(self, behaviour: BatchBehaviour, answer: Answer) -> None:
         self.files: dict[str, str] = {}
         self.batches: dict[str, dict[str, Any]] = {}
+        self.calls: list[tuple[str, float]] = []
+        self._faults = {call: list(faults) for call, faults in behaviour.batch_faults.items()}
+        self._max_enqueued = behaviour.max_enqueued
+        self._retry_after_s = behaviour.retry_after_s
         self._n_looks = behaviour.n_looks
         self._status = behaviour.batch_status
         self._n_bad_lines = behaviour.n_bad_lines
@@ -46,12 +71,31 @@ class BatchRoutes:
     def routes(self, prefix: str) -> list[web.RouteDef]:
         """The routes under a prefix."""
         return [
-            web.post(f"{prefix}/files", self._upload),
-            web.get(f"{prefix}/files/{{id}}/content", self._content),
-            web.post(f"{prefix}/batches", self._make),
-            web.get(f"{prefix}/batches", self._list),
-            web.get(f"{prefix}/batches/{{id}}", self._look),
+            web.post(f"{prefix}/files", self._faulty("upload", self._upload)),
+            web.get(f"{prefix}/files/{{id}}/content", self._faulty("content", self._content)),
+            web.post(f"{prefix}/batches", self._faulty("make", self._make)),
+            web.get(f"{prefix}/batches", self._faulty("list", self._list)),
+            web.get(f"{prefix}/batches/{{id}}", self._faulty("look", self._look)),
         ]
+
+    def _faulty(self, call: str, handler: Handler) -> Handler:
+        """A handler whose first requests meet what was ordered for them."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self.calls.append((call, time.monotonic()))
+            fault = self._faults[call].pop(0) if self._faults.get(call) else ""
+            if fault == "lost":
+                await handler(request)
+                assert request.transport is not None
+                request.transport.close()
+            if fault == "gone":
+                return web.json_response({"error": {"message": "No such thing.", "param": "id"}}, status=404)
+            if fault.isdigit():
+                headers = {"Retry-After": str(self._retry_after_s)} if fault == "429" else {}
+                return web.json_response({"error": {"message": "not now"}}, status=int(fault), headers=headers)
+            return await handler(request) if fault != "lost" else web.Response()
+
+        return handle
 
     async def _upload(self, request: web.Request) -> web.Response:
         form = await request.post()
@@ -84,9 +128,20 @@ class BatchRoutes:
     async def _look(self, request: web.Request) -> web.Response:
         batch = self.batches[request.match_info["id"]]
         batch["n_looks"] += 1
+        if batch["status"] == "in_progress" and (self._status == "full" or self._is_over(batch)):
+            batch["status"] = "failed"
+            error = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached.", "line": None}
+            batch["errors"] = {"object": "list", "data": [error]}
         if batch["n_looks"] >= self._n_looks and batch["status"] == "in_progress":
             self._end(batch)
         return web.json_response(batch)
+
+    def _is_over(self, batch: dict[str, Any]) -> bool:
+        """Whether a batch, with those made before it that have not ended, has more requests than may be enqueued."""
+        made = list(self.batches.values())
+        under_way = [each for each in made[: made.index(batch) + 1] if each["status"] == "in_progress"]
+        n_enqueued = sum(self.files[each["input_file_id"]].count("\n") for each in under_way)
+        return 0 < self._max_enqueued < n_enqueued
 
     def _end(self, batch: dict[str, Any]) -> None:
         batch["status"] = self._status

@@ -14,8 +14,6 @@ import random
 import subprocess
 import sys
 import threading
-import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +23,7 @@ from aiohttp import web
 
 from backends.chat.double import answer_to
 from benchmarks.chat_batches import BatchRoutes
+from benchmarks.chat_counts import Counts
 from data_schemas import ids
 
 MODEL = "test-model"
@@ -50,9 +49,14 @@ class Behaviour:
         query: what the URL's query must hold.
         n_looks: how often a batch is looked at before it has ended.
         batch_status: how batches end.
+        batch_faults: what the first requests meet by call (`upload`, `make`, `list`, `look`, `content`): a status,
+            "lost" (it is done, and nobody hears of it) or "gone" (there is no such thing any more).
+        max_enqueued: requests in batches that have not ended, beyond which one fails as token_limit_exceeded; 0: none.
         n_bad_lines: how many lines of batches' output, the first ones, are no JSON.
         ending: what the text of each answer ends with.
         tells_usage: whether an answer tells its tokens.
+        answers_as: the model that its answers name, with a fingerprint; empty: the one asked for, without.
+        list_faults: statuses that the first requests for the list of models get.
     """
 
     n_slots: int = 64
@@ -71,44 +75,13 @@ class Behaviour:
     query: dict[str, str] = field(default_factory=dict)
     n_looks: int = 2
     batch_status: str = "completed"
+    batch_faults: dict[str, list[str]] = field(default_factory=dict)
+    max_enqueued: int = 0
     n_bad_lines: int = 0
     ending: str = ""
     tells_usage: bool = True
-
-
-class Counts:
-    """What a server has seen; times are seconds of `time.monotonic`."""
-
-    def __init__(self) -> None:
-        self.bodies: list[dict[str, Any]] = []
-        self.n_answers: Counter[str] = Counter()
-        self.n_tries: Counter[str] = Counter()
-        self.n_faults: Counter[str] = Counter()
-        self.n_keys: Counter[str] = Counter()
-        self.n_busy = self.max_busy = 0
-        self.busy_slot_s = 0.0
-        self.first_s = self.last_s = self._since_s = 0.0
-
-    def busy(self, change: int) -> None:
-        """A slot is taken or free again."""
-        now_s = time.monotonic()
-        self.first_s = self.first_s or now_s
-        self.busy_slot_s += self.n_busy * (now_s - (self._since_s or now_s))
-        self._since_s = self.last_s = now_s
-        self.n_busy += change
-        self.max_busy = max(self.max_busy, self.n_busy)
-
-    def as_json(self) -> dict[str, Any]:
-        """The counts as plain numbers."""
-        return {
-            "n_tries": self.n_tries.total(),
-            "n_answered": self.n_answers.total(),
-            "n_answered_twice": sum(n > 1 for n in self.n_answers.values()),
-            "n_faults": dict(self.n_faults),
-            "max_busy": self.max_busy,
-            "busy_slot_s": self.busy_slot_s,
-            "span_s": self.last_s - self.first_s,
-        }
+    answers_as: str = ""
+    list_faults: tuple[int, ...] = ()
 
 
 class ChatServer:
@@ -119,12 +92,13 @@ class ChatServer:
         self.counts = Counts()
         self._slots = asyncio.Semaphore(behaviour.n_slots)
         self._n_waiting = 0
+        self._list_faults = list(behaviour.list_faults)
 
     def app(self) -> web.Application:
         """The application, once."""
         app = web.Application(client_max_size=2**28, middlewares=[self._only_with_key_and_query])
         prefix = self.behaviour.prefix
-        batches = BatchRoutes(self.behaviour, self._line_answer)
+        batches = self.batches = BatchRoutes(self.behaviour, self._line_answer)
         app.add_routes(
             [
                 web.post(f"{prefix}/chat/completions", self._complete),
@@ -143,6 +117,8 @@ class ChatServer:
         return web.Response()
 
     async def _models(self, request: web.Request) -> web.Response:
+        if self._list_faults:
+            return _error(self._list_faults.pop(0), "not now")
         return web.json_response({"object": "list", "data": [{"id": MODEL}]})
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
@@ -228,8 +204,11 @@ class ChatServer:
         n_in = sum(len(str(message["content"]).split()) for message in body["messages"])
         usage = {"prompt_tokens": n_in, "completion_tokens": len(text.split())}
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        told = {"usage": usage} if self.behaviour.tells_usage else {}
-        return {"object": "chat.completion", "model": body["model"], "choices": [choice], **told}
+        told: dict[str, Any] = {"usage": usage} if self.behaviour.tells_usage else {}
+        if self.behaviour.answers_as:
+            told |= {"system_fingerprint": "fp_1"}
+        model = self.behaviour.answers_as or body["model"]
+        return {"object": "chat.completion", "model": model, "choices": [choice], **told}
 
     def _line_answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Status and body of one line of a batch."""

@@ -1,6 +1,6 @@
 """What the chat client gets out of a server, and what a server that fails gets out of it.
 
-    python -m benchmarks.oracle [--only throughput faults kill] [--json]
+    python -m benchmarks.oracle [--only throughput faults kill] [--n 200] [--json]
 
 `throughput`: 2,000 requests in the shape of the oracle's against 64 slots, and the released recipe (one call after the
 other) against the same server. `faults`: 1,000 requests, of whose tries a fifth fail in one of eight ways. `kill`: the
@@ -29,7 +29,7 @@ from benchmarks.chat_server import MODEL, Behaviour, served_apart
 from data_schemas.config import ChatConfig
 from data_schemas.errors import RequestError
 
-Measure = Callable[[], dict[str, Any]]
+Measure = Callable[..., dict[str, Any]]
 N_EVENTS = 8
 """Requests of one dialogue."""
 N_SLOTS = 64
@@ -87,7 +87,8 @@ def ask_as_the_recipe(root: str, asked: Sequence[dict[str, Any]]) -> float:
 
 
 def measure_throughput(n: int = 2_000, n_sequential: int = 20) -> dict[str, Any]:
-    """Share of the slots that were busy from the first request to the last answer, and speed beside the recipe's."""
+    """Share of the slots that were busy from the first request to the last answer, and speed beside the recipe's,
+    of which `n_sequential` requests are timed."""
     with served_apart(SPEED) as root, tempfile.TemporaryDirectory() as folder:
         begun_s, before_s = time.monotonic(), time.process_time()
         answered = ask(root, Path(folder), payloads(n), CONFIG)
@@ -100,7 +101,7 @@ def measure_throughput(n: int = 2_000, n_sequential: int = 20) -> dict[str, Any]
         "requests": n,
         "answered": sum(isinstance(each, ChatReply) for each in answered),
         "seconds": round(took_s, 1),
-        "client's processor, seconds": round(processor_s, 1),
+        "client's processor, milliseconds a request": round(1000 * processor_s / n, 1),
         "slots busy": round(busy, 3),
         "seconds a request": round(took_s / n, 4),
         "recipe, seconds a request": round(sequential_s, 4),
@@ -163,6 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints; 1 when a promise is not kept."""
     parser = argparse.ArgumentParser(prog="benchmarks.oracle", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--only", nargs="+", choices=MEASURES, default=list(MEASURES), help="what to measure")
+    parser.add_argument("--n", type=int, help="requests of each, instead of 2,000 and 1,000; few fill no 64 slots")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.add_argument("--ask", nargs=3, metavar=("ROOT", "FOLDER", "N"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -170,7 +172,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         root, folder, n = options.ask
         ask(root, Path(folder), payloads(int(n)), FAULTY_CONFIG)
         return 0
-    measured = {name: MEASURES[name]() for name in options.only}
+    size = {"n": options.n} if options.n else {}
+    measured = {name: MEASURES[name](**size) for name in options.only}
     if options.json:
         print(json.dumps(measured))
     else:

@@ -20,7 +20,7 @@ from data_schemas.config import BudgetConfig, ChatConfig, OracleConfig
 from data_schemas.records import Dialogue, Turn
 from pipelines.asking import OpenClient
 from pipelines.oracle.plan import SPEAKER, answered_turns, plan_dialogue
-from pipelines.oracle.prompts import load_prompts, payload_of
+from pipelines.oracle.prompts import payload_of, prompts_for
 from pipelines.oracle.schedule import ticks, words_of
 
 Payload = dict[str, Any]
@@ -81,7 +81,7 @@ class Comparison:
 
 def our_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
     """The requests of a dialogue as the oracle stage asks them, of one token each."""
-    prompts = load_prompts(config.prompt)
+    prompts = prompts_for(config, ChatConfig())
     requests = plan_dialogue(dialogue.turns, config).requests
     return [payload_of(prompts, request, config, 0, 0) | {"max_tokens": 1} for request in requests]
 

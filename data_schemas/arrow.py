@@ -68,19 +68,37 @@ def to_table(records: Sequence[Record], record: type[Record]) -> pa.Table:
 def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
     """A table's rows as records; columns that the class does not know are left out.
 
+    What may be null is null where the file has no such column: it was written before there was one.
+
     Raises:
-        StoreError: a column is missing or has another type.
+        StoreError: another column is missing, or one has another type.
     """
     wanted = schema_of(record)
     for field in wanted:
         position = table.schema.get_field_index(field.name)
-        if position < 0 or table.schema.field(position).type != field.type:
-            found = "no such column" if position < 0 else str(table.schema.field(position).type)
+        found = None if position < 0 else table.schema.field(position).type
+        if not _is_readable(found, field):
             raise StoreError(
-                f"Column {field.name!r} of {record.__name__} should be {field.type}, found: {found}.",
+                f"Column {field.name!r} of {record.__name__} should be {field.type}, "
+                f"found: {found or 'no such column'}.",
                 "The file is of another schema version or not one of ours: remove it and run again.",
             )
-    return [_build(record, row) for row in table.select(wanted.names).to_pylist()]
+    names = [name for name in wanted.names if name in table.column_names]
+    return [_build(record, row) for row in table.select(names).to_pylist()]
+
+
+def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
+    """Whether a column of a type can be read as the one wanted; None: there is no such column."""
+    if found is None:
+        return bool(wanted.nullable)
+    if pa.types.is_list(wanted.type):
+        return pa.types.is_list(found) and _is_readable(found.value_type, wanted.type.value_field)
+    if not pa.types.is_struct(wanted.type):
+        return bool(found == wanted.type)
+    if not pa.types.is_struct(found):
+        return False
+    there = {inner.name: inner.type for inner in found.fields}
+    return all(_is_readable(there.get(inner.name), inner) for inner in wanted.type.fields)
 
 
 def _build(hint: Any, value: Any) -> Any:
@@ -91,5 +109,5 @@ def _build(hint: Any, value: Any) -> Any:
         element = typing.get_args(inner)[0]
         return tuple(_build(element, each) for each in value)
     if is_dataclass(inner):
-        return inner(**{name: _build(each, value[name]) for name, each in _hints(inner).items()})  # type: ignore[arg-type, operator]
+        return inner(**{name: _build(each, value.get(name)) for name, each in _hints(inner).items()})  # type: ignore[arg-type, operator]
     return value

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from pathlib import Path
 
 from data_schemas.config import SplitConfig
 
@@ -12,6 +13,16 @@ def digest(*parts: object, n_hex: int = 16) -> str:
     """The first `n_hex` hexadecimal digits of the SHA-256 of the parts' canonical JSON."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:n_hex]
+
+
+def sha256_of(file: Path) -> str:
+    """The SHA-256 of a file's content, 64 hexadecimal digits.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def item_id(source: str, native_id: str | None, question: str) -> str:

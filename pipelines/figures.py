@@ -1,13 +1,14 @@
 """A dataset's figures: counted once from its files, shown alike on the card, on the terminal and in Prefect."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.chat.model_names import NOT_TOLD, is_as_asked
 from data_schemas.manifest import DATA, ORACLE, REJECTS, ShardEntry
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
@@ -18,6 +19,7 @@ _ENGINES = {"tts": "speech", "asr": LISTENER, "aligner": "aligner"}
 _ROLES = ("script", "wording", *_ENGINES.values())
 _SIMULATOR_COLUMNS = ["oracle_version", "simulator", "endpoint", "model", "prompt_version"]
 _SIMULATOR_HEAD = ("version", "simulator", "endpoint", "model", "prompts", "dialogues")
+_ANSWERER_HEAD = ("version", "asked for", "answered by", "same name", "answers")
 _HEARD_BY = ("source", "form", "voice")
 _HEARD_COUNTS = ("n_words", "n_word_errors", "n_numbers", "n_numbers_heard", "n_names", "n_names_heard", "n_takes")
 
@@ -55,6 +57,9 @@ class Figures:
     simulators: Counter[tuple[str, ...]] = field(
         default_factory=Counter
     )  # version, simulator, endpoint, model, prompts
+    answerers: Counter[tuple[str, str, str]] = field(
+        default_factory=Counter
+    )  # version, model asked, model that answered
     rejects: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
@@ -85,9 +90,11 @@ def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> F
         if entry.kind == DATA:
             _count_dialogues(figures, store.read_table(entry.path, _CARD_COLUMNS))
         elif entry.kind == ORACLE:
-            _count_simulators(figures, store.read_table(entry.path, _SIMULATOR_COLUMNS))
+            table = store.read_table(entry.path, [*_SIMULATOR_COLUMNS, "events"])
+            _count_simulators(figures, table)
+            _count_answerers(figures, table)
             if entry.oracle_version == oracle_version:
-                _count_events(figures, store.read_table(entry.path, ["events"]))
+                _count_events(figures, table)
         elif entry.kind == REJECTS:
             table = store.read_table(entry.path, ["source", "reason"])
             figures.rejects.update(zip(table["source"].to_pylist(), table["reason"].to_pylist(), strict=True))
@@ -113,6 +120,7 @@ def tables(figures: Figures) -> list[FigureTable]:
         _counted("events-by-level", "Oracle events by hint level", ("level", "events"), figures.levels),
         _counted("events-by-status", "Oracle events by status", ("status", "events"), figures.statuses),
         FigureTable("simulators", "Who wrote the oracles", _SIMULATOR_HEAD, _written_by(figures)),
+        *_answered_by(figures),
         _counted("licences", "Licences of the questions", ("licence", "dialogues"), figures.licences),
         _counted("voices", "Voices", ("voice", "utterances"), figures.voices),
         FigureTable("engines", "What made them", ("role", "engine", "dialogues"), _by_role(figures.engines)),
@@ -129,6 +137,16 @@ def _by_role(engines: Counter[tuple[str, str]]) -> list[tuple[object, ...]]:
 
 def _written_by(figures: Figures) -> list[tuple[object, ...]]:
     return [(*key, n) for key, n in sorted(figures.simulators.items())]
+
+
+def _answered_by(figures: Figures) -> Iterator[FigureTable]:
+    """The models that really answered, where any did: by the name that their server gave in each answer."""
+    rows: list[tuple[object, ...]] = [
+        (version, asked, told, "yes" if is_as_asked(told, asked) else "no", n)
+        for (version, asked, told), n in sorted(figures.answerers.items())
+    ]
+    if rows:
+        yield FigureTable("answered-by", "Which models answered", _ANSWERER_HEAD, rows)
 
 
 def _shares(counts: Counter[str]) -> list[tuple[object, ...]]:
@@ -211,6 +229,24 @@ def _count_events(figures: Figures, table: Any) -> None:
 def _count_simulators(figures: Figures, table: Any) -> None:
     columns = (table[name].to_pylist() for name in _SIMULATOR_COLUMNS)
     figures.simulators.update(tuple(cell or "" for cell in row) for row in zip(*columns, strict=True))
+
+
+def _count_answerers(figures: Figures, table: Any) -> None:
+    """Counts answers that stand, once a request, by who gave them."""
+    events = table["events"].combine_chunks()
+    rows, flat = pc.list_parent_indices(events), pc.list_flatten(events)
+    is_known = flat.type.get_field_index("answered_by") >= 0  # files of before have no such field
+    columns = {
+        "version": pc.take(table["oracle_version"].combine_chunks(), rows),
+        "asked": pc.take(table["model"].combine_chunks(), rows),
+        "told": pc.struct_field(flat, "answered_by") if is_known else pa.nulls(len(flat), pa.string()),
+    }
+    is_answer = pc.and_(
+        pc.equal(pc.struct_field(flat, "status"), "answered"), pc.is_valid(pc.struct_field(flat, "request_id"))
+    )
+    for group in pa.table(columns).filter(is_answer).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist():
+        who = (group["version"], group["asked"] or "", group["told"] or NOT_TOLD)
+        figures.answerers[who] += group["count_all"]
 
 
 def figures_of(reader: DatasetReader) -> Figures:

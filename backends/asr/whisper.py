@@ -1,15 +1,14 @@
 """Whisper models by faster-whisper, in a worker environment of its own; tiny.en (MIT) comes along."""
 
-import hashlib
 from functools import cached_property
 from pathlib import Path
 
 from pydantic import Field
 
 from backends.options import FilePath, WorkerOptions
-from backends.protocols import Samples
+from backends.protocols import HearingRefused, Samples
 from backends.workers.environments import environment
-from backends.workers.process import Worker, worker
+from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import versions
@@ -59,21 +58,25 @@ class Whisper:
         """What is said in the recording, as people write it ("$2"); empty where nothing is heard.
 
         Raises:
+            HearingRefused: the model fails on this recording, and not on an easy one.
             ConfigError: there is no such model folder.
-            BackendError: the worker is gone, or the model does not load.
+            BackendError: the worker is gone, or the model does not load or fails on whatever it is given.
         """
         import soxr
 
         sound = soxr.resample(samples, sample_rate_hz, _MODEL_RATE_HZ)
-        return str(self._worker.call("transcribe", {}, sound)[0]["text"])
+        try:
+            return str(self._worker.call("transcribe", {}, sound)[0]["text"])
+        except WorkerRefusal as refusal:
+            what = f"Whisper cannot write down a recording of {len(samples)} samples: {refusal}."
+            raise HearingRefused(what, "Try another model.") from refusal
 
     def _model_digest(self) -> str:
         """The name of a model by name; for a folder, SHA-256 of its weights."""
         if not self._options.model_path:
             return self._options.model
         try:
-            with (Path(self._options.model_path) / _WEIGHTS).open("rb") as weights:
-                return hashlib.file_digest(weights, "sha256").hexdigest()
+            return ids.sha256_of(Path(self._options.model_path) / _WEIGHTS)
         except OSError as error:
             raise ConfigError(f"Cannot read the whisper model: {error}.", "Correct model_path.") from error
 

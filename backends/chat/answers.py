@@ -15,6 +15,8 @@ UNBOUNDED_ANSWER = 512
 """Tokens taken for an answer that a payload sets no bound to."""
 MOST_TOKENS = 10**9
 """A count above is nonsense: no model reads so much."""
+MAX_NAME = 200
+"""Characters that are kept of a model's name, which a server may fill with anything."""
 ENDED_FOR_GOOD = frozenset({"length", "content_filter"})
 """Reasons to end that come again when the same is asked again: the bound was too low, or the provider's filter."""
 
@@ -48,12 +50,11 @@ def read_answer(text: str, estimate: tuple[int, int] = (0, UNBOUNDED_ANSWER)) ->
     Raises:
         UnusableAnswerError: it is not JSON, or has no choice with a text; tells what it took.
     """
-    usage: Any = None
+    told: Any = None
     reason: str | None = None
     try:
-        response = json.loads(text)
-        usage = response.get("usage")
-        choice = response["choices"][0]
+        told = json.loads(text)
+        choice = told["choices"][0]
         reason = choice.get("finish_reason")
         content = choice["message"].get("content")
         if not isinstance(content, str):
@@ -62,15 +63,21 @@ def read_answer(text: str, estimate: tuple[int, int] = (0, UNBOUNDED_ANSWER)) ->
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         is_final = isinstance(reason, str) and reason in ENDED_FOR_GOOD
         n_in, n_out = estimate
-        paid = _counted("", usage, (n_in, n_out if is_final else min(n_out, _text_tokens(text))))
+        paid = _reply("", told, (n_in, n_out if is_final else min(n_out, _text_tokens(text))))
         what = f"an answer without a usable choice ({type(error).__name__}: {error})"
         raise UnusableAnswerError(what, paid, is_final=is_final) from error
     guess = (estimate[0], min(estimate[1], _text_tokens(content)))
-    return _counted(content, usage, guess, reason if isinstance(reason, str) else None)
+    return _reply(content, told, guess, reason if isinstance(reason, str) else None)
 
 
-def _counted(text: str, usage: Any, estimate: tuple[int, int], finish_reason: str | None = None) -> StoredReply:
-    """A reply with its tokens, read and written; those that are missing or nonsense by the estimate."""
+def paid_by_estimate(estimate: tuple[int, int]) -> StoredReply:
+    """What a request may have taken of which nobody told the end."""
+    return StoredReply("", estimate[0], 0, estimate[1], is_estimated=True)
+
+
+def counted(usage: Any, estimate: tuple[int, int]) -> tuple[int, int, int, bool]:
+    """Tokens read, of those from a cache, and written, by a response's `usage`; and whether some are the estimate's,
+    because what the server told of them is missing or nonsense."""
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
     n_in, n_out = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
@@ -78,9 +85,23 @@ def _counted(text: str, usage: Any, estimate: tuple[int, int], finish_reason: st
     is_estimated = not n_in or n_out is None  # no prompt takes nothing; some servers send noughts
     if is_estimated:
         n_in, n_out = n_in or estimate[0], n_out or estimate[1]
-    return StoredReply(text, n_in or 0, min(n_cached or 0, n_in or 0), n_out or 0, finish_reason, is_estimated)
+    return n_in or 0, min(n_cached or 0, n_in or 0), n_out or 0, is_estimated
+
+
+def _reply(text: str, told: Any, estimate: tuple[int, int], finish_reason: str | None = None) -> StoredReply:
+    """A reply with its tokens and who gave it."""
+    told = told if isinstance(told, dict) else {}
+    n_in, n_cached, n_out, is_estimated = counted(told.get("usage"), estimate)
+    who = (_name(told.get("model")), _name(told.get("system_fingerprint")))
+    return StoredReply(text, n_in, n_cached, n_out, finish_reason, is_estimated, *who)
 
 
 def _count(value: Any) -> int | None:
     is_one = isinstance(value, int | float) and 0 <= value <= MOST_TOKENS
     return int(value) if is_one else None
+
+
+def _name(value: Any) -> str | None:
+    """A name as it can be stored; None where there is none."""
+    name = value.encode(errors="replace").decode().strip()[:MAX_NAME] if isinstance(value, str) else ""
+    return name or None

@@ -2,8 +2,12 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from backends.chat.cache import ReplyCache
+from data_schemas.errors import BackendError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,30 @@ class BatchStore:
     def __init__(self, cache: ReplyCache, endpoint_name: str) -> None:
         self._cache = cache
         self._endpoint_name = endpoint_name
+        path = Path(f"{cache.path}.batches.lock").resolve()
+        self._lock = FileLock(path, timeout=0, is_singleton=True, thread_local=False)  # one a process and path
+        self._has_claimed = False
+
+    def claim(self) -> None:
+        """Keeps the batches of all endpoints for this process, until `release` or its end.
+
+        Raises:
+            BackendError: another process has them: both would make a batch of the same file.
+        """
+        try:
+            self._lock.acquire()
+            self._has_claimed = True
+        except Timeout:
+            raise BackendError(
+                f"Another process waits for batches whose answers go into {self._cache.path}.",
+                "Wait for it or end it, then run again: its batches and answers are kept.",
+            ) from None
+
+    def release(self) -> None:
+        """Gives back what this one claimed."""
+        if self._has_claimed:
+            self._has_claimed = False
+            self._lock.release()
 
     def open_batches(self) -> list[OpenBatch]:
         """All that an earlier run or this one left open."""

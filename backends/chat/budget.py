@@ -9,11 +9,12 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from backends.chat.answers import estimated_tokens
 from backends.chat.cache import ReplyCache, StoredReply
+from backends.chat.model_names import NOT_TOLD
 from backends.protocols import Endpoint
 from data_schemas.config import BudgetConfig, PriceConfig
 from data_schemas.errors import BudgetError, ConfigError
@@ -35,6 +36,14 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
 _SPENT = """
 SELECT endpoint, model, n_requests, n_tokens_in, n_tokens_cached, n_tokens_out, usd, n_estimated
 FROM spending WHERE run = ? ORDER BY endpoint, model
+"""
+_TOTALS = "SELECT total(n_tokens_in + n_tokens_out), total(usd) FROM spending WHERE run = ?"
+_ADD_ANSWERER = """
+INSERT INTO answerers VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET n_requests = n_requests + 1
+"""
+_ANSWERERS = """
+SELECT endpoint, model, answered_by, system_fingerprint, n_requests FROM answerers WHERE run = ?
+ORDER BY answered_by, system_fingerprint
 """
 
 
@@ -60,7 +69,8 @@ class ChatUsage:
 class ModelSpending:
     """What one model's new answers took in a run; `usd` is None where a price is not known, never 0.
 
-    `n_estimated` are answers whose tokens are our estimate, because the server did not tell.
+    `n_estimated` are answers whose tokens are our estimate, because the server did not tell. `answered_by` counts
+    answers by the model that gave them, and `system_fingerprints` by the state it was in, as the server names both.
     """
 
     endpoint: str
@@ -71,6 +81,8 @@ class ModelSpending:
     n_tokens_out: int
     usd: float | None
     n_estimated: int = 0
+    answered_by: dict[str, int] = field(default_factory=dict)
+    system_fingerprints: dict[str, int] = field(default_factory=dict)
 
 
 @contextmanager
@@ -88,7 +100,12 @@ def run_named(run_id: str) -> Iterator[None]:
 
 def spent(cache: ReplyCache, run_id: str) -> list[ModelSpending]:
     """What a run has spent so far, by endpoint and model."""
-    return [ModelSpending(*row) for row in cache.run(_SPENT, (run_id,))]
+    models = {(row[0], row[1]): ModelSpending(*row) for row in cache.run(_SPENT, (run_id,))}
+    for endpoint, model, answered_by, fingerprint, n_requests in cache.run(_ANSWERERS, (run_id,)):
+        asked = models[endpoint, model]
+        asked.answered_by[answered_by] = asked.answered_by.get(answered_by, 0) + n_requests
+        asked.system_fingerprints[fingerprint] = asked.system_fingerprints.get(fingerprint, 0) + n_requests
+    return list(models.values())
 
 
 def usd_of(price: PriceConfig, n_tokens_in: int, n_tokens_cached: int, n_tokens_out: int) -> float:
@@ -171,6 +188,9 @@ class Spending:
         usd = usd_of(self._price, *counts) if self._price else None
         whose = (self._run_id, self._endpoint.name, self._endpoint.model)
         self._cache.run(_ADD, (*whose, int(is_usable), *counts, usd, int(reply.is_estimated)))
+        if is_usable:
+            who = (reply.answered_by or NOT_TOLD, reply.system_fingerprint or NOT_TOLD)
+            self._cache.run(_ADD_ANSWERER, (*whose, *who))
 
     def _hold(self, n_tokens: int, usd: float, n_requests: int) -> None:
         self._n_reserved_tokens += n_tokens
@@ -181,14 +201,12 @@ class Spending:
         """The bound that so much more would break, if one does."""
         if self._budget.usd is None and self._budget.tokens is None:
             return None
-        models = spent(self._cache, self._run_id)
+        ((used, used_usd),) = self._cache.run(_TOTALS, (self._run_id,))
         if self._budget.tokens is not None:
-            used = sum(each.n_tokens_in + each.n_tokens_out for each in models)
             found = _Lacking("{:.0f} tokens", self._budget.tokens, used, self._n_reserved_tokens, n_tokens)
             if found.is_broken():
                 return found
         if self._budget.usd is not None:
-            used_usd = sum(each.usd or 0.0 for each in models)
             found = _Lacking("{:.6g} US dollars", self._budget.usd, used_usd, self._reserved_usd, usd)
             if found.is_broken():
                 return found

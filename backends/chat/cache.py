@@ -20,8 +20,8 @@ from backends.protocols import Endpoint
 from data_schemas import ids
 from data_schemas.errors import StoreError
 
-FORMAT = 2
-"""Version of the tables, kept in the file's `user_version`. 1 was without the columns of `_ADDED`."""
+FORMAT = 3
+"""Version of the tables, kept in the file's `user_version`. Older ones lack columns of `_ADDED`, or `answerers`."""
 N_ID_DIGITS = 20
 """Hexadecimal digits of the key that make a request's id."""
 LOCK_WAIT_S = 30.0
@@ -46,20 +46,32 @@ CREATE TABLE IF NOT EXISTS batches (
     file_id TEXT PRIMARY KEY, batch_id TEXT, endpoint TEXT NOT NULL, keys TEXT NOT NULL
 ) WITHOUT ROWID
 """,
+    """
+CREATE TABLE IF NOT EXISTS answerers (
+    run TEXT NOT NULL, endpoint TEXT NOT NULL, model TEXT NOT NULL, answered_by TEXT NOT NULL,
+    system_fingerprint TEXT NOT NULL, n_requests INTEGER NOT NULL,
+    PRIMARY KEY (run, endpoint, model, answered_by, system_fingerprint)
+) WITHOUT ROWID
+""",
 )
 _ADDED = (
     ("replies", "finish_reason", "TEXT"),
     ("replies", "is_estimated", "INTEGER NOT NULL DEFAULT 0"),
+    ("replies", "answered_by", "TEXT"),
+    ("replies", "system_fingerprint", "TEXT"),
     ("spending", "n_estimated", "INTEGER NOT NULL DEFAULT 0"),
 )
 """Columns that came later, by table."""
 _GET = """
-SELECT text, n_tokens_in, n_tokens_cached, n_tokens_out, finish_reason, is_estimated FROM replies WHERE key = ?
+SELECT text, n_tokens_in, n_tokens_cached, n_tokens_out, finish_reason, is_estimated, answered_by, system_fingerprint
+FROM replies WHERE key = ?
 """
 _PUT = """
-INSERT INTO replies
-    (key, text, n_tokens_in, n_tokens_cached, n_tokens_out, finish_reason, is_estimated, endpoint, model)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
+INSERT INTO replies (
+    key, text, n_tokens_in, n_tokens_cached, n_tokens_out, finish_reason, is_estimated, answered_by, system_fingerprint,
+    endpoint, model
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
 """
 
 
@@ -68,7 +80,7 @@ class StoredReply:
     """A chat model's answer and the tokens it took: read, of those from the server's prefix cache, and written.
 
     `finish_reason` is the server's word for why it ends, `is_estimated` whether the tokens are our guess because the
-    server did not tell.
+    server did not tell. `answered_by` and `system_fingerprint` are its names for the model that answered and its state.
     """
 
     text: str
@@ -77,6 +89,8 @@ class StoredReply:
     n_tokens_out: int
     finish_reason: str | None = None
     is_estimated: bool = False
+    answered_by: str | None = None
+    system_fingerprint: str | None = None
 
 
 def reply_key(endpoint: Endpoint, payload: dict[str, Any], attempt: int) -> str:
@@ -90,18 +104,18 @@ def request_id(key: str) -> str:
 
 
 class ReplyCache:
-    """The answers in one file, which is made when it is not there.
+    """The answers in one file, `path`, which is made when it is not there.
 
     Raises:
         StoreError: the file cannot be opened, is damaged or of a newer format (all methods: or the disk is full).
     """
 
     def __init__(self, path: Path | str) -> None:
-        self._path = Path(path)
+        self.path = Path(path)
         with self._translated():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
-                self._path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False
+                self.path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False
             )
             try:
                 self._prepare()
@@ -113,7 +127,7 @@ class ReplyCache:
         found: int = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if found > FORMAT:
             raise StoreError(
-                f"The answer cache {self._path} has format {found}; this version reads up to {FORMAT}.",
+                f"The answer cache {self.path} has format {found}; this version reads up to {FORMAT}.",
                 "Use the newer version, or another file.",
             )
         self._connection.execute("PRAGMA journal_mode = WAL")
@@ -138,8 +152,8 @@ class ReplyCache:
             row = self._connection.execute(_GET, (key,)).fetchone()
         if row is None:
             return None
-        text, n_in, n_cached, n_out, finish_reason, is_estimated = row
-        return StoredReply(text, n_in, n_cached, n_out, finish_reason, bool(is_estimated))
+        text, n_in, n_cached, n_out, finish_reason, is_estimated, *who = row
+        return StoredReply(text, n_in, n_cached, n_out, finish_reason, bool(is_estimated), *who)
 
     def put(self, key: str, reply: StoredReply, endpoint: Endpoint) -> StoredReply:
         """Stores an answer and returns what stands in the file: the first one, if another process was faster."""
@@ -182,7 +196,7 @@ class ReplyCache:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"The answer cache {self._path} failed: {error}.", _remedy(error)) from error
+            raise StoreError(f"The answer cache {self.path} failed: {error}.", _remedy(error)) from error
 
 
 def _remedy(error: Exception) -> str:

@@ -7,6 +7,7 @@ the same time cause one request, and an error says whether this request is lost 
 
 import asyncio
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -17,10 +18,13 @@ from backends.chat.cache import ReplyCache, StoredReply, reply_key, request_id
 from backends.chat.direct import DirectTransport
 from backends.chat.faults import FaultTranslator
 from backends.chat.limits import DELAYS, Delays, Pace
+from backends.chat.model_names import is_as_asked
 from backends.chat.providers import key_env_of, price_of, provider_of, read_api_key
 from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, RequestError
+
+_log = logging.getLogger(__name__)
 
 
 class Transport(Protocol):
@@ -64,6 +68,8 @@ class OpenAIChatClient:
         self._endpoint = endpoint
         self._cache = cache
         self._in_flight: dict[str, asyncio.Task[ChatReply]] = {}
+        self._answerers: set[str] = set()
+        self._is_deployment = "{model}" in provider.path  # asked for by a name of the account's own, not a model's
         self._spending = Spending(cache, endpoint, price, budget or BudgetConfig())
         about = (endpoint, config, provider, faults, self._spending)
         pace = pace or Pace(config)
@@ -95,7 +101,7 @@ class OpenAIChatClient:
         stored = self._cache.get(key)
         if stored is not None:
             self.usage.n_from_cache += 1
-            return _as_reply(stored, key, from_cache=True)
+            return self._as_reply(stored, key, from_cache=True)
         running = self._in_flight.get(key)
         if running is not None:
             reply = await asyncio.shield(running)
@@ -141,7 +147,26 @@ class OpenAIChatClient:
                 ) from error
             raise
         self._health.answered()
-        return _as_reply(self._cache.put(key, answer, self._endpoint), key, from_cache=False)
+        return self._as_reply(self._cache.put(key, answer, self._endpoint), key, from_cache=False)
+
+    def _as_reply(self, stored: StoredReply, key: str, *, from_cache: bool) -> ChatReply:
+        self._check_who(stored.answered_by)
+        counts = (stored.n_tokens_in, stored.n_tokens_cached, stored.n_tokens_out)
+        who = (stored.answered_by, stored.system_fingerprint)
+        return ChatReply(stored.text, request_id(key), *counts, from_cache, stored.finish_reason, *who)
+
+    def _check_who(self, answered_by: str | None) -> None:
+        """Warns, once for each name, where another model answered than was asked."""
+        if answered_by is None or answered_by in self._answerers:
+            return
+        self._answerers.add(answered_by)
+        if not self._is_deployment and not is_as_asked(answered_by, self._endpoint.model):
+            _log.warning(
+                "The chat endpoint %r was asked for model %r, and %r answered. Records say so: see answered_by.",
+                self._endpoint.name,
+                self._endpoint.model,
+                answered_by,
+            )
 
 
 async def ask_all(
@@ -187,8 +212,3 @@ async def ask_all(
     if stopped:
         raise stopped[0]
     return outcomes
-
-
-def _as_reply(stored: StoredReply, key: str, *, from_cache: bool) -> ChatReply:
-    counts = (stored.n_tokens_in, stored.n_tokens_cached, stored.n_tokens_out)
-    return ChatReply(stored.text, request_id(key), *counts, from_cache, stored.finish_reason)

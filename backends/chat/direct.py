@@ -9,7 +9,7 @@ alone; the others wait until it has been tried, and then find the beginning in t
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from backends.chat.answers import estimated_tokens, read_answer
+from backends.chat.answers import estimated_tokens, paid_by_estimate, read_answer
 from backends.chat.budget import Spending
 from backends.chat.cache import StoredReply, request_id
 from backends.chat.connection import open_async
@@ -24,6 +24,7 @@ from backends.chat.faults import (
 from backends.chat.limits import Delays, Pace
 from backends.chat.log import log_try
 from backends.chat.providers import Provider, full_url
+from backends.chat.retries import retry_options
 from backends.protocols import Endpoint
 from data_schemas import ids
 from data_schemas.config import ChatConfig
@@ -87,15 +88,9 @@ class DirectTransport:
         await self._openai.close()
 
     async def _with_retries(self, request: str, payload: dict[str, Any], tried: asyncio.Event) -> StoredReply:
-        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+        from tenacity import AsyncRetrying
 
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(self._config.max_attempts),
-            wait=self._wait_s,
-            before_sleep=self._count_retry,
-            retry=retry_if_exception_type(TryAgainError),
-            reraise=True,
-        )
+        retrying = AsyncRetrying(**retry_options(self._config.max_attempts, self._delays, self._count_retry))
         n_answered = self._spending.usage.n_requests
         try:
             async for attempt in retrying:
@@ -124,51 +119,45 @@ class DirectTransport:
     def _count_retry(self, _: "RetryCallState") -> None:
         self._spending.usage.n_retries += 1
 
-    def _wait_s(self, state: "RetryCallState") -> float:
-        from tenacity import wait_random_exponential
-
-        delays = self._delays
-        backoff_s = wait_random_exponential(multiplier=delays.first_backoff_s, max=delays.longest_backoff_s)(state)
-        error = state.outcome.exception() if state.outcome else None
-        return backoff_s + (error.retry_after_s if isinstance(error, TryAgainError) else 0.0)
-
     async def _try_once(self, request: str, payload: dict[str, Any], number: int) -> StoredReply:
         estimate = estimated_tokens(payload)
         async with self._spending.reserved(payload):
             await self._pace.ready(sum(estimate))
             begun_s = asyncio.get_running_loop().time()
             try:
-                reply = await self._send(request, payload, estimate)
+                reply = read_answer(await self._send(request, payload), estimate)
             except Exception as error:
+                self._charge(_paid_for(error, estimate), estimate, is_usable=False)
                 self._note_fault(error, request, number, begun_s)
+                if isinstance(error, UnusableAnswerError) and error.is_final:
+                    raise self._faults.without_text(error, request) from error
                 raise
+            self._charge(reply, estimate)
         ended_s = asyncio.get_running_loop().time()
         self._pace.places.answered(begun_s, ended_s)
-        self._pace.tokens.correct(reply.n_tokens_in + reply.n_tokens_out - sum(estimate))
         self._log(request, number, ended_s - begun_s, "200", n_in=reply.n_tokens_in, n_out=reply.n_tokens_out)
         return reply
 
-    async def _send(self, request: str, payload: dict[str, Any], estimate: tuple[int, int]) -> StoredReply:
+    async def _send(self, request: str, payload: dict[str, Any]) -> str:
+        """The body of the response."""
         import openai
 
         body = {"model": self._endpoint.model, **self._provider.body(payload)}
         try:
             async with asyncio.timeout(self._config.timeout_s):  # openai's own limit is between two bytes
                 # Not `chat.completions.create`: it walks through every message, a fifth of a request's processor time.
-                text = await self._openai.post("/chat/completions", cast_to=str, body=body)
+                return await self._openai.post("/chat/completions", cast_to=str, body=body)
         except TimeoutError as error:
             raise no_answer(f"no answer in {self._config.timeout_s:g} s") from error
         except openai.APIError as error:
             raise self._faults.translate(error, request) from None  # its text may quote the key
-        try:
-            reply = read_answer(text, estimate)
-        except UnusableAnswerError as error:
-            self._spending.add(error.paid, is_usable=False)
-            if error.is_final:
-                raise self._faults.without_text(error, request) from error
-            raise
-        self._spending.add(reply)
-        return reply
+
+    def _charge(self, paid: StoredReply | None, estimate: tuple[int, int], *, is_usable: bool = True) -> None:
+        """Counts what a try took, and puts that in the place of the estimate that its start was delayed for."""
+        if paid is not None:
+            self._spending.add(paid, is_usable=is_usable)
+        n_tokens = 0 if paid is None else paid.n_tokens_in + paid.n_tokens_out
+        self._pace.tokens.correct(n_tokens - sum(estimate))
 
     def _note_fault(self, error: Exception, request: str, number: int, begun_s: float) -> None:
         status = str(getattr(error.__context__, "status_code", type(error).__name__))  # of openai's error behind it
@@ -193,3 +182,11 @@ class DirectTransport:
             limit=self._pace.places.limit,
             **fields,
         )
+
+
+def _paid_for(error: Exception, estimate: tuple[int, int]) -> StoredReply | None:
+    """What a try that failed took; None for one that the server did not work on."""
+    if isinstance(error, UnusableAnswerError):
+        return error.paid
+    is_open = isinstance(error, TryAgainError) and error.may_be_paid
+    return paid_by_estimate(estimate) if is_open else None

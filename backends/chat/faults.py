@@ -23,7 +23,9 @@ ENDPOINT_FAULTS = frozenset({402, 404, 405})
 ENDPOINT_GONE = frozenset({429, 502, 503, 504})
 """Statuses that, when they last, mean that nobody gets an answer: quota used up, or nothing behind the gateway."""
 
-CUT_OFF = frozenset({"RemoteProtocolError", "ReadError"})
+NOT_TAKEN = frozenset({"ConnectTimeout", "PoolTimeout"})
+"""Names of httpx's errors when time ran out before a request was sent."""
+CUT_OFF = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "DecodingError"})
 """Names of the errors of httpx (of httpx2 too, which newer openai uses) when somebody was there and hung up."""
 NO_CONNECTION = "no connection"
 TIMEOUT = "timeout"
@@ -40,6 +42,8 @@ class TryAgainError(Exception):
         overloaded: whether the server has too much to do, so that fewer requests should be in flight.
         endpoint_gone: whether that error stops the run when nobody else is answered, or fails this request only.
         retry_after_s: how long the server asks to wait, seconds.
+        may_be_paid: whether the server may have worked on it and charge for that: it took the request, and did not
+            refuse it.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class TryAgainError(Exception):
         overloaded: bool = False,
         endpoint_gone: bool = False,
         retry_after_s: float = 0.0,
+        may_be_paid: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -57,6 +62,7 @@ class TryAgainError(Exception):
         self.overloaded = overloaded
         self.endpoint_gone = endpoint_gone
         self.retry_after_s = retry_after_s
+        self.may_be_paid = may_be_paid
 
 
 class UnusableAnswerError(TryAgainError):
@@ -74,9 +80,9 @@ class UnusableAnswerError(TryAgainError):
         self.is_final = is_final
 
 
-def no_answer(reason: str) -> TryAgainError:
-    """A try that nothing came of in time: the server has too much to do, or hangs."""
-    return TryAgainError(reason, TIMEOUT, overloaded=True, endpoint_gone=True)
+def no_answer(reason: str, *, was_taken: bool = True) -> TryAgainError:
+    """A try that nothing came of in time: the server has too much to do, or hangs, perhaps before it took it."""
+    return TryAgainError(reason, TIMEOUT, overloaded=True, endpoint_gone=True, may_be_paid=was_taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ class FaultTranslator:
         import openai
 
         if isinstance(error, openai.APITimeoutError):
-            return no_answer("no answer in time")
+            return no_answer("no answer in time", was_taken=not NOT_TAKEN & _names(error.__cause__))
         if isinstance(error, openai.APIConnectionError):
             return self._translate_connection(error)
         if isinstance(error, openai.APIStatusError):
@@ -115,8 +121,9 @@ class FaultTranslator:
 
     def _translate_connection(self, error: "openai.APIConnectionError") -> TryAgainError:
         cause = self.redact(str(error.__cause__ or error))
-        if CUT_OFF & {each.__name__ for each in type(error.__cause__).__mro__}:
-            return TryAgainError(f"cut off before the answer was whole ({cause})", "cut off", endpoint_gone=True)
+        if CUT_OFF & _names(error.__cause__):
+            reason = f"cut off before the answer was whole ({cause})"
+            return TryAgainError(reason, "cut off", endpoint_gone=True, may_be_paid=True)
         return TryAgainError(f"no connection ({cause})", NO_CONNECTION, endpoint_gone=True)
 
     def _translate_status(self, error: "openai.APIStatusError", request: str) -> Exception:
@@ -171,10 +178,18 @@ class FaultTranslator:
         return message.replace(self.api_key, "***")[:N_QUOTED] if self.api_key else message[:N_QUOTED]
 
 
+def _names(error: BaseException | None) -> set[str]:
+    """The names of an error's classes: openai may be built on httpx or on httpx2."""
+    return {each.__name__ for each in type(error).__mro__}
+
+
 def retry_after_s(header: str) -> float:
     """Seconds to wait by a Retry-After header, which holds seconds or a date; 0 when it holds neither."""
     try:
         return max(0.0, float(header))
     except ValueError:
         parsed = email.utils.parsedate_tz(header)
+    try:
         return max(0.0, email.utils.mktime_tz(parsed) - time.time()) if parsed else 0.0
+    except (ValueError, OverflowError):  # a date that no calendar has
+        return 0.0

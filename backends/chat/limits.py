@@ -165,7 +165,11 @@ class RateLimit:
         wait_s = self._paid_until_s - now_s
         self._paid_until_s += amount * self._s_each
         if wait_s > 0:
-            await asyncio.sleep(wait_s)
+            try:
+                await asyncio.sleep(wait_s)
+            except asyncio.CancelledError:
+                self.correct(-amount)  # those behind need not wait for what is not taken
+                raise
 
     def correct(self, amount: int) -> None:
         """Takes so much more, or gives back where it is negative, without waiting."""

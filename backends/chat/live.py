@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from backends.chat.answers import estimated_tokens
+from backends.chat.answers import counted, estimated_tokens
 from backends.chat.connection import open_async
 from backends.chat.faults import FaultTranslator, TryAgainError
 from backends.chat.providers import full_url, key_env_of, provider_of, read_api_key
@@ -152,7 +152,7 @@ class _Answer:
     def __init__(self, payload: dict[str, Any]) -> None:
         self._n_in, _ = estimated_tokens(payload)
         self._n_pieces = 0
-        self._told: dict[str, Any] = {}
+        self._told: Any = None
         self._has_ended = False
 
     def piece_of(self, event: Any) -> str:
@@ -184,13 +184,10 @@ class _Answer:
 
     def count(self, usage: LiveUsage) -> None:
         """Adds its tokens to what the client has caused; one that never began counts none."""
-        n_in, n_out = self._told.get("prompt_tokens"), self._told.get("completion_tokens")
-        if isinstance(n_in, int) and isinstance(n_out, int):
-            details = self._told.get("prompt_tokens_details") or {}
-            usage.n_tokens_in += n_in
-            usage.n_tokens_out += n_out
-            usage.n_tokens_cached += int(details.get("cached_tokens") or 0)
-        elif self._n_pieces or self._has_ended:
-            usage.n_estimated += 1
-            usage.n_tokens_in += self._n_in
-            usage.n_tokens_out += self._n_pieces
+        if self._told is None and not self._n_pieces and not self._has_ended:
+            return
+        n_in, n_cached, n_out, is_estimated = counted(self._told, (self._n_in, self._n_pieces))
+        usage.n_tokens_in += n_in
+        usage.n_tokens_cached += n_cached
+        usage.n_tokens_out += n_out
+        usage.n_estimated += is_estimated

@@ -12,7 +12,6 @@ repeatable is the answer cache; only `max_in_flight` = 1, a fresh server and the
 """
 
 import functools
-import hashlib
 import json
 import os
 import select
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from backends.chat.child_server import PROJECT_ROOT, STOP_LIMIT_S, Child, ChildServer, NotReady, free_port
 from backends.protocols import Endpoint
+from data_schemas import ids
 from data_schemas.config import ChatConfig
 from data_schemas.errors import ConfigError
 
@@ -103,8 +103,7 @@ def file_digest(path: Path) -> str:
 @functools.cache
 def _digest_of_state(path: Path, n_bytes: int, modified_ns: int) -> str:
     """A cache without a bound: a model's folder has many files, and a bounded one walked in order never hits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return ids.sha256_of(path)[:16]
 
 
 def _child_environment() -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Whose endpoint it is: base URL, key, habits and prices, read from `providers.yaml` or a file of the same form."""
 
 import os
-import re
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,13 +10,12 @@ from urllib.parse import quote, urlsplit
 import yaml
 from pydantic import Field, ValidationError
 
+from backends.chat.model_names import SNAPSHOT
 from data_schemas.config import ChatConfig, Config, PriceConfig
 from data_schemas.config.chat import BaseUrl
 from data_schemas.errors import ConfigError
 
 DEFAULT_KEY_ENV = "KAME_LLM_API_KEY"
-SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
-"""The day at the end of a model's name."""
 
 
 class Provider(Config):
@@ -40,6 +38,8 @@ class Provider(Config):
     batch_price_share: float | None = Field(
         default=None, gt=0, le=1, description="Price of a batch's answer as a share of the usual; empty: no batches."
     )
+    batch_max_requests: int = Field(default=50_000, ge=1, description="Most requests that a batch may have.")
+    batch_max_bytes: int = Field(default=200_000_000, ge=1, description="Most bytes that a batch's file may have.")
     prices_source: str = Field(default="", description="Page on which the prices stand.")
     prices: dict[str, PriceConfig] = Field(default_factory=dict, description="Model to price.")
 

@@ -6,8 +6,9 @@ from contextlib import AbstractContextManager, contextmanager
 
 from backends.chat.connection import open_sync
 from backends.chat.faults import NO_CONNECTION, FaultTranslator, TryAgainError
+from backends.chat.limits import DELAYS, Delays
+from backends.chat.model_names import is_named
 from backends.chat.providers import (
-    SNAPSHOT,
     base_url_of,
     endpoint_name_of,
     full_url,
@@ -15,9 +16,10 @@ from backends.chat.providers import (
     provider_of,
     read_api_key,
 )
+from backends.chat.retries import retry_options
 from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
-from data_schemas.errors import BackendError, ConfigError
+from data_schemas.errors import BackendError, ConfigError, RequestError
 
 CHECK_LIMIT_S = 10.0
 """Longest wait for the list of models, which a living server gives at once."""
@@ -30,12 +32,16 @@ class RemoteEngine:
     With no model in the configuration the server's only one is taken. Its digest is empty, because no server tells what
     its weights are: give an endpoint a new name (`config.endpoint`) when the model behind the same name changes.
 
+    Args:
+        delays: between tries; tests make them short.
+
     Raises:
         ConfigError: there is no base URL, or no such provider.
     """
 
-    def __init__(self, config: ChatConfig) -> None:
+    def __init__(self, config: ChatConfig, delays: Delays = DELAYS) -> None:
         self._config = config
+        self._delays = delays
         self._base_url = base_url_of(config)
         self._provider = provider_of(config)
         self._model = config.model
@@ -79,12 +85,21 @@ class RemoteEngine:
         return Endpoint(endpoint_name_of(self._config), self._base_url, model, model_digest="")
 
     def _list_models(self) -> list[str]:
-        """The names on the server's list; none where it has no list."""
-        import openai
+        """The names on the server's list, which is asked for as often as any request; none where it has no list."""
+        from tenacity import Retrying
 
         key = read_api_key(self._config)
         if not self._provider.lists_models:
             return []
+        retrying = Retrying(**retry_options(self._config.max_attempts, self._delays))
+        try:
+            return retrying(self._list_models_once, key)
+        except (TryAgainError, RequestError) as fault:
+            raise self._as_backend_error(fault) from None
+
+    def _list_models_once(self, key: str) -> list[str]:
+        import openai
+
         try:
             with open_sync(full_url(self._base_url, self._provider, ""), key, CHECK_LIMIT_S, self._provider) as server:
                 listed = json.loads(server.models.with_raw_response.list().text)
@@ -92,10 +107,10 @@ class RemoteEngine:
         except openai.NotFoundError:
             return []
         except openai.APIError as error:
-            fault = self._faults(key).translate(error, "for the list of models")
+            raise self._faults(key).translate(error, "for the list of models") from None  # its text may quote the key
         except (ValueError, LookupError, TypeError) as error:
-            fault = TryAgainError(f"its list of models cannot be read ({type(error).__name__})")
-        raise self._as_backend_error(fault)
+            what = f"its list of models cannot be read ({type(error).__name__})"
+            raise self._as_backend_error(TryAgainError(what)) from None
 
     def _try_model(self, endpoint: Endpoint) -> None:
         """Asks for one token. What may pass, or is about this request, is the run's own affair."""
@@ -112,28 +127,21 @@ class RemoteEngine:
             fault = self._faults(key).translate(error, "for one token")
         else:
             return
-        if isinstance(fault, BackendError) or (isinstance(fault, TryAgainError) and fault.status == NO_CONNECTION):
+        if isinstance(fault, BackendError):
+            raise fault from None
+        if isinstance(fault, TryAgainError) and fault.status == NO_CONNECTION:
             raise self._as_backend_error(fault) from None
 
     def _faults(self, key: str) -> FaultTranslator:
         wait_s = self._config.max_wait_s
         return FaultTranslator(self._endpoint(self._model or ""), key, key_env_of(self._config), wait_s)
 
-    def _as_backend_error(self, fault: Exception) -> BackendError:
-        if isinstance(fault, BackendError):
-            return fault
+    def _as_backend_error(self, fault: TryAgainError | RequestError) -> BackendError:
         name = endpoint_name_of(self._config)
         return BackendError(
             f"The chat endpoint {name!r} at {self._base_url} is not answering as it should: {fault}.",
             "Check chat.base_url (it ends in /v1) and that the server runs, then run again.",
         )
-
-
-def is_named(listed: str, model: str) -> bool:
-    """Whether a name on a server's list is that of a model, which is asked for by a shorter one too: without Google's
-    `models/`, Ollama's `:latest` or the day of a snapshot."""
-    name = listed.removeprefix("models/")
-    return model.removeprefix("models/") in (name, name.removesuffix(":latest"), SNAPSHOT.sub("", name))
 
 
 def _quoted(models: list[str]) -> str:

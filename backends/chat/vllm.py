@@ -1,8 +1,11 @@
 """vLLM as a server of its own, in its worker environment (`kame backends install vllm`), reached over HTTP.
 
 Started with prefix caching on: events of a dialogue share most of their prompt. A model on the Hub is known by its
-name and `chat.revision`, which then is its digest; one in a folder by the digest of its files. vLLM 0.32.0 on two cores
-needs 64 s to start; on a GPU a large model takes minutes the first time, most of them to download.
+name and `chat.revision`, which then is its digest; one in a folder by the digest of its files.
+
+What has been run: this file before a stand-in for vLLM, in tests. Of vLLM 0.32.0 itself a build for CPUs, once and
+outside this project (64 s to start on two cores, a few tokens a second); its worker environment, which is for CUDA, has
+been installed, and nobody has run it on a GPU.
 """
 
 import os

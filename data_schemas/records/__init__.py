@@ -18,7 +18,7 @@ from data_schemas.records.dialogue import (
     WrittenSpan,
 )
 from data_schemas.records.oracle import OracleEvent, OracleRow
-from data_schemas.records.recording import HeardTurn, RecordedSession, SaidPiece
+from data_schemas.records.recording import HeardTurn, RecordedSession, RecordedVoice, SaidPiece
 from data_schemas.records.speech import (
     Audio,
     AudioDialogue,
@@ -47,6 +47,7 @@ __all__ = [
     "Provenance",
     "Quality",
     "RecordedSession",
+    "RecordedVoice",
     "Reject",
     "SaidPiece",
     "Speaker",

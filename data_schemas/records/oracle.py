@@ -10,7 +10,9 @@ class OracleEvent:
     `speaker` is who will say the predicted words: the other one than the turn's. `status`: `answered` by its own
     request; `shared` with the request of an earlier event of its level, `request_id`; `truth`, level 5; `failed`, then
     `text` is null and `error` says why. `attempt` counts the asks before the one whose answer is stored (0: the first
-    answer could stand), null where nobody answered. `taken_from` is the dialogue whose true answer a random text is.
+    answer could stand), null where nobody answered. `answered_by` is the model that answered and `system_fingerprint`
+    the state it was in, both as its server names them; null where it did not tell. `taken_from` is the dialogue whose
+    true answer a random text is.
     """
 
     event_id: str
@@ -26,6 +28,8 @@ class OracleEvent:
     raw_text: str | None
     request_id: str | None
     attempt: int | None
+    answered_by: str | None
+    system_fingerprint: str | None
     taken_from: str | None
     error: str | None
 
@@ -36,8 +40,9 @@ class OracleRow:
 
     With its dialogue, an event's `attempt` and the prompts' text (`prompts/<version>/<prompt_digest>.yaml`) each
     request can be made again, to the byte (`pipelines/quality/knowledge_rules.py`). `simulator` is `llm`, or `random`
-    for true answers of other items; then `model` and `endpoint` say so too. This version has rows for the dialogues
-    that draw a place in [`share_from`, `share_to`) (`pipelines/oracle/share.py`), and for no others.
+    for true answers of other items; then `model` and `endpoint` say so too. `wanted_words` is null in rows from before
+    it was a setting. This version has rows for the dialogues that draw a place in [`share_from`, `share_to`)
+    (`pipelines/oracle/share.py`), and for no others.
     """
 
     dialogue_id: str
@@ -59,6 +64,7 @@ class OracleRow:
     max_asks: int
     max_words: int
     min_words: int
+    wanted_words: int | None = None
     share_from: float
     share_to: float
     seed: int

@@ -1,8 +1,12 @@
 """A caller's conversation as a server keeps it, of those who were told and agreed: one row, one file, one session."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from data_schemas.records.speech import Audio
+
+FRONT_END: Final = "front-end"
+"""The voice of the checkpoint itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +30,25 @@ class SaidPiece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedVoice:
+    """Who spoke for the server from `start_s` on, until the next.
+
+    `voice` is `FRONT_END` in modes tandem and direct; in mode cascade the engine and its voice, as `kokoro/af_heart`.
+    `back_end` names the chat model that was to be asked; rules may have asked another for a turn.
+    """
+
+    start_s: float
+    mode: str
+    back_end: str
+    voice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSession:
     """A session from its beginning, on its own clock; the sound is FLAC, 24 kHz, A (the server) left, B right.
 
     `started_at` and `consented_at` are UTC, ISO 8601. `notice` is what the caller was told before they agreed.
-    `mode` and `back_end` are those the session began with; it may have changed them.
+    `voices` are in order of time, the first from 0: a caller may change mode and back-end in mid-conversation.
     """
 
     session_id: str
@@ -39,8 +57,7 @@ class RecordedSession:
     notice: str
     checkpoint: str
     recogniser: str
-    mode: str
-    back_end: str
+    voices: tuple[RecordedVoice, ...]
     language: str
     n_samples: int
     sample_rate_hz: int

@@ -1,6 +1,5 @@
 """Rows to items: columns checked, broken rows rejected, duplicates and contaminated items kept out."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -175,5 +174,4 @@ def _picture_digest(folder: str | None, picture: str | None) -> str | None:
     """What stands for a picture, so that another one in its place makes its item's part anew."""
     if folder is None or picture is None or not (file := Path(folder, picture)).is_file():
         return None
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()[:16]
+    return ids.sha256_of(file)[:16]

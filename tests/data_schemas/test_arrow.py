@@ -15,6 +15,7 @@ from data_schemas import records
 from data_schemas.arrow import from_table, schema_of, to_table
 from data_schemas.errors import StoreError
 from data_schemas.records import AudioDialogue, Item, OracleEvent, OracleRow, Reject, Turn
+from tests.token_rows import event, oracle_row
 
 CLASSES = [each for each in vars(records).values() if isinstance(each, type) and dataclasses.is_dataclass(each)]
 
@@ -91,6 +92,16 @@ def test_a_nested_field_that_is_missing_is_found() -> None:
     table = rows.set_column(rows.schema.get_field_index("events"), "events", events.slice(0, 0))
     with pytest.raises(StoreError, match="'events' of OracleRow"):
         from_table(table, OracleRow)
+
+
+def test_what_may_be_null_is_null_in_files_from_before_it_was_there() -> None:
+    row = oracle_row(event(0, t_s=0.5, r=0.5, text="Maybe.", answered_by="some-model"))
+    table = to_table([row], OracleRow)
+    place = table.schema.get_field_index("events")
+    known = [field for field in table.schema.field(place).type.value_type.fields if field.name != "answered_by"]
+    events = pa.array(table["events"].to_pylist(), pa.list_(pa.field("element", pa.struct(known), nullable=False)))
+    (found,) = from_table(table.set_column(place, "events", events).drop_columns(["model"]), OracleRow)
+    assert found == dataclasses.replace(row, events=(dataclasses.replace(row.events[0], answered_by=None),))
 
 
 def test_null_is_for_optional_fields_alone() -> None:

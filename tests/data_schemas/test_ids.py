@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -119,3 +120,15 @@ def test_a_digest_does_not_depend_on_the_order_of_keys() -> None:
     assert ids.digest({"a": 1, "b": 2}) == ids.digest({"b": 2, "a": 1})
     assert ids.digest(["a", "b"]) != ids.digest(["b", "a"])
     assert ids.digest("ab") != ids.digest("a", "b")
+
+
+def test_a_file_is_known_by_its_content_wherever_it_lies(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"abc")
+    second.write_bytes(b"abc")
+    assert ids.sha256_of(first) == ids.sha256_of(second)
+    assert ids.sha256_of(first) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, B.1
+    second.write_bytes(b"abd")
+    assert ids.sha256_of(first) != ids.sha256_of(second)
+    with pytest.raises(FileNotFoundError):
+        ids.sha256_of(tmp_path / "third")

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from backends.chat.cache import ReplyCache
-from backends.chat.client import OpenAIChatClient
+from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.limits import Delays
 from backends.protocols import Endpoint
-from benchmarks.chat_server import MODEL
+from benchmarks.chat_server import MODEL, ChatServer
 from data_schemas.config import BudgetConfig, ChatConfig
 
+PROVIDER = "base_url: http://unused\nneeds_key: false\nbatch_price_share: 0.5\ndrops: [seed]\n"
 QUICK = Delays(first_backoff_s=0.001, gather_s=0.01, first_look_s=0.001, longest_look_s=0.01)
 Use = Callable[[OpenAIChatClient], Awaitable[Any]]
 
@@ -35,3 +36,19 @@ def use(endpoint: Endpoint, folder: Path, work: Use, config: ChatConfig, budget:
                 return await work(client)
 
     return asyncio.run(session())
+
+
+def batch_config(folder: Path, provider: str = "", **more: Any) -> ChatConfig:
+    """Asks by batches, of a provider whose file lies in the folder; `provider` are more lines of it."""
+    (folder / "provider.yaml").write_text(PROVIDER + provider, encoding="utf-8")
+    return ChatConfig(engine="openai", provider=str(folder / "provider.yaml"), transport="batch", **more)
+
+
+def asking(payloads: list[dict[str, Any]]) -> Use:
+    """Asks all of them."""
+    return lambda client: ask_all(client, payloads)
+
+
+def n_lines(server: ChatServer) -> int:
+    """Requests that batches have brought."""
+    return len(server.counts.bodies)

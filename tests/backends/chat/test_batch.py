@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from backends.chat.batch_store import BatchStore
 from backends.chat.budget import run_named, spent
@@ -16,18 +17,16 @@ from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import answer_to
 from backends.protocols import ChatReply
-from benchmarks.chat_server import MODEL, Behaviour, ChatServer, served
+from benchmarks.chat_server import MODEL, Behaviour, served
 from data_schemas.config import BudgetConfig, ChatConfig
-from data_schemas.errors import BackendError, BudgetError, ConfigError, RequestError
-from tests.backends.chat.chatting import endpoint_at, numbered, use
+from data_schemas.errors import BackendError, BudgetError, ConfigError, RequestError, StoreError
+from tests.backends.chat.chatting import asking, batch_config, endpoint_at, n_lines, numbered, use
 
-PROVIDER = "base_url: http://unused\nneeds_key: false\nbatch_price_share: 0.5\ndrops: [seed]\n"
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from backends.chat.batch_store import BatchStore
-from tests.backends.chat.test_batch import asking, config_in
-from tests.backends.chat.chatting import endpoint_at, numbered, use
+from tests.backends.chat.chatting import asking, batch_config, endpoint_at, numbered, use
 
 note = getattr(BatchStore, sys.argv[3])
 def note_and_kill(*arguments):
@@ -35,28 +34,14 @@ def note_and_kill(*arguments):
         note(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(BatchStore, sys.argv[3], note_and_kill)
-use(endpoint_at(sys.argv[1]), Path(sys.argv[2]), asking(numbered(10)), config_in(Path(sys.argv[2])))
+use(endpoint_at(sys.argv[1]), Path(sys.argv[2]), asking(numbered(10)), batch_config(Path(sys.argv[2])))
 """
-
-
-def config_in(folder: Path, **more: Any) -> ChatConfig:
-    (folder / "provider.yaml").write_text(PROVIDER, encoding="utf-8")
-    return ChatConfig(engine="openai", provider=str(folder / "provider.yaml"), transport="batch", **more)
-
-
-def asking(payloads: list[dict[str, Any]]) -> Any:
-    return lambda client: ask_all(client, payloads)
-
-
-def n_lines(server: ChatServer) -> int:
-    """Requests that batches have brought."""
-    return len(server.counts.bodies)
 
 
 def test_many_requests_are_one_batch_and_come_back_in_their_order(tmp_path: Path) -> None:
     payloads = [{**payload, "seed": 3} for payload in numbered(30)]
     with served(Behaviour()) as (root, server):
-        replies = use(endpoint_at(root), tmp_path, asking(payloads), config_in(tmp_path))
+        replies = use(endpoint_at(root), tmp_path, asking(payloads), batch_config(tmp_path))
         assert n_lines(server) == 30
     for payload, reply in zip(numbered(30), replies, strict=True):
         assert reply.text == answer_to({"model": MODEL, **payload})  # the seed was dropped on the way
@@ -65,8 +50,8 @@ def test_many_requests_are_one_batch_and_come_back_in_their_order(tmp_path: Path
 
 def test_answers_are_found_by_either_transport(tmp_path: Path) -> None:
     with served(Behaviour()) as (root, server):
-        use(endpoint_at(root), tmp_path, asking(numbered(5)), config_in(tmp_path))
-        direct = config_in(tmp_path).model_copy(update={"transport": "direct"})
+        use(endpoint_at(root), tmp_path, asking(numbered(5)), batch_config(tmp_path))
+        direct = batch_config(tmp_path).model_copy(update={"transport": "direct"})
         replies = use(endpoint_at(root), tmp_path, asking(numbered(6)), direct)
         assert [reply.from_cache for reply in replies] == [True] * 5 + [False]
         assert n_lines(server) == 6
@@ -79,7 +64,7 @@ def test_lines_that_fail_go_into_the_next_batch(tmp_path: Path) -> None:
         return outcomes
 
     with served(Behaviour(fault_share=0.4)) as (root, server):
-        outcomes = use(endpoint_at(root), tmp_path, work, config_in(tmp_path, max_attempts=20))
+        outcomes = use(endpoint_at(root), tmp_path, work, batch_config(tmp_path, max_attempts=20))
         assert all(isinstance(outcome, ChatReply) for outcome in outcomes)
         assert n_lines(server) > 40
         assert server.counts.as_json()["n_answered_twice"] == 0
@@ -87,14 +72,14 @@ def test_lines_that_fail_go_into_the_next_batch(tmp_path: Path) -> None:
 
 def test_a_line_that_always_fails_is_marked_failed(tmp_path: Path) -> None:
     with served(Behaviour(fault_share=1.0, faults=("500",))) as (root, _):
-        (outcome,) = use(endpoint_at(root), tmp_path, asking(numbered(1)), config_in(tmp_path, max_attempts=2))
+        (outcome,) = use(endpoint_at(root), tmp_path, asking(numbered(1)), batch_config(tmp_path, max_attempts=2))
     assert isinstance(outcome, RequestError)
     assert "failed 2 times: HTTP 500" in str(outcome)
 
 
 def test_what_an_expired_batch_left_is_handed_in_again(tmp_path: Path) -> None:
     with served(Behaviour(batch_status="expired")) as (root, server):
-        outcomes = use(endpoint_at(root), tmp_path, asking(numbered(12)), config_in(tmp_path, max_attempts=9))
+        outcomes = use(endpoint_at(root), tmp_path, asking(numbered(12)), batch_config(tmp_path, max_attempts=9))
         assert sum(isinstance(outcome, ChatReply) for outcome in outcomes) == 11  # half of one is none
         assert server.counts.as_json()["n_answered_twice"] == 0
 
@@ -102,13 +87,13 @@ def test_what_an_expired_batch_left_is_handed_in_again(tmp_path: Path) -> None:
 def test_line_ends_inside_an_answer_do_not_cut_its_line(tmp_path: Path) -> None:
     ending = " so\u2028far\u0085and\x0bon"
     with served(Behaviour(ending=ending)) as (root, server):
-        replies = use(endpoint_at(root), tmp_path, asking(numbered(3)), config_in(tmp_path))
+        replies = use(endpoint_at(root), tmp_path, asking(numbered(3)), batch_config(tmp_path))
         assert n_lines(server) == 3
     assert all(reply.text.endswith(ending) for reply in replies)
 
 
 def test_a_line_that_cannot_be_read_is_asked_again_and_breaks_no_later_run(tmp_path: Path) -> None:
-    config = config_in(tmp_path, max_attempts=1)
+    config = batch_config(tmp_path, max_attempts=1)
     with served(Behaviour(n_bad_lines=2)) as (root, server):
         first = use(endpoint_at(root), tmp_path, asking(numbered(6)), config)
         with ReplyCache(tmp_path / "replies.sqlite") as cache:
@@ -121,14 +106,14 @@ def test_a_line_that_cannot_be_read_is_asked_again_and_breaks_no_later_run(tmp_p
 
 def test_a_refused_batch_stops_the_run_with_its_reason(tmp_path: Path) -> None:
     with served(Behaviour(batch_status="failed")) as (root, _), pytest.raises(BackendError) as caught:
-        use(endpoint_at(root), tmp_path, asking(numbered(3)), config_in(tmp_path))
+        use(endpoint_at(root), tmp_path, asking(numbered(3)), batch_config(tmp_path))
     assert "refused batch batch-" in str(caught.value)
     assert "the model does not exist" in str(caught.value)
 
 
 def test_a_wrong_key_stops_the_run(tmp_path: Path) -> None:
     with served(Behaviour(key="sk-right")) as (root, _), pytest.raises(BackendError, match="refuses our key"):
-        use(endpoint_at(root), tmp_path, asking(numbered(3)), config_in(tmp_path))
+        use(endpoint_at(root), tmp_path, asking(numbered(3)), batch_config(tmp_path))
 
 
 def test_a_provider_without_batches_is_told_up_front(tmp_path: Path) -> None:
@@ -142,7 +127,7 @@ def test_a_run_killed_around_the_making_of_a_batch_waits_for_that_batch(step: st
     with served(Behaviour(n_looks=3)) as (root, server):
         command = [sys.executable, "-c", KILLED, root, str(tmp_path), step, when]
         assert subprocess.run(command, env={**os.environ, "PYTHONPATH": "."}).returncode == -signal.SIGKILL
-        replies = use(endpoint_at(root), tmp_path, asking(numbered(12)), config_in(tmp_path))
+        replies = use(endpoint_at(root), tmp_path, asking(numbered(12)), batch_config(tmp_path))
         assert all(isinstance(reply, ChatReply) for reply in replies)
         assert server.counts.as_json()["n_answered_twice"] == 0
         assert n_lines(server) == 12
@@ -156,8 +141,8 @@ def test_answers_nobody_waits_for_any_more_are_kept_and_counted(tmp_path: Path) 
         await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
 
     with served(Behaviour()) as (root, server), run_named("gone"):
-        use(endpoint_at(root), tmp_path, ask_and_go, config_in(tmp_path))
-        use(endpoint_at(root), tmp_path, asking(numbered(5)), config_in(tmp_path))
+        use(endpoint_at(root), tmp_path, ask_and_go, batch_config(tmp_path))
+        use(endpoint_at(root), tmp_path, asking(numbered(5)), batch_config(tmp_path))
         assert n_lines(server) == 5
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
         assert [model.n_requests for model in spent(cache, "gone")] == [5]
@@ -166,6 +151,107 @@ def test_answers_nobody_waits_for_any_more_are_kept_and_counted(tmp_path: Path) 
 def test_a_budget_bounds_what_is_handed_in(tmp_path: Path) -> None:
     payloads = [{**payload, "max_tokens": 20} for payload in numbered(50)]
     with served(Behaviour()) as (root, server), pytest.raises(BudgetError):
-        use(endpoint_at(root), tmp_path, asking(payloads), config_in(tmp_path), BudgetConfig(tokens=400))
+        use(endpoint_at(root), tmp_path, asking(payloads), batch_config(tmp_path), BudgetConfig(tokens=400))
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
         assert 0 < len(cache) == n_lines(server) < 50
+
+
+@pytest.mark.parametrize("faults", [["lost"], ["lost", "500"], ["503", "lost"]])
+def test_a_batch_that_was_made_unheard_is_found_and_not_made_again(faults: list[str], tmp_path: Path) -> None:
+    with served(Behaviour(batch_faults={"make": faults})) as (root, server):
+        replies = use(endpoint_at(root), tmp_path, asking(numbered(6)), batch_config(tmp_path, timeout_s=0.5))
+        assert len(server.batches.batches) == 1
+        assert n_lines(server) == 6
+    assert all(isinstance(reply, ChatReply) for reply in replies)
+
+
+@pytest.mark.parametrize("call", ["upload", "make", "look", "content"])
+def test_each_call_waits_as_it_is_asked_to_and_tries_again(call: str, tmp_path: Path) -> None:
+    behaviour = Behaviour(batch_faults={call: ["429", "500", "503"]}, retry_after_s=0.15)
+    with served(behaviour) as (root, server):
+        replies = use(endpoint_at(root), tmp_path, asking(numbered(4)), batch_config(tmp_path))
+        refused_s, next_s, *_ = [at_s for name, at_s in server.batches.calls if name == call]
+        assert next_s - refused_s >= 0.15
+        assert n_lines(server) == 4
+    assert all(isinstance(reply, ChatReply) for reply in replies)
+
+
+def test_a_provider_that_takes_no_batches_now_stops_the_run_and_fails_no_request(tmp_path: Path) -> None:
+    config = batch_config(tmp_path, max_attempts=3)
+    with served(Behaviour(batch_faults={"upload": ["500"] * 3})) as (root, server):
+        with pytest.raises(BackendError, match=r"not answering about batches: 3 tries, HTTP 500"):
+            use(endpoint_at(root), tmp_path, asking(numbered(4)), config)
+        assert [name for name, _ in server.batches.calls] == ["upload"] * 3
+        assert all(
+            isinstance(reply, ChatReply) for reply in use(endpoint_at(root), tmp_path, asking(numbered(4)), config)
+        )
+
+
+@pytest.mark.parametrize("call", ["look", "content", "make"])
+def test_what_the_provider_has_deleted_is_asked_again_and_bricks_nothing(call: str, tmp_path: Path) -> None:
+    with served(Behaviour(batch_faults={call: ["gone"]})) as (root, server):
+        replies = use(endpoint_at(root), tmp_path, asking(numbered(5)), batch_config(tmp_path))
+        assert len(server.batches.files) >= 2
+    assert all(isinstance(reply, ChatReply) for reply in replies)
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        assert BatchStore(cache, "test").open_batches() == []
+
+
+def test_a_server_without_batches_does_not_pass_for_one_that_deleted_them(tmp_path: Path) -> None:
+    behaviour = Behaviour(batch_faults={"look": ["gone"], "list": ["gone"]})
+    with served(behaviour) as (root, _), pytest.raises(BackendError, match="HTTP 404"):
+        use(endpoint_at(root), tmp_path, asking(numbered(2)), batch_config(tmp_path))
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        assert len(BatchStore(cache, "test").open_batches()) == 1
+
+
+def test_one_process_at_a_time_hands_in_batches_of_a_file(tmp_path: Path) -> None:
+    with served(Behaviour()) as (root, server), FileLock(f"{tmp_path / 'replies.sqlite'}.batches.lock"):
+        with pytest.raises(BackendError, match=r"Another process .* batches"):
+            use(endpoint_at(root), tmp_path, asking(numbered(2)), batch_config(tmp_path))
+        assert server.batches.files == {}
+
+
+def test_a_batch_brought_in_twice_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = ReplyCache.put
+
+    def put_until_killed(cache: ReplyCache, *arguments: Any) -> Any:
+        if len(cache) == 3:
+            raise StoreError("killed")
+        return put(cache, *arguments)
+
+    with served(Behaviour()) as (root, server), run_named("twice"):
+        with monkeypatch.context() as patch:
+            patch.setattr(ReplyCache, "put", put_until_killed)
+            with pytest.raises(StoreError):
+                use(endpoint_at(root), tmp_path, asking(numbered(5)), batch_config(tmp_path))
+        use(endpoint_at(root), tmp_path, asking(numbered(5)), batch_config(tmp_path))
+        assert n_lines(server) == 5
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        n_counted = sum(model.n_requests for model in spent(cache, "twice"))
+        assert (len(cache), n_counted) == (5, 5 + 1)  # one was counted when its storing failed
+
+
+def test_batches_of_earlier_runs_are_brought_in_whoever_asks(tmp_path: Path) -> None:
+    async def ask_and_go(client: OpenAIChatClient) -> None:
+        asked = asyncio.create_task(client.ask(numbered(1)[0]))
+        async with asyncio.timeout(20):
+            while not server.batches.batches:
+                await asyncio.sleep(0)
+        asked.cancel()
+
+    async def ask_for_another(client: OpenAIChatClient) -> None:
+        await client.ask(numbered(1, first=1)[0])
+        async with asyncio.timeout(20):
+            while len(cached()) < 2:
+                await asyncio.sleep(0)
+
+    def cached() -> list[Any]:
+        with ReplyCache(tmp_path / "replies.sqlite") as cache:
+            return cache.run("SELECT key FROM replies")
+
+    with served(Behaviour(n_looks=4)) as (root, server):
+        use(endpoint_at(root), tmp_path, ask_and_go, batch_config(tmp_path))
+        assert cached() == []
+        use(endpoint_at(root), tmp_path, ask_for_another, batch_config(tmp_path))
+        assert n_lines(server) == 2

@@ -15,15 +15,11 @@ from backends.protocols import ChatReply
 from benchmarks.chat_server import MODEL, Behaviour, served
 from data_schemas.config import BudgetConfig, ChatConfig, PriceConfig
 from data_schemas.errors import BudgetError, ConfigError
-from tests.backends.chat.chatting import endpoint_at, numbered, use
+from tests.backends.chat.chatting import asking, endpoint_at, numbered, use
 
 PRICE = PriceConfig(in_usd_per_mtok=2, cached_usd_per_mtok=0.5, out_usd_per_mtok=8)
 CONFIG = ChatConfig(engine="openai", price=PRICE, max_in_flight=4)
 PAYLOADS = [{**payload, "max_tokens": 20} for payload in numbered(60)]
-
-
-def asking(payloads: list[dict[str, Any]]) -> Any:
-    return lambda client: ask_all(client, payloads)
 
 
 def spent_by(folder: Path, run_id: str) -> list[ModelSpending]:

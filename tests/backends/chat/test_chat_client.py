@@ -15,10 +15,11 @@ from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import DoubleEngine, Fault, answer_to
 from backends.chat.faults import retry_after_s
-from backends.chat.limits import Delays
+from backends.chat.limits import Delays, Pace, RateLimit
 from backends.protocols import ChatReply, Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError
+from tests.backends.chat.chatting import QUICK
 
 CONFIG = ChatConfig(engine="double", max_attempts=3, max_in_flight=4)
 PAYLOAD = {"messages": [{"role": "user", "content": "What is half of"}], "max_tokens": 40, "temperature": 0.0}
@@ -43,6 +44,37 @@ def numbered(n: int) -> list[dict[str, Any]]:
     return [{"messages": [{"role": "user", "content": f"question {index}"}]} for index in range(n)]
 
 
+class Ledger(RateLimit):
+    """A rate without a bound that adds up what was taken of it."""
+
+    n_taken = 0
+
+    async def take(self, amount: int) -> None:
+        self.n_taken += amount
+        await super().take(amount)
+
+    def correct(self, amount: int) -> None:
+        self.n_taken += amount
+
+
+@pytest.mark.parametrize("fault", [429, "retry-after", 400, 500, "stall", "hang-up", "malformed", "empty"])
+def test_a_try_that_fails_takes_of_the_rate_what_it_may_have_cost(fault: Fault, tmp_path: Path) -> None:
+    pace, ledger = Pace(CONFIG), Ledger(None)
+    pace.tokens = ledger
+
+    async def work(endpoint: Endpoint) -> None:
+        config = CONFIG.model_copy(update={"timeout_s": 0.3, "max_attempts": 6})
+        with ReplyCache(tmp_path / "replies.sqlite") as cache:
+            async with OpenAIChatClient(endpoint, config, cache, pace=pace, delays=QUICK) as client:
+                await ask_all(client, [PAYLOAD])
+                assert client.usage.n_tokens_in + client.usage.n_tokens_out == ledger.n_taken
+                assert client.usage.n_estimated == (fault in ("stall", "hang-up", "malformed", "empty"))
+
+    with DoubleEngine(CONFIG, [fault]).serve() as endpoint:
+        asyncio.run(work(endpoint))
+    assert (ledger.n_taken == 0) == (fault == 400)
+
+
 @pytest.mark.parametrize("fault", [429, "retry-after", 500, 503, 408, "hang-up", "malformed", "empty"])
 def test_a_passing_fault_costs_a_retry_and_is_counted_once(fault: Fault, tmp_path: Path) -> None:
     async def work(client: OpenAIChatClient) -> None:
@@ -51,7 +83,7 @@ def test_a_passing_fault_costs_a_retry_and_is_counted_once(fault: Fault, tmp_pat
         assert not reply.from_cache
         assert (client.usage.n_requests, client.usage.n_retries, client.usage.n_failed) == (1, 2, 0)
         assert (reply.n_tokens_in, reply.n_tokens_out, reply.finish_reason) == (4, len(reply.text.split()), "stop")
-        n_unusable = 2 if fault in ("malformed", "empty") else 0  # they came, and are paid for
+        n_unusable = 2 if fault in ("malformed", "empty", "hang-up") else 0  # the server worked on them
         assert client.usage.n_estimated == n_unusable
         assert client.usage.n_tokens_in == 4 + n_unusable * (TOKENS_PER_MESSAGE + len("What is half of") // 3)
         assert (client.usage.n_tokens_out > reply.n_tokens_out) == (n_unusable > 0)
@@ -240,4 +272,5 @@ def test_any_retry_after_header_is_a_wait_that_can_be_waited(header: str) -> Non
 def test_retry_after_reads_seconds_and_dates() -> None:
     assert retry_after_s("7") == 7
     assert retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert retry_after_s("Mon, 01 Jan 99999 00:00:00 GMT") == 0  # no calendar has it
     assert retry_after_s("Wed, 21 Oct 2099 07:28:00 GMT") > 1e9

@@ -19,7 +19,7 @@ from backends.protocols import ChatReply
 from benchmarks.chat_server import FAULTS, MODEL, Behaviour, served
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError, StoreError
-from tests.backends.chat.chatting import endpoint_at, numbered, use
+from tests.backends.chat.chatting import asking, endpoint_at, numbered, use
 
 CONFIG = ChatConfig(engine="openai", timeout_s=3.0, max_in_flight=16)
 KILLED = """
@@ -36,10 +36,6 @@ def note(index, outcome):
         os.kill(os.getpid(), signal.SIGKILL)
 use(endpoint_at(sys.argv[1]), Path(sys.argv[2]), lambda client: ask_all(client, numbered(120), note), CONFIG)
 """
-
-
-def asking(payloads: list[dict[str, Any]]) -> Any:
-    return lambda client: ask_all(client, payloads)
 
 
 def test_each_request_is_answered_once_or_marked_failed(tmp_path: Path) -> None:

@@ -234,3 +234,17 @@ def test_both_rates_hold() -> None:
     assert run(ask(ChatConfig(max_requests_per_minute=60))) == pytest.approx(12 - BURST_S)
     assert run(ask(ChatConfig(max_tokens_per_minute=6_000))) == pytest.approx(12 - BURST_S)
     assert run(ask(ChatConfig())) == 0
+
+
+def test_who_gives_up_waiting_leaves_the_rate_to_those_behind() -> None:
+    async def ask() -> float:
+        limit = RateLimit(60)
+        await limit.take(2)
+        given_up = asyncio.create_task(limit.take(600))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        await limit.take(1)
+        return now_s()
+
+    assert run(ask()) <= 1

@@ -118,6 +118,27 @@ def test_an_answer_that_is_none_is_an_error(events: list[bytes]) -> None:
     asyncio.run(talk())
 
 
+@pytest.mark.parametrize(
+    "usage",
+    [[1], {"prompt_tokens": "many"}, {"prompt_tokens": 4, "completion_tokens": 1, "prompt_tokens_details": [5]}],
+)
+def test_nonsense_about_tokens_is_counted_by_its_estimate_and_breaks_nothing(usage: Any) -> None:
+    async def talk() -> None:
+        server = StreamingChat()
+
+        async def answer(_: dict[str, Any], write: Write) -> None:
+            await write(piece("Yes.") + STOP + event({"choices": [], "usage": usage}) + DONE)
+
+        server.answer = answer
+        async with serving(server) as endpoint, OpenAILiveChat(endpoint, REMOTE) as chat:
+            assert await answer_of(chat) == ["Yes."]
+            assert chat.usage.n_tokens_in > 0
+            assert (chat.usage.n_tokens_out, chat.usage.n_tokens_cached) == (1, 0)
+            assert chat.usage.n_estimated == ("completion_tokens" not in usage)
+
+    asyncio.run(talk())
+
+
 def test_a_server_killed_in_mid_answer_is_gone() -> None:
     async def talk() -> None:
         async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,8 +1,6 @@
 """The engine for endpoints that others serve."""
 
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,40 +9,29 @@ import pytest
 from pydantic import ValidationError
 
 from backends.chat.double import DoubleEngine
+from backends.chat.model_names import is_as_asked, is_named
 from backends.chat.providers import provider_of
-from backends.chat.remote import RemoteEngine, is_named
+from backends.chat.remote import RemoteEngine
+from benchmarks.chat_server import MODEL, Behaviour, served
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
+from tests.backends.chat.chatting import QUICK
+from tests.http_servers import QuietHandler, http_server
 
 
 @contextmanager
-def server(status: int, body: bytes) -> Iterator[str]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.answer(status, body)
+def server(status: int, content: bytes) -> Iterator[str]:
+    class Handler(QuietHandler):
+        def got(self) -> None:
+            self.answer(status, content)
 
-        def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        def posted(self, body: bytes) -> None:
+            asked = json.loads(body)
             assert asked["max_tokens"] == 1
             self.answer(200 if asked["model"] == "big" else 404, b'{"error": {"message": "no such model"}}')
 
-        def answer(self, code: int, content: bytes) -> None:
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{running.server_address[1]}/v1"
-        finally:
-            running.shutdown()
-            thread.join()
+    with http_server(Handler) as url:
+        yield f"{url}/v1"
 
 
 def config(base_url: str | None, model: str | None = None, endpoint: str | None = None) -> ChatConfig:
@@ -148,11 +135,40 @@ def test_a_server_without_a_list_of_models_will_do() -> None:
         assert endpoint.model == "big"
 
 
+@pytest.mark.parametrize(
+    ("answered_by", "model", "same"),
+    [
+        ("gpt-4.1-mini-2025-04-14", "gpt-4.1-mini", True),
+        ("mistral-large-2411", "mistral-large-latest", True),
+        ("models/gemini-2.5-flash-001", "gemini-2.5-flash", True),
+        ("llama3:latest", "llama3", True),
+        ("Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-7B-Instruct", True),
+        ("/models/SmolLM2.Q4_1.gguf", "SmolLM2.Q4_1", True),
+        ("gpt-4o", "gpt-4o-2024-08-06", True),
+        ("gpt-4o-2024-11-20", "gpt-4o-2024-08-06", False),
+        ("gpt-4.1-nano", "gpt-4.1-mini", False),
+        ("claude-opus-4-5", "claude-opus-4", False),
+        ("gpt-4-32k", "gpt-4", False),
+    ],
+)
+def test_an_alias_and_its_edition_are_one_model(answered_by: str, model: str, same: bool) -> None:
+    assert is_as_asked(answered_by, model) == same
+
+
 def test_nobody_there_is_told_before_the_run() -> None:
     with DoubleEngine(ChatConfig()).serve() as double:
         pass
     with pytest.raises(BackendError, match=r"not answering.*chat\.base_url"):
-        RemoteEngine(config(double.base_url, "big")).serve().__enter__()
+        RemoteEngine(config(double.base_url, "big"), QUICK).serve().__enter__()
+
+
+def test_the_list_of_models_is_asked_for_again_as_any_request() -> None:
+    with served(Behaviour(list_faults=(503, 429, 500))) as (root, _):
+        assert RemoteEngine(config(f"{root}/v1"), QUICK).describe().model == MODEL
+    with served(Behaviour(list_faults=(503,) * 2)) as (root, _):
+        twice = config(f"{root}/v1").model_copy(update={"max_attempts": 2})
+        with pytest.raises(BackendError, match=r"not answering as it should: HTTP 503"):
+            RemoteEngine(twice, QUICK).describe()
 
 
 def test_a_refused_key_is_told_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
