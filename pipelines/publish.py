@@ -14,7 +14,7 @@ from pipelines.card import CARD, render
 from pipelines.figures import Figures, count
 from pipelines.oracle.ladder_section import ladders
 from pipelines.oracle.prompt_files import remove_unused_prompts, write_prompts
-from pipelines.oracle.prompts import load_prompts
+from pipelines.oracle.prompts import prompts_for
 from pipelines.runner import Part, Runner
 from pipelines.shards import compact, write_rejects
 
@@ -56,7 +56,7 @@ def publish(
     every = [*entries, *refused, *kept]
     shown = _shown_version(config, every, before)
     if config.oracle.simulator == "llm" and any(entry.kind == ORACLE for entry in entries):
-        write_prompts(store, config.oracle.version, load_prompts(config.oracle.prompt))
+        write_prompts(store, config.oracle.version, prompts_for(config.oracle, config.chat))
     figures = count(store, every, shown)
     counts = Counts(
         dialogues=figures.n_dialogues,

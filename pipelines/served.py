@@ -14,6 +14,7 @@ from backends.protocols import ChatEngine, Endpoint
 from data_schemas.config import ChatConfig, RefreshConfig
 from data_schemas.store import Store
 from pipelines.asking import AskingStage, parts_at_once, run_alone, run_asking
+from pipelines.oracle.prompts import prompts_for
 from pipelines.oracle.random_answers import RandomOracleStage
 from pipelines.oracle.stage import OracleStage
 from pipelines.pictures.stage import PicturesStage
@@ -122,5 +123,5 @@ def _asks(config: RefreshConfig, stage: str, endpoint: Endpoint) -> AskingStage[
         folders = {source.name: source.pictures for source in config.sources if source.pictures}
         return PicturesStage(folders, endpoint)
     if stage == ORACLE:
-        return OracleStage(config.oracle, config.seed, endpoint)
+        return OracleStage(config.oracle, config.seed, endpoint, prompts_for(config.oracle, config.chat))
     return WordingStage(endpoint, config.seed)

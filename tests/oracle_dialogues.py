@@ -6,14 +6,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from backends.protocols import ChatClient, ChatReply
+from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
-from data_schemas.config import MixingConfig
+from data_schemas.config import ChatConfig, MixingConfig, OracleConfig
 from data_schemas.errors import RequestError
 from data_schemas.records import Clip, Dialogue, Turn, Utterance, UtteranceWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
 from pipelines.mixing.layout import NoPlace, lay_out
 from pipelines.mixing.timing import timed_turn
+from pipelines.oracle.prompts import prompts_for
+from pipelines.oracle.stage import OracleStage
 from pipelines.script.spoken import spoken_words
 from tests.builders import make_dialogue, make_turn, make_utterance
 
@@ -141,6 +143,7 @@ def laid_out(dialogue: Dialogue) -> Dialogue | None:
     return replace(dialogue, turns=tuple(timed_turn(turn, layout, by_key) for turn in dialogue.turns))
 
 
+DOUBLE = Endpoint("double", "", "double", "double-1")
 USABLE = "I think that she may have quite a few of them in the end."
 
 
@@ -150,13 +153,14 @@ class Scripted:
     def __init__(self, answer: Callable[[dict[str, Any], int], str | Exception] = lambda *_: USABLE) -> None:
         self.answer = answer
         self.asked: list[tuple[dict[str, Any], int]] = []
+        self.who: tuple[str | None, str | None] = (None, None)
 
     async def ask(self, payload: dict[str, Any], attempt: int = 0) -> ChatReply:
         self.asked.append((payload, attempt))
         told = self.answer(payload, attempt)
         if isinstance(told, Exception):
             raise told
-        return ChatReply(told, f"request-{len(self.asked)}", 10, 0, 5, from_cache=False)
+        return ChatReply(told, f"request-{len(self.asked)}", 10, 0, 5, False, None, *self.who)
 
     @property
     def prompts(self) -> list[str]:
@@ -167,6 +171,11 @@ class Scripted:
 def refused_request() -> RequestError:
     """What a client raises for a request that is lost."""
     return RequestError("Request 1 was refused.")
+
+
+def oracle_stage(config: OracleConfig, seed: int = 0, endpoint: Endpoint = DOUBLE) -> OracleStage:
+    """The stage with the prompts that a run with the embedded model would give it."""
+    return OracleStage(config, seed, endpoint, prompts_for(config, ChatConfig()))
 
 
 def batch_of(dialogues: Sequence[Dialogue]) -> list[tuple[Dialogue]]:

@@ -18,7 +18,11 @@ class OracleConfig(Config):
     simulator: Literal["llm", "random"] = Field(
         default="llm", description="llm asks the chat model; random takes true answers of other items, for ablations."
     )
-    prompt: str = Field(default="v2", description="Prompt set in pipelines/oracle/prompt_sets/, or a path to one.")
+    prompt: str | None = Field(
+        default=None,
+        description="Prompt set in pipelines/oracle/prompt_sets/, or a path to one; empty: v2 where the engine is "
+        "llamacpp, for small models, and whole for all others.",
+    )
     both_directions: bool = Field(
         default=False, description="Whether the assistant's turns get events too, for the user's next words."
     )
@@ -33,6 +37,12 @@ class OracleConfig(Config):
     max_words: int = Field(default=30, ge=5, le=200, description="Longest oracle of levels 0 to 4, in words.")
     min_words: int = Field(
         default=3, ge=1, le=200, description="Shortest oracle, in words; at level 4 no more than its hint has."
+    )
+    wanted_words: int = Field(
+        default=10,
+        ge=1,
+        le=200,
+        description="A shorter oracle is asked for again, and the longest kept; at level 4 no more than its hint has.",
     )
     max_tokens: int = Field(default=48, ge=8, le=4096, description="Most tokens the model may write for one oracle.")
     temperature: float = Field(default=0.0, ge=0, le=2, description="Sampling temperature of the simulator.")

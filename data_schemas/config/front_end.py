@@ -1,6 +1,7 @@
 """From datasets to a registered checkpoint: the parameters of `kame front-end` and of the Prefect flow `train`."""
 
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -15,16 +16,52 @@ OF_MOSHI = {
 """What `moshi-7b` begins with and speaks, where nothing else is said: Kyutai's weights, vocabulary and codec."""
 
 
+class DatasetShare(NamedTuple):
+    """One dataset of a mixture as it is named: its folder, whose oracles (None: its own), how often it is met."""
+
+    folder: str
+    oracle_version: str | None = None
+    weight: float = 1.0
+
+
+def with_weight(text: str) -> tuple[str, float]:
+    """`NAME=WEIGHT`, or a name alone, which weighs 1; behind an equals sign of a name itself stands no number."""
+    name, equals, weight = text.rpartition("=")
+    try:
+        return (name, float(weight)) if equals else (text, 1.0)
+    except ValueError:
+        return text, 1.0
+
+
+def dataset_share(text: str) -> DatasetShare:
+    """`FOLDER`, `FOLDER@VERSION`, `FOLDER=WEIGHT` or `FOLDER@VERSION=WEIGHT`; FOLDER/ where its name holds an @."""
+    name, weight = with_weight(text)
+    folder, at, version = name.rpartition("@")
+    if at and folder and version and "/" not in version:
+        return DatasetShare(str(at_home(folder)), version, weight)
+    return DatasetShare(str(at_home(name)), None, weight)
+
+
 class FrontEndConfig(Config):
     """All that a run from shards to a checkpoint is told; what is left empty is made from the datasets themselves."""
 
     datasets: list[str] = Field(
-        default_factory=list, title="Datasets", description="Folders that `kame refresh` wrote; trained on together."
+        default_factory=list,
+        title="Datasets",
+        description="Folders that `kame refresh` wrote, trained on together. FOLDER@VERSION=WEIGHT names a version of "
+        "its oracles and how often it is met; a folder may be named with several versions.",
+    )
+    held_out: str | None = Field(
+        default=None,
+        title="Held-out dataset",
+        description="FOLDER or FOLDER@VERSION of other items, for the evaluation alone; empty: the held-out dialogues "
+        "of the first dataset.",
     )
     out: str = Field(
         default="front-end",
         title="Folder of the run",
-        description="Vocabulary, codec, token rows, training runs and evaluation; an existing one is gone on with.",
+        description="Vocabulary, codec and token rows, and for each seed its training runs and evaluation; an "
+        "existing one is gone on with.",
     )
     checkpoints: str = Field(
         default="checkpoints",
@@ -37,7 +74,7 @@ class FrontEndConfig(Config):
         description="nano: a laptop's CPU; small: one GPU; moshi-7b: from Kyutai's weights.",
     )
     oracle_version: str | None = Field(
-        default=None, title="Oracles", description="Version to train on; empty: each dataset's own."
+        default=None, title="Oracles", description="Version where none stands behind a folder; empty: its own."
     )
     tokenizer: str | None = Field(
         default=None,
@@ -61,8 +98,14 @@ class FrontEndConfig(Config):
     copy_steps: int = Field(
         default=0, ge=0, le=10_000_000, title="Copying, steps", description="Steps on random words first; 0: none."
     )
+    copy_hours: float | None = Field(
+        default=None, gt=0, le=10_000, title="Copying, hours", description="Copying ends by then; empty: by steps."
+    )
     max_steps: int = Field(
         default=1000, ge=1, le=10_000_000, title="Training, steps", description="Optimiser steps on dialogues."
+    )
+    max_hours: float | None = Field(
+        default=None, gt=0, le=10_000, title="Training, hours", description="Dialogues end by then; empty: by steps."
     )
     init_from: str | None = Field(
         default=None,
@@ -81,17 +124,47 @@ class FrontEndConfig(Config):
     workers: int = Field(
         default=0, ge=0, le=256, title="Processes", description="That encode sound, a codec each; 0: one a core."
     )
-    seed: int = Field(default=0, ge=0, title="Seed", description="Of weights, order and everything drawn.")
+    seed: int = Field(
+        default=0,
+        ge=0,
+        title="Seed",
+        description="Of weights, order and everything drawn in training; vocabulary, codec and token rows are the same "
+        "for all.",
+    )
     device: str = Field(default="auto", title="Device", description="cpu, cuda, or auto: cuda where there is one.")
     settings: dict[str, str | int | float | bool] = Field(
         default_factory=dict,
         title="Other settings of training",
         description="By dotted name, such as optim.learning_rate or data.swap_share (docs/training.md). Those "
-        "of model and hardware go for copying too.",
+        "of model, hardware and copying go for both stages.",
     )
     copy_settings: dict[str, str | int | float | bool] = Field(
         default_factory=dict, title="Other settings of copying", description="By dotted name, for the copying stage."
     )
+    evaluation_settings: dict[str, str | int | float | bool] = Field(
+        default_factory=dict,
+        title="Other settings of the evaluation",
+        description="By dotted name, such as sampling.temp_text (docs/evaluation.md).",
+    )
+
+    @property
+    def shares(self) -> list[DatasetShare]:
+        """The datasets of the mixture, each with the version of its oracles."""
+        return [self._share(each) for each in self.datasets]
+
+    @property
+    def held_out_share(self) -> DatasetShare | None:
+        """The dataset of the evaluation, where it is one of its own."""
+        return None if self.held_out is None else self._share(self.held_out)
+
+    @property
+    def of_seed(self) -> Path:
+        """The folder of what differs from seed to seed."""
+        return Path(self.out) / f"seed-{self.seed}"
+
+    def _share(self, text: str) -> DatasetShare:
+        share = dataset_share(text)
+        return share._replace(oracle_version=share.oracle_version or self.oracle_version)
 
     @field_validator("out", "checkpoints", "tokenizer", "codec_path", "init_from")
     @classmethod
@@ -109,6 +182,8 @@ class FrontEndConfig(Config):
     def _holds(self) -> Self:
         if not self.datasets:
             raise ValueError("datasets: name at least one folder")
+        if any(each.weight <= 0 for each in self.shares):
+            raise ValueError("datasets: a weight is more than 0")
         if self.preset == "moshi-7b" and self.codec != "mimi":
             raise ValueError("codec: moshi-7b speaks mimi alone; choose it")
         return self

@@ -26,7 +26,13 @@ class BackEndConfig(Config):
     prompt: str = Field(
         default="tandem", description="Prompt in kame_model/serve/prompt_files/, or a path to one of the same form."
     )
-    max_tokens: int = Field(default=64, ge=8, le=4096, description="Most tokens of one answer.")
+    max_tokens: int = Field(default=64, ge=8, le=4096, description="Most tokens of one oracle.")
+    answer_prompt: str | None = Field(
+        default=None,
+        description="Prompt of mode cascade, whose answers are read out; empty: `cascade` where `prompt` is `tandem`, "
+        "else the same as `prompt`.",
+    )
+    answer_max_tokens: int = Field(default=256, ge=8, le=4096, description="Most tokens of one answer of mode cascade.")
     temperature: float = Field(default=0.0, ge=0, le=2, description="Sampling temperature of the chat model.")
 
 
@@ -106,6 +112,14 @@ class LimitsConfig(Config):
     max_starts_per_minute: int = Field(default=30, ge=1, description="Sessions begun from one address in a minute.")
     max_message_bytes: int = Field(default=1_048_576, ge=1024, description="Longest message of a socket, bytes.")
     max_messages_per_s: int = Field(default=200, ge=10, description="Messages of one socket in a second.")
+    max_bytes_per_s: int = Field(
+        default=262_144,
+        ge=65_536,
+        description="Bytes of one socket in a second; sound of the realtime protocol is 64,000. More is dropped.",
+    )
+    max_burst_bytes: int = Field(
+        default=2_097_152, ge=65_536, description="Bytes of one socket that may come at once before that counts."
+    )
     drain_s: float = Field(
         default=30.0, ge=0, description="At the end (SIGTERM), how long sessions may go on, seconds."
     )
@@ -123,12 +137,20 @@ class CareConfig(Config):
         default_factory=list,
         description="Pages that may connect, as https://host:port; empty: this server's own; *: any.",
     )
+    hosts: list[str] = Field(
+        default_factory=list,
+        description="Names that callers reach this server by, behind a proxy too; addresses, localhost and `host` are"
+        " taken anyway. *: any. Asked for where no origins are given.",
+    )
     certificate: str | None = Field(default=None, description="TLS certificate chain (PEM); empty: no TLS.")
     private_key: str | None = Field(default=None, description="The certificate's key (PEM).")
     trusted_proxies: list[str] = Field(default_factory=list, description="Addresses whose X-Forwarded-For is believed.")
     notice: str = Field(
         default="You are talking to a machine; its voice is synthetic.",
         description="Told to every caller: a header, an event and the page. Empty: nothing is told.",
+    )
+    notice_as_text: bool = Field(
+        default=True, description="Moshi's own clients know no events: they get the notice as the first text."
     )
 
     _expanded = field_validator("certificate", "private_key")(at_home)
@@ -168,6 +190,9 @@ class ServeConfig(Config):
     routes: list[RouteConfig] = Field(default_factory=list, description="Rules that choose among them by words.")
     classifier: str | None = Field(
         default=None, description="module:function from the user's words to a back-end's name or None, asked first."
+    )
+    cuda_graphs: bool = Field(
+        default=True, description="On CUDA: steps as graphs, which are faster; no effect on a CPU."
     )
     sampling: SamplingConfig = Field(
         default_factory=SamplingConfig, description="How the front-end's tokens are chosen."

@@ -84,8 +84,9 @@ class AlignmentConfig(Config):
         default_factory=dict, description="The back-end's own options (docs/backends.md lists them)."
     )
     min_mean_score: dict[str, float] = Field(
-        default={"pocketsphinx": -4.0},
-        description="Aligner to the least mean score of an utterance's words; one that is not listed has no limit.",
+        default={"pocketsphinx": -4.0, "whisperx": 0.3},
+        description="Aligner to the least mean score of an utterance's words, each on its own scale (pocketsphinx: "
+        "log likelihood, 0 is best; whisperx: probability, 1 is best); one that is not listed has no limit.",
     )
 
 

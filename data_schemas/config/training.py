@@ -55,6 +55,11 @@ class OracleFeedConfig(Config):
         default_factory=DelayConfig, description="Shifts to the right (later): the back-end's delay."
     )
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether no example has an oracle, so that dialogues without one are as good as others."""
+        return self.drop_share == 1
+
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.skip_min > self.skip_max:
@@ -118,6 +123,11 @@ class DataConfig(Config):
     )
     workers: int = Field(default=0, ge=0, le=64, description="Processes that make batches; 0: the training process.")
 
+    @property
+    def needs_pieces(self) -> bool:
+        """Whether words are made up, so that the vocabulary's file is needed."""
+        return self.copy_share + self.substitute_share > 0
+
 
 class CopyConfig(Config):
     """The copying stage: random words as oracle and as text, no audio; harder as accuracy grows."""
@@ -126,13 +136,34 @@ class CopyConfig(Config):
         default=64, ge=1, le=4096, description="Short examples of a micro-batch; of long ones as many fewer."
     )
     min_words: int = Field(default=2, ge=1, le=64, description="Fewest words of an oracle.")
-    max_words: int = Field(default=10, ge=1, le=64, description="Most words of an oracle.")
+    max_words: int = Field(default=10, ge=1, le=64, description="Most words of an oracle, but in the last lessons.")
     max_gap_frames: int = Field(default=4, ge=0, le=12, description="Widest gap after a word, at the end; frames.")
     max_frames: int = Field(
         default=400,
         ge=0,
         le=5000,
         description="Longest example, at the end: as long as a dialogue; 0: none is longer than one oracle's words.",
+    )
+    # Of 438 answers of our own data: 5% have more than 36 words; a quarter of the words of those with more than 20
+    # stand in them before; 73% of a word's later pieces come frames after the piece before.
+    long_words: int = Field(
+        default=36,
+        ge=0,
+        le=64,
+        description="Most words of an oracle in the last lessons, where words come again and slowly, as in real "
+        "answers; 0: no such lessons.",
+    )
+    again_share: float = Field(
+        default=0.15,
+        ge=0,
+        le=1,
+        description="In the last lessons, how often up to three words of the oracle come again in place of a new one.",
+    )
+    slow_share: float = Field(
+        default=0.6,
+        ge=0,
+        le=1,
+        description="In the last lessons, share of a word's later pieces that come frames after the one before.",
     )
     correct_share: float = Field(
         default=0.2, ge=0, le=1, description="Share of examples in which a new oracle comes while one is being said."
@@ -227,6 +258,11 @@ class TrainConfig(Config):
         description="SentencePiece file that the datasets were encoded with; empty: the one beside the first's rows.",
     )
     max_steps: int = Field(default=1000, ge=1, description="Optimiser steps of the run.")
+    max_hours: float | None = Field(
+        default=None,
+        gt=0,
+        description="The run ends after so many hours of training, those of earlier starts counted; empty: by steps.",
+    )
     seed: int = Field(default=0, ge=0, description="Seed of weights, order, swaps and everything drawn.")
     model: ModelConfig = Field(description="The front-end; presets: nano, small, moshi-7b.")
     loss: LossConfig = Field(default_factory=LossConfig, description="Weights of the losses.")

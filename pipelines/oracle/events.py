@@ -25,6 +25,8 @@ class Said:
     raw_text: str | None = None
     request_id: str | None = None
     attempt: int | None = None
+    answered_by: str | None = None
+    system_fingerprint: str | None = None
     taken_from: str | None = None
     error: str | None = None
     may_pass: bool = False
@@ -64,6 +66,7 @@ def oracle_row(
         max_asks=config.max_asks,
         max_words=config.max_words,
         min_words=config.min_words,
+        wanted_words=config.wanted_words,
         share_from=config.share_from,
         share_to=config.share_to,
         seed=seed,
@@ -103,6 +106,8 @@ def _event(event_id: str, planned: PlannedEvent, answers: Sequence[Said], first_
         raw_text=said.raw_text,
         request_id=said.request_id,
         attempt=said.attempt,
+        answered_by=said.answered_by,
+        system_fingerprint=said.system_fingerprint,
         taken_from=said.taken_from,
         error=said.error,
     )

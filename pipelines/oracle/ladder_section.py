@@ -1,28 +1,33 @@
-"""The measured ladder for the card: what `kame oracle report` wrote, if it measured the files that stand now."""
+"""The measured ladder to read: a page of its own beside the picture, and a section of the card.
+
+Both are made from the JSON that `kame oracle report` wrote; the card shows a ladder only where it was measured on the
+files that stand now.
+"""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from data_schemas.store import Store
+from pipelines.oracle.ladder import FEWEST_WORDS, FORMAT, MOST_WORDS
 
-_TITLES = {"sources": "", "other_turns": ", other turns of the user", "user_words": ", the user's next words"}
+TITLES = {"sources": "", "other_turns": ", other turns of the user", "user_words": ", the user's next words"}
 """Groups of a report, and what is added to the name of a source of theirs."""
-_HEAD = ("level", "answered", "failed", "word F1 (95%)", "answer found (95%)", "below ten words %")
+_LENGTH = f"{FEWEST_WORDS} to {MOST_WORDS} words %"
 
 
-def report_paths(version: str) -> tuple[str, str]:
-    """Where the picture and the JSON of a version's ladder stand in a dataset's folder."""
-    return f"report/oracle-{version}.png", f"report/oracle-{version}.json"
+def report_paths(version: str) -> tuple[str, str, str]:
+    """Where the picture, the JSON and the page of a version's ladder stand in a dataset's folder."""
+    return f"report/oracle-{version}.png", f"report/oracle-{version}.json", f"report/oracle-{version}.md"
 
 
 def ladders(store: Store, fingerprint: str) -> str:
-    """Table and picture of each version whose report tells of the dataset with this fingerprint; empty: none does."""
+    """Tables and picture of each version whose report tells of the dataset with this fingerprint; empty: none does."""
     sections = []
     for path in sorted(store.files("report", ".json")):
         report = _read(store, path)
-        if report.get("dataset") == fingerprint:
-            sections.append(_section(report, report_paths(report["version"])[0]))
+        if (report.get("format"), report.get("dataset")) == (FORMAT, fingerprint):
+            sections.append(section(report, report_paths(report["version"])[0]))
     return "\n".join(sections)
 
 
@@ -35,31 +40,75 @@ def _read(store: Store, path: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _section(report: Mapping[str, Any], picture: str) -> str:
-    lines = [f"## The ladder measured, version {report['version']}", "", f"![nearness by level]({picture})", ""]
-    for group, more in _TITLES.items():
+def section(report: Mapping[str, Any], picture: str) -> str:
+    """A report as Markdown; `picture` is the path of its plot, from where the text stands."""
+    lines = [f"## The ladder measured, version {report['version']}", ""]
+    lines += [*_writers(report), "", f"![nearness by level]({picture})", "", *_lengths(report), ""]
+    for group, more in TITLES.items():
         for source, figures in report.get(group, {}).items():
-            lines += [f"{source}{more}: {figures['n_items']} items. {_summary(figures)}", "", *_table(figures), ""]
+            lines += [f"### {source}{more}: {figures['n_items']} items, {figures['n_failed']} events failed", ""]
+            lines += [*_markdown(head(report), table(report, figures)), "", *summary(report, figures), ""]
     return "\n".join(lines)
 
 
-def _summary(figures: Mapping[str, Any]) -> str:
-    return (
-        f"Spearman of level and nearness: {_shown(figures['spearman'])}. Level 0 less chance (the same oracles against "
-        f"the answers of other items): {_shown(figures['above_chance'])}."
+def head(report: Mapping[str, Any]) -> list[str]:
+    """The columns of a source's table."""
+    similar = ["similarity (95%)"] if report.get("embeddings") else []
+    return ["level", "answered", "failed", "word F1 (95%)", "answer found (95%)", *similar, _LENGTH]
+
+
+def table(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[list[str]]:
+    """A source's table, a row a level."""
+    rows = []
+    for level, own in sorted(figures["levels"].items()):
+        similar = [_shown(own["similarity"])] if report.get("embeddings") else []
+        near = [_shown(own["word_f1"]), _shown(own["answer_found"]), *similar]
+        rows.append([str(level), str(own["n_events"]), str(own["n_failed"]), *near, _percent(own["length_share"])])
+    return rows
+
+
+def summary(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[str]:
+    """What a source's table comes to: Spearman and level 0's distance to chance, by each measure."""
+    lines = _summed_up("word F1", figures["word_f1"])
+    if report.get("embeddings"):
+        lines += _summed_up(f"similarity (cosine, {report['embeddings']})", figures["similarity"])
+    return [*lines, f"- Means of word F1 rise from level to level: {'yes' if figures['rises'] else 'no'}."]
+
+
+def _summed_up(measure: str, rise: Mapping[str, Any]) -> list[str]:
+    return [
+        f"- Spearman of level and {measure}: {_shown(rise['spearman'])}.",
+        f"- Level 0 less chance, {measure}: {_shown(rise['above_chance'])}; chance (the same oracles against answers "
+        f"shuffled within the source): {_shown(rise['chance'])}.",
+    ]
+
+
+def _writers(report: Mapping[str, Any]) -> list[str]:
+    return [
+        f"Written by {each['model']} (endpoint {each['endpoint']}) with prompts {each['prompts']}: "
+        f"{each['n_dialogues']} dialogues."
+        for each in report["simulators"]
+    ]
+
+
+def _lengths(report: Mapping[str, Any]) -> list[str]:
+    shares = sorted(report["length_shares"].items())
+    return _markdown(
+        ["level", *(str(level) for level, _ in shares)], [[_LENGTH, *(_percent(share) for _, share in shares)]]
     )
 
 
-def _table(figures: Mapping[str, Any]) -> Iterator[str]:
-    rows: list[Sequence[object]] = [_HEAD, ["---"] * len(_HEAD)]
-    for level, own in sorted(figures["levels"].items()):
-        short = "-" if own["short_share"] is None else round(100 * own["short_share"])
-        measured = (_shown(own["word_f1"]), _shown(own["answer_found"]))
-        rows.append((level, own["n_events"], own["n_failed"], *measured, short))
-    return (f"| {' | '.join(map(str, row))} |" for row in rows)
+def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows)]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else str(round(100 * share))
 
 
 def _shown(estimate: Mapping[str, float | None]) -> str:
     if estimate["value"] is None:
         return "-"
+    if estimate["low"] is None:
+        return f"{estimate['value']:.3f} (one item)"
     return f"{estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"

@@ -22,7 +22,7 @@ INTERVAL_PERCENT = (2.5, 97.5)
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its 95% interval over items; nulls where nothing was there to measure."""
+    """A figure with its 95% interval over items; nulls where nothing was there to measure. One item has no interval."""
 
     value: float | None
     low: float | None
@@ -75,6 +75,8 @@ def _estimate(
 ) -> Estimate:
     """A figure of all items, and its spread when items are drawn with replacement."""
     draw, n_items = np.random.default_rng(seed), len(items)
+    if n_items < 2:
+        return Estimate(figure(np.arange(n_items)), None, None)
     resampled = [figure(draw.integers(n_items, size=n_items)) for _ in range(n_resamples)]
     low, high = np.nanpercentile(resampled, INTERVAL_PERCENT)
     return Estimate(figure(np.arange(n_items)), float(low), float(high))

@@ -1,14 +1,16 @@
-"""The measured ladder as files: a picture (nearness by level, a line a source, 95% intervals), and JSON beside it."""
+"""The measured ladder as files: a picture (nearness by level, a line a source, 95% intervals), JSON and a page."""
 
 import io
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from data_schemas.errors import ConfigError
 from data_schemas.store import Store
-from pipelines.oracle.ladder_section import report_paths
-from pipelines.oracle.nearness import Estimate
-from pipelines.oracle.report import LEVELS, LadderReport
+from pipelines.oracle.ladder import LEVELS, LadderReport, LevelFigures, SourceFigures
+from pipelines.oracle.ladder_section import report_paths, section
+from pipelines.oracle.nearness import NOTHING, Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,11 +20,13 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 
 def write_report(store: Store, report: LadderReport) -> list[str]:
-    """Writes picture and JSON into the dataset's folder; returns their paths there."""
-    picture, figures = report_paths(report.version)
+    """Writes picture, JSON and a page to read into the dataset's folder; returns their paths there."""
+    picture, figures, page = report_paths(report.version)
+    told = report.as_json()
     store.write_bytes(picture, ladder_png(report))
-    store.write_bytes(figures, (json.dumps(report.as_json(), indent=1) + "\n").encode())
-    return [picture, figures]
+    store.write_bytes(figures, (json.dumps(told, indent=1) + "\n").encode())
+    store.write_bytes(page, section(told, picture.rpartition("/")[2]).encode())
+    return [picture, figures, page]
 
 
 def ladder_png(report: LadderReport) -> bytes:
@@ -35,29 +39,62 @@ def ladder_png(report: LadderReport) -> bytes:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ConfigError("The plot needs matplotlib.", "Type: pip install 'kame-pipeline[report]'") from error
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    nearness, found = figure.subplots(1, 2)
-    for place, (source, measured) in enumerate(report.sources.items()):
-        colour, shift = _COLOURS[place % len(_COLOURS)], 0.06 * (place - (len(report.sources) - 1) / 2)
-        _line(nearness, [measured.levels[level].word_f1 for level in LEVELS], source, colour, shift)
-        _line(found, [measured.levels[level].answer_found for level in LEVELS], source, colour, shift)
-        if measured.chance.value is not None:
-            nearness.axhline(measured.chance.value, color=colour, linestyle=":", linewidth=1)
-    nearness.set_ylabel("word F1 with the true answer")
-    nearness.set_title("Nearness (dotted: chance, answers of other items)", fontsize=10)
-    found.set_ylabel("share of oracles with the answer in them")
-    found.set_title("Answer found", fontsize=10)
-    for axes in (nearness, found):
-        axes.set_xlabel("hint level")
-        axes.set_xticks(list(LEVELS))
-        axes.set_ylim(bottom=0)
-        axes.grid(alpha=0.3)
-    nearness.legend(frameon=False)
+    panels = _panels(report)
+    figure = Figure(figsize=(4.8 * len(panels), 4.4), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        _draw(axes, panel, report)
+    figure.axes[0].legend(frameon=False)
     simulators = "; ".join(sorted({f"{each.model}, prompts {each.prompts}" for each in report.simulators}))
     figure.suptitle(f"Oracle ladder, version {report.version}: {simulators}", fontsize=11)
     sink = io.BytesIO()
     figure.savefig(sink, format="png", dpi=110, metadata={"Software": None})
     return sink.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """One measure: what its axis is called, and its estimate of a level and its chance in a source, if it has one."""
+
+    title: str
+    measure: str
+    of_level: Callable[[LevelFigures], Estimate]
+    chance: Callable[[SourceFigures], Estimate]
+    is_share: bool = True
+
+
+def _panels(report: LadderReport) -> list[_Panel]:
+    near = "Nearness (dotted: chance, answers shuffled in the source)"
+    panels = [
+        _Panel(near, "word F1 with the true answer", lambda own: own.word_f1, lambda own: own.word_f1.chance),
+        _Panel("Answer found", "share of oracles with the answer in them", lambda own: own.answer_found, _no_chance),
+    ]
+    if report.embeddings:
+        similar = f"cosine with the true answer, {report.embeddings}"
+        panels.append(
+            _Panel("Similarity", similar, lambda own: own.similarity, lambda own: own.similarity.chance, is_share=False)
+        )
+    return panels
+
+
+def _no_chance(_: SourceFigures) -> Estimate:
+    return NOTHING
+
+
+def _draw(axes: "Axes", panel: _Panel, report: LadderReport) -> None:
+    for place, (source, measured) in enumerate(report.sources.items()):
+        colour, shift = _COLOURS[place % len(_COLOURS)], 0.06 * (place - (len(report.sources) - 1) / 2)
+        label = f"{source}, {measured.n_items} items"
+        _line(axes, [panel.of_level(measured.levels[level]) for level in LEVELS], label, colour, shift)
+        chance = panel.chance(measured).value
+        if chance is not None:
+            axes.axhline(chance, color=colour, linestyle=":", linewidth=1)
+    axes.set_ylabel(panel.measure)
+    axes.set_title(panel.title, fontsize=9)
+    axes.set_xlabel("hint level")
+    axes.set_xticks(list(LEVELS))
+    if panel.is_share:
+        axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
 
 
 def _line(axes: "Axes", estimates: list[Estimate], label: str, colour: str, shift: float) -> None:

@@ -9,8 +9,9 @@ import yaml
 from pydantic import ValidationError
 
 from data_schemas.manifest import ORACLE, Manifest
+from data_schemas.named_yaml import read_model
 from data_schemas.store import Store
-from pipelines.oracle.prompts import PromptSet, our_set_of, read_prompts
+from pipelines.oracle.prompts import PromptSet, our_set_of
 
 _PATH = re.compile(r"prompts/([^/]+)/([0-9a-f]{16})\.yaml")
 
@@ -50,7 +51,7 @@ def stored_prompts(store: Store, version: str, digest: str) -> PromptSet | None:
     if not store.exists(path):
         return None
     try:
-        prompts = read_prompts(store.read_bytes(path).decode())
+        prompts = read_model(store.read_bytes(path).decode(), PromptSet)
     except (yaml.YAMLError, ValidationError, UnicodeDecodeError):
         return None  # who needs it says so: nothing can be checked against it
     return prompts if prompts.digest == digest else None

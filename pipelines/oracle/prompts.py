@@ -7,15 +7,14 @@ turn as far as it was heard), and what differs between levels last: so a server'
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Self
 
-import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from data_schemas import ids
-from data_schemas.config import Config, OracleConfig
+from data_schemas.config import ChatConfig, Config, OracleConfig
 from data_schemas.errors import ConfigError
+from data_schemas.named_yaml import load_named, names_in
 from data_schemas.records import OracleRow
 from pipelines.oracle.hints import HINT_FIELDS, hint_fields
 from pipelines.oracle.plan import PlannedRequest
@@ -24,6 +23,10 @@ Message = dict[str, str]
 Payload = dict[str, Any]
 
 _OURS = files("pipelines.oracle") / "prompt_sets"
+
+FOR_SMALL_MODELS, FOR_OTHER_MODELS = "v2", "whole"
+SMALL_ENGINES = frozenset({"llamacpp", "double"})
+"""Engines whose models are taken to be small where no prompt set is named: that of a GGUF file, and the tests'."""
 
 ASK_AGAIN_TEMPERATURE = 0.7
 """Least sampling temperature of a second ask: at 0 the same model would say the same again."""
@@ -135,7 +138,7 @@ def payload_of(
 
 def our_sets() -> list[str]:
     """Names of the prompt sets that come with the program."""
-    return sorted(each.name.removesuffix(".yaml") for each in _OURS.iterdir() if each.name.endswith(".yaml"))
+    return names_in(_OURS)
 
 
 @lru_cache(maxsize=8)
@@ -144,29 +147,21 @@ def our_set_of(digest: str) -> PromptSet | None:
     return next((each for name in our_sets() if (each := load_prompts(name)).digest == digest), None)
 
 
-def read_prompts(text: str) -> PromptSet:
-    """A prompt set from its YAML.
-
-    Raises:
-        YAMLError, ValidationError: it is none.
-    """
-    raw: Any = yaml.safe_load(text)
-    return PromptSet.model_validate(raw)
-
-
 def load_prompts(name: str) -> PromptSet:
     """A prompt set by the name of one of ours, or by the path of a YAML file.
 
     Raises:
         ConfigError: no such set, or it is not one.
     """
-    there = our_sets()
-    if name not in there and not Path(name).is_file():
-        raise ConfigError(f"There is no prompt set {name!r}.", f"Ours: {', '.join(there)}; or give a YAML file.")
-    source = _OURS / f"{name}.yaml" if name in there else Path(name)
-    try:
-        return read_prompts(source.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"The prompt set {name!r} cannot be used: {error}", "See pipelines/oracle/prompt_sets/."
-        ) from error
+    return load_named(name, _OURS, PromptSet, "prompt set")
+
+
+def prompts_for(oracle: OracleConfig, chat: ChatConfig) -> PromptSet:
+    """The prompt set of a run: the one that is named, else `v2` for a local GGUF model and `whole` for all others.
+
+    Which one it was stands in every row (`prompt_version`, `prompt_digest`).
+
+    Raises:
+        ConfigError: the named one cannot be used.
+    """
+    return load_prompts(oracle.prompt or (FOR_SMALL_MODELS if chat.engine in SMALL_ENGINES else FOR_OTHER_MODELS))

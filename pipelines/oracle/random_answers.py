@@ -26,7 +26,7 @@ class RandomOracleStage:
     """Oracle rows without a chat model. A part with one item alone has no other answers: its dialogues are refused."""
 
     name: ClassVar[str] = "oracle"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("mixing",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = OracleRow

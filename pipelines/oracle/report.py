@@ -4,19 +4,19 @@ Measured are events that were asked for (`answered`) at levels 0 to 4, each agai
 ladder is that of the item's question: the user's turn before the first turn of the assistant that bears an answer
 (`answer_word_index`). Greetings, corrections and the like are figures of their own, and so are the user's next words.
 An answer counts as found where its spoken form stands in the oracle; items whose true turn does not say it that way are
-left out of that figure. Chance is what level 0's oracles have in common with the true answers of other items; random
-oracles are such answers themselves, so for them there is none.
+left out of that figure. `ladder.py` adds it all up.
 """
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
 
+import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.arrow import from_table
@@ -24,107 +24,72 @@ from data_schemas.errors import DatasetError
 from data_schemas.manifest import DATA, ORACLE
 from data_schemas.reader import DatasetReader
 from data_schemas.records import OracleEvent, OracleRow
-from pipelines.oracle.nearness import Estimate, is_found, mean_over_items, spearman_over_items, word_f1, words_of_text
-from pipelines.oracle.schedule import TRUTH_LEVEL
+from pipelines.oracle.ladder import LadderReport, Measured, Near, Simulator, length_shares, source_figures
+from pipelines.oracle.nearness import is_found, word_f1, words_of_text
 from pipelines.script.speakable import Unspeakable, speak
 
-LEVELS = range(TRUTH_LEVEL)
+Nearness = Callable[[str, str], float]
+
 N_OTHERS = 20
 """True answers of other items that each oracle of level 0 is held against for chance."""
 
 
-SHORT_WORDS = 10
-"""What the paper's oracles have at least: 10 to 30 words."""
+class Embeddings(Protocol):
+    """A model that turns texts into unit vectors."""
+
+    model: str
+
+    def of(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(text, dimension), in the order of the texts."""
 
 
-class Group(StrEnum):
-    """Which turns' events are measured together; values are the report's keys."""
+class Group(Enum):
+    """Which turns' events are measured together."""
 
-    QUESTION = "sources"
-    OTHER_TURNS = "other_turns"
-    USER_WORDS = "user_words"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """One event that was asked for: its nearness to its own true answer, and whether the answer is in it (None: cannot
-    be told).
-
-    `chance` is its mean nearness to other items' true answers, measured at level 0 alone. Of a failed event there is no
-    nearness.
-    """
-
-    item_id: str
-    level: int
-    f1: float | None
-    found: bool | None = None
-    chance: float | None = None
-    is_short: bool = False
+    QUESTION = auto()
+    OTHER_TURNS = auto()
+    USER_WORDS = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelFigures:
-    """One level of one source. `n_failed` counts all failed events, those that share a request too; `short_share` is of
-    the answers, those below `SHORT_WORDS` words."""
-
-    n_events: int
-    n_failed: int
-    short_share: float | None
-    word_f1: Estimate
-    answer_found: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFigures:
-    """The ladder of one source; `above_chance` is level 0's nearness less chance, `rises` whether means rise all the
-    way from level 0 to 4."""
-
-    n_items: int
-    n_failed: int
-    levels: dict[int, LevelFigures]
-    chance: Estimate
-    above_chance: Estimate
-    spearman: Estimate
-    rises: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simulator:
-    """Who wrote the oracles of some dialogues."""
-
-    simulator: str
-    endpoint: str | None
-    model: str | None
-    prompts: str
-    n_dialogues: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LadderReport:
-    """The ladder of one version of a dataset's oracles, by source; `dataset` is the manifest's fingerprint.
-
-    `sources` tells of the items' questions, `other_turns` of what else the user says, `user_words` of the user's words
-    as the assistant speaks (`both_directions`).
-    """
-
-    version: str
-    dataset: str
-    simulators: list[Simulator] = field(default_factory=list)
-    sources: dict[str, SourceFigures] = field(default_factory=dict)
-    other_turns: dict[str, SourceFigures] = field(default_factory=dict)
-    user_words: dict[str, SourceFigures] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it for programs."""
-        return asdict(self)
-
-
-def measure(reader: DatasetReader) -> LadderReport:
+def measure(reader: DatasetReader, embeddings: Embeddings | None = None) -> LadderReport:
     """The ladder of the reader's version of the oracles.
+
+    Args:
+        embeddings: measures similarity too.
 
     Raises:
         DatasetError: the dataset has no oracles of that version.
     """
+    rows = _rows(reader)
+    items = _items(reader)
+    near = _nearness(rows, embeddings)
+    ladders: dict[Group, dict[str, list[Measured]]] = {group: {} for group in Group}
+    for source in sorted({row.source for row in rows}):
+        own = [row for row in rows if row.source == source]
+        for group in Group:
+            if measured := _measured(own, items, group, near):
+                ladders[group][source] = measured
+    every = [each for sources in ladders.values() for measured in sources.values() for each in measured]
+    figures = {
+        group: {
+            source: source_figures(measured, ids.seed_for("ladder", source) % 2**32)
+            for source, measured in sources.items()
+        }
+        for group, sources in ladders.items()
+    }
+    return LadderReport(
+        version=reader.oracle_version,
+        dataset=reader.manifest.fingerprint,
+        embeddings=embeddings.model if embeddings else None,
+        simulators=_simulators(rows),
+        length_shares=length_shares(every),
+        sources=figures[Group.QUESTION],
+        other_turns=figures[Group.OTHER_TURNS],
+        user_words=figures[Group.USER_WORDS],
+    )
+
+
+def _rows(reader: DatasetReader) -> list[OracleRow]:
     entries = [each for each in reader.manifest.of_kind(ORACLE) if each.oracle_version == reader.oracle_version]
     if not entries:
         there = sorted({each.oracle_version or "" for each in reader.manifest.of_kind(ORACLE)})
@@ -132,27 +97,24 @@ def measure(reader: DatasetReader) -> LadderReport:
             f"{reader.store.root} has no oracles of version {reader.oracle_version!r}.",
             f"There are: {', '.join(there) or 'none'}; choose one with --version.",
         )
-    rows: dict[str, list[OracleRow]] = defaultdict(list)
-    writers: Counter[tuple[str, str, str, str]] = Counter()
-    for entry in entries:
-        for row in from_table(reader.store.read_table(entry.path), OracleRow):
-            rows[row.source].append(row)
-            writers[(row.simulator, row.endpoint or "", row.model or "", row.prompt_version)] += 1
-    items = _items(reader)
-    grouped: dict[Group, dict[str, SourceFigures]] = {group: {} for group in Group}
-    for source, own in sorted(rows.items()):
-        for group in Group:
-            if any(True for row in own for _ in _events(row, items[row.dialogue_id], group)):
-                grouped[group][source] = _source_figures(source, own, items, group)
-    return LadderReport(
-        version=reader.oracle_version,
-        dataset=reader.manifest.fingerprint,
-        simulators=[
-            Simulator(simulator=simulator, endpoint=endpoint, model=model, prompts=prompts, n_dialogues=n)
-            for (simulator, endpoint, model, prompts), n in sorted(writers.items())
-        ],
-        **{group.value: figures for group, figures in grouped.items()},
-    )
+    return [row for entry in entries for row in from_table(reader.store.read_table(entry.path), OracleRow)]
+
+
+def _simulators(rows: Sequence[OracleRow]) -> list[Simulator]:
+    writers = Counter((row.simulator, row.endpoint or "", row.model or "", row.prompt_version) for row in rows)
+    return [
+        Simulator(simulator=simulator, endpoint=endpoint, model=model, prompts=prompts, n_dialogues=n)
+        for (simulator, endpoint, model, prompts), n in sorted(writers.items())
+    ]
+
+
+def _nearness(rows: Sequence[OracleRow], embeddings: Embeddings | None) -> tuple[Nearness, Nearness | None]:
+    """Word F1, and the similarity (cosine) of any two texts that oracles and true answers have."""
+    if embeddings is None:
+        return word_f1, None
+    texts = sorted({event.text for row in rows for event in row.events if event.text})
+    vectors = dict(zip(texts, embeddings.of(texts), strict=True))
+    return word_f1, lambda text, truth: float(vectors[text] @ vectors[truth])
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,73 +175,63 @@ def _events(row: OracleRow, item: _Item, group: Group) -> Iterator[OracleEvent]:
             yield event
 
 
-def _source_figures(source: str, rows: Sequence[OracleRow], items: Mapping[str, _Item], group: Group) -> SourceFigures:
+def _measured(
+    rows: Sequence[OracleRow],
+    items: Mapping[str, _Item],
+    group: Group,
+    nearness: tuple[Nearness, Nearness | None],
+) -> list[Measured]:
+    """The events of a group in some rows of one source, each held against its own true answer, and those of others."""
     truths = {
         items[row.dialogue_id].item_id: event.text
         for row in rows
         for event in _events(row, items[row.dialogue_id], group)
         if event.status == "truth" and event.text
     }
-    measured = [each for row in rows for each in _measured(row, items[row.dialogue_id], group, truths)]
-    seed = ids.seed_for("ladder", source) % 2**32
-    levels = {level: _level_figures([each for each in measured if each.level == level], seed) for level in LEVELS}
-    said = [(each.item_id, each.level, each.f1) for each in measured if each.f1 is not None]
-    chances = [(each.item_id, each.f1 or 0.0, each.chance) for each in measured if each.chance is not None]
-    means = [levels[level].word_f1.value for level in LEVELS]
-    return SourceFigures(
-        n_items=len({each.item_id for each in measured}),
-        n_failed=sum(figures.n_failed for figures in levels.values()),
-        levels=levels,
-        chance=mean_over_items(_by_item((item, chance) for item, _, chance in chances), seed),
-        above_chance=mean_over_items(_by_item((item, f1 - chance) for item, f1, chance in chances), seed),
-        spearman=spearman_over_items(_by_item((item, (level, f1)) for item, level, f1 in said), seed),
-        rises=all(one is not None and other is not None and one < other for one, other in pairwise(means)),
+    found = []
+    for row in rows:
+        item = items[row.dialogue_id]
+        own = {(event.turn_index, event.speaker): event.text for event in row.events if event.status == "truth"}
+        for event in _events(row, item, group):
+            truth = own.get((event.turn_index, event.speaker))
+            if event.status == "failed":
+                found.append(Measured(item_id=item.item_id, level=event.level))
+            elif event.status == "answered" and event.text and truth:
+                has_chance = event.level == 0 and row.simulator != "random"
+                others = _others(event.event_id, item.item_id, truths) if has_chance else []
+                found.append(_measured_event(event.level, event.text, truth, others, item, nearness))
+    return found
+
+
+def _measured_event(
+    level: int,
+    text: str,
+    truth: str,
+    others: Sequence[str],
+    item: _Item,
+    nearness: tuple[Nearness, Nearness | None],
+) -> Measured:
+    f1, similarity = (_near(near, text, truth, others) for near in nearness)
+    can_tell = item.answer is not None and is_found(item.answer, truth)
+    return Measured(
+        item_id=item.item_id,
+        level=level,
+        f1=f1,
+        similarity=similarity,
+        found=is_found(item.answer, text) if item.answer is not None and can_tell else None,
+        n_words=len(words_of_text(text)),
     )
 
 
-def _level_figures(own: Sequence[Measured], seed: int) -> LevelFigures:
-    answered = [each for each in own if each.f1 is not None]
-    told = ((each.item_id, float(each.found)) for each in answered if each.found is not None)
-    return LevelFigures(
-        n_events=len(answered),
-        n_failed=len(own) - len(answered),
-        short_share=sum(each.is_short for each in answered) / len(answered) if answered else None,
-        word_f1=mean_over_items(_by_item((each.item_id, each.f1) for each in answered), seed),
-        answer_found=mean_over_items(_by_item(told), seed),
-    )
-
-
-def _measured(row: OracleRow, item: _Item, group: Group, truths: Mapping[str, str]) -> Iterator[Measured]:
-    own = {(event.turn_index, event.speaker): event.text for event in row.events if event.status == "truth"}
-    for event in _events(row, item, group):
-        truth = own.get((event.turn_index, event.speaker))
-        if event.status == "failed":
-            yield Measured(item_id=item.item_id, level=event.level, f1=None)
-        if event.status != "answered" or not event.text or not truth:
-            continue
-        can_tell = item.answer is not None and is_found(item.answer, truth)
-        has_chance = event.level == 0 and row.simulator != "random"
-        yield Measured(
-            item_id=item.item_id,
-            level=event.level,
-            f1=word_f1(event.text, truth),
-            found=is_found(item.answer, event.text) if item.answer is not None and can_tell else None,
-            chance=_chance(event.event_id, event.text, item.item_id, truths) if has_chance else None,
-            is_short=len(words_of_text(event.text)) < SHORT_WORDS,
-        )
-
-
-def _chance(event_id: str, text: str, item_id: str, truths: Mapping[str, str]) -> float | None:
-    others = sorted(each for each in truths if each != item_id)
-    if not others:
+def _near(near: Nearness | None, text: str, truth: str, others: Sequence[str]) -> Near | None:
+    if near is None:
         return None
+    chance = sum(near(text, other) for other in others) / len(others) if others else None
+    return Near(own=near(text, truth), chance=chance)
+
+
+def _others(event_id: str, item_id: str, truths: Mapping[str, str]) -> list[str]:
+    """True answers of other items of the source, drawn by the event's id."""
+    others = sorted(each for each in truths if each != item_id)
     chosen = random.Random(ids.seed_for("chance", event_id)).sample(others, min(N_OTHERS, len(others)))
-    return sum(word_f1(text, truths[other]) for other in chosen) / len(chosen)
-
-
-def _by_item(pairs: Any) -> list[list[Any]]:
-    """The values of pairs (item, value), a list an item, in order of the items' ids."""
-    found: dict[str, list[Any]] = defaultdict(list)
-    for item, value in pairs:
-        found[item].append(value)
-    return [found[item] for item in sorted(found)]
+    return [truths[other] for other in chosen]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from backends.protocols import ChatClient, Endpoint
+from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.errors import RequestError
 from data_schemas.fingerprint import what_matters
@@ -12,33 +12,35 @@ from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import together
 from pipelines.oracle.events import Said, oracle_row, row_or_reject
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
-from pipelines.oracle.prompts import load_prompts, payload_of
+from pipelines.oracle.prompts import PromptSet, payload_of
 from pipelines.oracle.share import in_share
-from pipelines.oracle.validate import Asked, Unusable, usable_text
+from pipelines.oracle.validate import Asked, Unusable, is_as_long_as_wanted, usable_text
+from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult
 
 
 class OracleStage:
     """Asks one endpoint for the events of a batch; the client bounds what is in flight and caches answers.
 
-    An answer that cannot stand is asked for again, up to `max_asks` times; then, or when a request fails for good, its
-    events are failed: without text, and with the reason. A later run asks again where a request failed. A dialogue of
-    which too much failed is refused. A back-end that is gone stops the run.
+    An answer that cannot stand, or is shorter than `wanted_words`, is asked for again, up to `max_asks` times. Then the
+    longest that can stand is kept; where none can, or a request fails for good before one did, the events are failed:
+    without text, and with the reason. A later run asks again where a request failed. A dialogue of which too much
+    failed is refused. A back-end that is gone stops the run.
     """
 
     name: ClassVar[str] = "oracle"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     inputs: ClassVar[tuple[str, ...]] = ("mixing",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = OracleRow
 
-    def __init__(self, config: OracleConfig, seed: int, endpoint: Endpoint) -> None:
+    def __init__(self, config: OracleConfig, seed: int, endpoint: Endpoint, prompts: PromptSet) -> None:
         self.config = config
         self.seed = seed
         self.endpoint = endpoint
-        self.prompts = load_prompts(config.prompt)
+        self.prompts = prompts
         if config.both_directions:
-            self.prompts.texts_for("B")  # says so now where it has none
+            prompts.texts_for("B")  # says so now where it has none
 
     def matters(self) -> dict[str, Any]:
         """Configuration, seed, the prompts' text and what stands for the model."""
@@ -65,20 +67,41 @@ class OracleStage:
         return result
 
     async def _ask(self, request: PlannedRequest, client: ChatClient) -> Said:
-        """What a request leaves in its events, asked for until an answer can stand."""
+        """What a request leaves in its events: asked for until an answer is as long as wanted, else the longest one
+        that can stand."""
         instruction = self.prompts.texts_for(request.speaker).own_words(request.level)
         asked = Asked(request.level, request.hint, instruction, " ".join([*request.history, request.heard]))
-        said = Said("failed")
+        longest, failed = None, Said("failed")
         for attempt in range(self.config.max_asks):
             try:
                 reply = await client.ask(payload_of(self.prompts, request, self.config, self.seed, attempt), attempt)
             except RequestError as error:
-                return Said("failed", error=f"request: {error.what}", may_pass=True)
-            written = Said("failed", None, reply.text, reply.request_id, attempt)
+                lost = replace(failed, error=f"request: {error.what}")  # with the answer before, if there was one
+                return replace(longest or lost, may_pass=True)
+            written = _written(reply, attempt)
             try:
                 text = usable_text(reply.text, reply.finish_reason == "length", asked, self.config)
             except Unusable as fault:
-                said = replace(written, error=f"asked {attempt + 1} times; {fault}"[:200])
-            else:
-                return replace(written, status="answered", text=text)
-        return said
+                failed = replace(written, error=f"asked {attempt + 1} times; {fault}"[:200])
+                continue
+            said = replace(written, status="answered", text=text)
+            if is_as_long_as_wanted(text, asked, self.config):
+                return said
+            longest = said if longest is None else max(longest, said, key=_n_words)  # of equals the first
+        return longest or failed
+
+
+def _written(reply: ChatReply, attempt: int) -> Said:
+    """An answer of which is not known yet whether it can stand."""
+    return Said(
+        "failed",
+        raw_text=reply.text,
+        request_id=reply.request_id,
+        attempt=attempt,
+        answered_by=reply.answered_by,
+        system_fingerprint=reply.system_fingerprint,
+    )
+
+
+def _n_words(said: Said) -> int:
+    return len(spoken_words(said.text or ""))

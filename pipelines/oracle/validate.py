@@ -104,13 +104,21 @@ def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig)
     return text
 
 
+def is_as_long_as_wanted(text: str, asked: Asked, config: OracleConfig) -> bool:
+    """Whether an answer that can stand has so many words that it need not be asked for again."""
+    return len(spoken_words(text)) >= _fewest(min(config.wanted_words, config.max_words), asked)
+
+
+def _fewest(n_words: int, asked: Asked) -> int:
+    """Words that an answer should have; one that may be the hint itself no more than that."""
+    return min(n_words, len(spoken_words(asked.hint))) if asked.level > MAX_HINT_LEVEL_COPIED else n_words
+
+
 def _check_said(words: Sequence[str], asked: Asked, config: OracleConfig) -> None:
     lowered, known = " ".join(words), [word.lower() for word in spoken_words(asked.known)]
     if (found := _REFUSES.search(lowered)) and found[0] not in " ".join(known):
         raise Unusable("refusal", found[0])
-    fewest = config.min_words
-    if asked.level > MAX_HINT_LEVEL_COPIED:
-        fewest = min(fewest, len(spoken_words(asked.hint)))
+    fewest = _fewest(config.min_words, asked)
     if len(words) < fewest:
         raise Unusable("too_short", f"{lowered!r} has fewer than {fewest} words")
     if not is_english(words, frozenset(known)):

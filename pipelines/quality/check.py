@@ -128,9 +128,22 @@ def _read(store: Store, entry: ShardEntry) -> pa.Table | Fault:
     if (written.n_bytes, written.sha256) != (entry.n_bytes, entry.sha256):
         return Fault(entry.path, "checksum is the manifest's", f"{written.n_bytes} bytes, {written.sha256[:12]}…")
     table = store.read_table(entry.path)
-    if not table.schema.equals(schema_of(_RECORDS[entry.kind])):
-        return Fault(entry.path, "schema is the record's", "columns differ")
+    if differs := _other_columns(table, _RECORDS[entry.kind]):
+        return Fault(entry.path, "schema is the record's", differs)
     return table
+
+
+def _other_columns(table: pa.Table, record: type) -> str:
+    """How a file's columns are not the record's; empty where they are, or lack only what later versions added."""
+    wanted = schema_of(record)
+    if foreign := [name for name in table.column_names if name not in wanted.names]:
+        return f"columns differ: {', '.join(foreign)}"
+    try:
+        from_table(table.slice(0, 0), record)
+    except StoreError as error:
+        return f"columns differ: {error.what}"
+    loose = [each.name for each in wanted if not each.nullable and table.schema.field(each.name).nullable]
+    return f"columns differ: {', '.join(loose)} may be null" if loose else ""
 
 
 def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]:

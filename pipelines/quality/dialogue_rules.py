@@ -14,6 +14,7 @@ from pipelines.audio import Sound, from_flac, peak_dbfs, rms_dbfs
 from pipelines.mixing.layout import LEAD_OUTLASTS_S, MOST_CUT_S
 from pipelines.mixing.timing import CHANNEL
 from pipelines.quality import measured_rules as measured
+from pipelines.quality.measured_rules import SILENT_DBFS
 from pipelines.script.forms.table import FORMS, RECORDED
 from pipelines.script.spoken import spoken_words
 
@@ -22,9 +23,6 @@ Wrong = Iterator[tuple[str, str]]
 
 TIME_TOLERANCE_S = 1e-5
 """Times are stored in whole microseconds; sums of them may differ by a few."""
-
-SILENT_DBFS = -60.0
-"""A channel no louder holds no speech: utterances are mixed at -40 dBFS or louder (`SpeechConfig`)."""
 
 NOISE_VARIES_DB = 3.0
 """How much louder than all of it a short piece of a noise floor may be; speech lies 6 dB above it or more."""
@@ -69,7 +67,10 @@ def _audio(row: AudioDialogue) -> Wrong:
         yield from _cuts(row.turns, sound)
         yield from measured.wrong_in_quality(row, sound)
         yield from measured.wrong_in_coverage(row, sound)
-        yield from measured.wrong_in_silence(row, sound)
+        if row.form == RECORDED:
+            yield from measured.wrong_in_recorded_silence(row, sound)
+        else:
+            yield from measured.wrong_in_silence(row, sound)
 
 
 def _channels(row: AudioDialogue, sound: Sound) -> Wrong:

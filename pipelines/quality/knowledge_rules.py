@@ -14,8 +14,10 @@ from data_schemas.config import OracleConfig
 from data_schemas.records import OracleRow, Turn, Utterance, WordTiming
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
 from pipelines.oracle.prompts import PromptSet, payload_of
+from pipelines.oracle.schedule import words_of
 from pipelines.quality.dialogue_rules import Wrong
 from pipelines.quality.oracle_rules import settings_of
+from pipelines.script.spoken import spoken_words
 
 N_REMADE = 64
 """Dialogues of each source of which the requests are made again: forms are drawn by seed, so all are among them."""
@@ -47,7 +49,8 @@ def blotted_out(turns: Sequence[Turn], t_s: float) -> list[Turn]:
 
 def _blotted_turn(turn: Turn, t_s: float) -> Turn:
     utterances = tuple(_blotted_utterance(utterance, t_s) for utterance in turn.utterances)
-    is_said = all(word.end_s <= t_s for utterance in turn.utterances for word in utterance.words)
+    words = words_of(turn)
+    is_said = all(word.end_s <= t_s for word in words) and _says(turn.spoken_text, words)
     return replace(
         turn,
         utterances=utterances,
@@ -63,7 +66,13 @@ def _blotted_turn(turn: Turn, t_s: float) -> Turn:
 
 def _blotted_utterance(utterance: Utterance, t_s: float) -> Utterance:
     words = tuple(_blotted_word(word, t_s) for word in utterance.words)
-    return replace(utterance, words=words, spoken_text=utterance.spoken_text if words == utterance.words else SENTINEL)
+    is_said = words == utterance.words and _says(utterance.spoken_text, words)
+    return replace(utterance, words=words, spoken_text=utterance.spoken_text if is_said else SENTINEL)
+
+
+def _says(text: str, words: Sequence[WordTiming]) -> bool:
+    """Whether a text is the words that were heard and no more: texts of a turn that was cut off may promise more."""
+    return spoken_words(text) == [word.word for word in words]
 
 
 def _blotted_word(word: WordTiming, t_s: float) -> WordTiming:

@@ -8,7 +8,7 @@ import numpy as np
 
 from data_schemas.records import AudioDialogue, Hearing, Turn, Utterance, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
-from pipelines.audio import Sound
+from pipelines.audio import Sound, peak_dbfs
 from pipelines.mixing.timing import CHANNEL, quality_of
 from pipelines.script.spoken import spoken_words
 
@@ -26,8 +26,11 @@ MOST_OUTSIDE = 0.05
 pocketsphinx, none does, in rooms and noise neither."""
 
 _MOST_WORDS_OF_TOKEN = 6  # what a written token is compared as: "$5.50" is five, with its cents
+SILENT_DBFS = -60.0
+"""A channel no louder holds no speech: utterances are mixed at -40 dBFS or louder (`SpeechConfig`)."""
+
 MOST_BETWEEN = 0.01
-"""Greatest share of the energy on the assistant's channel that may lie in no utterance: storing rounds."""
+"""Greatest share of the energy on a recorded assistant's channel that may lie in no utterance: a codec hums."""
 
 _SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # what `SpeechConfig` allows
 _TIME_TOLERANCE_S = 1e-5
@@ -121,17 +124,36 @@ def wrong_in_coverage(row: AudioDialogue, sound: Sound) -> Wrong:
 
 
 def wrong_in_silence(row: AudioDialogue, sound: Sound) -> Wrong:
-    """Sound on the assistant's channel, which has no noise and no echo, where the assistant says nothing."""
+    """Any sound on the assistant's channel, which has no noise and no echo, where the assistant says nothing."""
+    between = _between(row, sound)
+    level_dbfs = peak_dbfs(between)
+    if level_dbfs > SILENT_DBFS:
+        first_s = float(np.argmax(np.abs(between) > 10 ** (SILENT_DBFS / 20))) / SAMPLE_RATE_HZ
+        found = f"{level_dbfs:.0f} dBFS on A's where A says nothing, from {first_s:.2f} s on"
+        yield "each speaker is on their own channel", found
+
+
+def wrong_in_recorded_silence(row: AudioDialogue, sound: Sound) -> Wrong:
+    """More than a little sound of a recorded assistant, whose silence is a model's, where it says nothing."""
+    between, whole = (
+        float(np.square(each, dtype=np.float64).sum()) for each in (_between(row, sound), sound[:, CHANNEL["A"]])
+    )
+    if between > MOST_BETWEEN * whole:
+        yield (
+            "each speaker is on their own channel",
+            f"{between / whole:.1%} of the sound on A's lies where A is silent",
+        )
+
+
+def _between(row: AudioDialogue, sound: Sound) -> Sound:
+    """The assistant's channel with all its utterances taken out; nothing where other rules tell of their times."""
     said = [each for turn in row.turns if turn.speaker == "A" for each in turn.utterances]
     if not said or not all(_has_times(each, len(sound)) for each in said):
-        return  # told by other rules
-    power = np.square(sound[:, CHANNEL["A"]], dtype=np.float64)
-    whole = float(power.sum())
+        return np.zeros(0, np.float32)
+    between = sound[:, CHANNEL["A"]].copy()
     for each in said:
-        power[seconds_to_samples(each.start_s or 0.0) : seconds_to_samples(each.end_s or 0.0)] = 0.0
-    if float(power.sum()) > MOST_BETWEEN * whole:
-        share = float(power.sum()) / whole
-        yield "each speaker is on their own channel", f"{share:.1%} of the sound on A's lies where A says nothing"
+        between[seconds_to_samples(each.start_s or 0.0) : seconds_to_samples(each.end_s or 0.0)] = 0.0
+    return between
 
 
 def _has_times(said: Utterance, n_samples: int) -> bool:

@@ -133,6 +133,6 @@ def _badly_shared(event: OracleEvent, tick: Tick, asker: OracleEvent | None) -> 
         return "" if is_asked else f"{event.status}, request {event.request_id}, where one is asked"
     if event.status != ("failed" if asker.status == "failed" else "shared"):
         return f"{event.status}, where {asker.event_id} was {asker.status} for it"
-    same = ("request_id", "attempt", "taken_from", "text", "raw_text", "error")
+    same = ("request_id", "attempt", "answered_by", "system_fingerprint", "taken_from", "text", "raw_text", "error")
     differ = [name for name in same if getattr(event, name) != getattr(asker, name)]
     return f"{', '.join(differ)} not those of {asker.event_id}" if differ else ""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from data_schemas.config.front_end import FrontEndConfig
+from tests.refreshing import Bench
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +48,11 @@ def _front_end_config(made: Path, tmp_path: Path) -> FrontEndConfig:
         workers=1,
         settings=TINY,
     )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """`kame refresh` in a folder of its own, which leaves nothing half written."""
+    made = Bench(tmp_path)
+    yield made
+    assert list(made.out.rglob("*.kame-writing")) == [], "something was left half written"

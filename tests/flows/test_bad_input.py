@@ -3,79 +3,19 @@
 import gzip
 import json
 import os
-import re
 import socket
-import socketserver
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 import pytest
-import yaml
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
-from backends.chat.cache import ReplyCache
-from backends.chat.double import DoubleEngine
-from data_schemas.config import ChatConfig, RefreshConfig
+from data_schemas.config import RefreshConfig
 from flows.cli import app
 from pipelines import refresh as pipeline
 from pipelines.refresh import one_run_at_a_time
-
-DOUBLES: dict[str, dict[str, Any]] = {
-    "speech": {"tts": "double"},
-    "gate": {"asr": "none"},
-    "alignment": {"aligner": "double"},
-    "chat": {"engine": "double"},
-}
-ROWS = [
-    {"question": f"What is the sum of {n} and two, when it is late?", "answer": f"#### {n + 2}"} for n in range(3, 7)
-]
-GOOD = "".join(f"{json.dumps(row)}\n" for row in ROWS).encode()
-
-
-class Bench:
-    """A folder with a good source, settings of doubles, and the command."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.out = folder, folder / "out"
-        self.file("good.jsonl", GOOD)
-
-    def file(self, name: str, content: bytes) -> Path:
-        (self.folder / name).write_bytes(content)
-        return self.folder / name
-
-    def refresh(self, *typed: object, source: str | None = None, **settings: Any) -> Result:
-        """`kame refresh`, in this process, on doubles but for what is said otherwise."""
-        file = self.file(
-            "my.yaml", yaml.safe_dump({**DOUBLES, "out": str(self.out), "workers": 1, **settings}).encode()
-        )
-        named = source or f"gsm8k={self.folder / 'good.jsonl'}"
-        arguments = ["refresh", "--source", named, "--config", str(file), *map(str, typed)]
-        return CliRunner().invoke(app, arguments)
-
-    def state(self) -> dict[str, bytes]:
-        """Manifest, card and shards: what a run that fails must leave alone."""
-        files = [path for path in self.out.rglob("*") if path.is_file()]
-        kept = ("dataset.json", "README.md", "data", "oracles", "rejects")
-        return {str(p.relative_to(self.out)): p.read_bytes() for p in files if p.relative_to(self.out).parts[0] in kept}
-
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(socketserver.BaseServer, "handle_error", lambda *_: None)  # the double's, when we hang up
-    made = Bench(tmp_path)
-    yield made
-    assert list(made.out.rglob("*.kame-writing")) == [], "something was left half written"
-
-
-def assert_one_message(result: Result, exit_code: int, *says: str) -> None:
-    said = [line for line in result.stderr.splitlines() if line.startswith("kame: ")]
-    assert result.exit_code == exit_code, f"{result.output}\n{result.exception!r}"
-    assert len(said) == 1, result.stderr
-    assert "Traceback" not in result.output
-    for text in says:
-        assert re.search(text, result.stderr), result.stderr
+from tests.refreshing import GOOD, ROWS, Bench, assert_one_message
 
 
 def test_the_good_source_is_good(bench: Bench) -> None:
@@ -217,56 +157,6 @@ def test_a_port_that_is_taken(bench: Bench) -> None:
         result = bench.refresh(chat={"engine": "llamacpp", "port": port})
     assert_one_message(result, 4, f"cannot use port {port}", "chat.port")
     assert bench.state() == {}
-
-
-def server_that(engine: DoubleEngine, bench: Bench, **chat: Any) -> Result:
-    """A refresh against a double that runs as a server of its own."""
-    with engine.serve() as endpoint:
-        reached = {"engine": "openai", "base_url": endpoint.base_url, "model": "double", "endpoint": "mine", **chat}
-        return bench.refresh(chat=reached)
-
-
-def test_a_chat_server_that_goes_away_on_the_way_and_comes_back(bench: Bench) -> None:
-    more = [{**row, "question": f"{row['question'][:-1]} and cold?"} for row in ROWS]  # enough to be given up in a row
-    bench.file("good.jsonl", GOOD + "".join(f"{json.dumps(row)}\n" for row in more).encode())
-    engine = DoubleEngine(ChatConfig(), faults=[None] * 6, faults_for_ever="hang-up")
-    assert_one_message(server_that(engine, bench, max_attempts=2, max_in_flight=1), 4, "run again|Run|again")
-    assert bench.state() == {}
-    back = DoubleEngine(ChatConfig())
-    assert server_that(back, bench).exit_code == 0
-    assert 0 < len(back.requests) < len(engine.requests) + len(back.requests) - 1
-    asked = [json.dumps(request, sort_keys=True) for request in engine.requests[:6]]
-    assert all(json.dumps(request, sort_keys=True) not in asked for request in back.requests)
-
-
-def test_the_embedded_servers_process_killed_on_the_way(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep = ReplyCache.put
-
-    def keep_and_kill(self: ReplyCache, *answer: Any) -> Any:
-        kept = keep(self, *answer)
-        for child in psutil.Process().children():
-            if "backends.chat.llamacpp_server" in child.cmdline():
-                child.kill()
-        return kept
-
-    monkeypatch.setattr(ReplyCache, "put", keep_and_kill)
-    chat = {"engine": "llamacpp", "max_attempts": 2}
-    assert_one_message(bench.refresh("--limit", 1, chat=chat), 4, "embedded|127.0.0.1", "again")
-    assert bench.state() == {}
-
-
-@pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_chat_server_that_refuses_us(bench: Bench, status: int) -> None:
-    engine = DoubleEngine(ChatConfig(), faults_for_ever=status)
-    assert_one_message(server_that(engine, bench, max_attempts=2), 4, str(status))
-    assert bench.state() == {}
-
-
-def test_nobody_at_the_url(bench: Bench) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as once:
-        port = once.getsockname()[1]
-    result = bench.refresh("--llm-url", f"http://127.0.0.1:{port}/v1", "--llm-model", "x", chat={"max_attempts": 1})
-    assert_one_message(result, 4, str(port))
 
 
 def test_a_second_run_on_one_folder(bench: Bench) -> None:

@@ -7,16 +7,25 @@ from typing import Any
 import pytest
 
 from backends.chat.cache import reply_key, request_id
-from backends.protocols import ChatReply, Endpoint
+from backends.protocols import ChatReply
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import run_alone
 from pipelines.oracle.prompts import our_set_of
-from pipelines.oracle.stage import OracleStage
 from pipelines.quality.knowledge_rules import wrong_in_knowledge
-from tests.oracle_dialogues import ANSWER, FORMS, Scripted, batch_of, follow_up, opened, plain
-
-ENDPOINT = Endpoint("double", "", "double", "double-1")
+from tests.builders import make_dialogue
+from tests.oracle_dialogues import (
+    ANSWER,
+    DOUBLE,
+    FORMS,
+    Scripted,
+    batch_of,
+    follow_up,
+    interruption,
+    opened,
+    oracle_stage,
+    plain,
+)
 
 
 class Keyed(Scripted):
@@ -30,12 +39,12 @@ class Keyed(Scripted):
         reply = await super().ask(payload, attempt)
         last = payload["messages"][-1]
         changed = [*payload["messages"][:-1], last | {"content": self.change(last["content"])}]
-        key = reply_key(ENDPOINT, payload | {"messages": changed}, attempt)
+        key = reply_key(DOUBLE, payload | {"messages": changed}, attempt)
         return replace(reply, request_id=request_id(key))
 
 
 def row_of(dialogue: Dialogue, model: Keyed, **oracle: Any) -> OracleRow:
-    stage = OracleStage(OracleConfig.model_validate(oracle), 7, ENDPOINT)
+    stage = oracle_stage(OracleConfig.model_validate(oracle), 7)
     (row,) = run_alone(stage, batch_of([dialogue]), opened(model)).outputs
     return row
 
@@ -74,6 +83,14 @@ def test_words_that_had_not_been_said_are_found_in_a_request() -> None:
     row = row_of(plain(), Keyed())
     later = replace(row, events=tuple(replace(each, t_s=each.t_s - 0.5) for each in row.events))
     assert wrong(plain(), later) == {"level 0 knows nothing but what was said"}
+
+
+def test_a_turn_whose_text_says_more_than_was_heard_of_it_is_found() -> None:
+    question, cut, *rest = interruption().turns
+    promised = replace(cut, spoken_text=cut.written_text)
+    assert promised.spoken_text != cut.spoken_text
+    dialogue = make_dialogue(question, promised, *rest)
+    assert wrong(dialogue, row_of(dialogue, Keyed())) == {"level 0 knows nothing but what was said"}
 
 
 def test_a_request_of_another_attempt_than_the_row_says_is_found() -> None:

@@ -1,16 +1,12 @@
 """Which turns get events, what each one knows, and that level 0 knows nothing of what has not been said."""
 
-import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue
 from pipelines.oracle.plan import Plan, plan_dialogue
-from pipelines.oracle.prompts import load_prompts, payload_of
 from pipelines.quality.knowledge_rules import blotted_out
 from pipelines.script.spoken import spoken_words
 from tests.builders import make_dialogue, make_turn
@@ -110,38 +106,6 @@ def test_backchannels_are_in_no_history() -> None:
     asked = said("And what about Ben then, how many does he have?", ends_s(dialogue.turns[1].utterances[-1]) + 1)
     longer = make_dialogue(*dialogue.turns, make_turn(2, "B", [asked]), answer_turn(3, "Ten.", ends_s(asked) + 1))
     assert not any("okay" in line for request in planned(longer).requests for line in request.history)
-
-
-def level_0_payloads(dialogue: Dialogue, config: OracleConfig) -> dict[float, str]:
-    """The bytes of each level-0 request, by the time at which it is asked."""
-    plan, prompts = planned(dialogue, config), load_prompts(config.prompt)
-    times_s: dict[int, float] = {}
-    for event in plan.events:
-        if event.request is not None and event.tick.level == 0:
-            times_s.setdefault(event.request, event.tick.t_s)
-    return {t_s: json.dumps(payload_of(prompts, plan.requests[place], config, 0, 0)) for place, t_s in times_s.items()}
-
-
-SOME_WORDS = ["the", "cat", "has", "four", "red", "hats", "and", "one", "blue"]
-WORDS = st.lists(st.sampled_from(SOME_WORDS), min_size=4, max_size=40)
-
-
-@given(
-    make=st.sampled_from(FORMS),
-    question=WORDS,
-    answer=WORDS,
-    both=st.booleans(),
-    interval_s=st.sampled_from([0.2, 0.5, 1.1]),
-)
-def test_level_0_knows_nothing_that_was_not_said(
-    make: Any, question: list[str], answer: list[str], both: bool, interval_s: float
-) -> None:
-    own = {"asks": f"{' '.join(question)}?", "answers": " ".join(answer)} if make is plain else {}
-    dialogue = make(**own)
-    config = OracleConfig(both_directions=both, interval_s=interval_s)
-    for t_s, payload in level_0_payloads(dialogue, config).items():
-        blind = make_dialogue(*blotted_out(dialogue.turns, t_s), answer="unknown")
-        assert level_0_payloads(blind, config)[t_s] == payload
 
 
 def test_blotting_out_takes_the_answer_away() -> None:

@@ -1,17 +1,15 @@
-"""The ladder measured: nearness, its intervals, chance, and the files that are written."""
+"""The ladder measured: what is near by level and source, chance, and the files that are written."""
 
 import json
-import math
+import re
 from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from typer.testing import CliRunner
 
-from backends.protocols import Endpoint
 from data_schemas.arrow import to_table
 from data_schemas.config import OracleConfig
 from data_schemas.errors import DatasetError
@@ -19,56 +17,16 @@ from data_schemas.manifest import MANIFEST, Counts, ShardEntry, make_manifest
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, Dialogue, OracleRow, Quality, Surroundings, Turn
 from data_schemas.store import Store
+from flows.oracle_command import app
 from pipelines.asking import run_alone
+from pipelines.oracle.ladder import Simulator
 from pipelines.oracle.ladder_section import ladders, report_paths
-from pipelines.oracle.nearness import NOTHING, is_found, mean_over_items, spearman_over_items, word_f1
+from pipelines.oracle.nearness import NOTHING
 from pipelines.oracle.plot import ladder_png, write_report
 from pipelines.oracle.random_answers import RandomOracleStage
-from pipelines.oracle.report import Simulator, measure, question_turn
-from pipelines.oracle.stage import OracleStage
-from tests.oracle_dialogues import Scripted, batch_of, greeting, opened, plain
-
-WORDS = st.lists(st.sampled_from(["it", "is", "the", "red", "hat", "of", "a", "cat"]), max_size=12).map(" ".join)
-
-
-@given(one=WORDS, other=WORDS)
-def test_word_f1_is_a_share_and_the_same_both_ways(one: str, other: str) -> None:
-    assert 0 <= word_f1(one, other) <= 1
-    assert word_f1(one, other) == word_f1(other, one)
-    assert word_f1(one, one) == (1 if one else 0)
-
-
-@pytest.mark.parametrize(
-    ("text", "truth", "f1"),
-    [("the cat", "a dog", 0), ("The cat.", "the cat", 1), ("the the cat", "the cat sat down", 4 / 7), ("", "", 0)],
-)
-def test_word_f1_counts_words_in_common(text: str, truth: str, f1: float) -> None:
-    assert word_f1(text, truth) == pytest.approx(f1)
-
-
-def test_an_answer_is_found_where_its_words_stand_in_a_row() -> None:
-    assert is_found("forty two", "It is forty two, I think.")
-    assert not is_found("forty two", "Forty or two.")
-    assert not is_found("", "Forty two.")
-
-
-def test_a_mean_weighs_items_alike_and_lies_in_its_interval() -> None:
-    estimate = mean_over_items([[0.0] * 99, [1.0], []], seed=0)
-    assert estimate.value == 0.5
-    assert (estimate.low, estimate.high) == (0.0, 1.0)
-    sure = mean_over_items([[0.25, 0.75]] * 20, seed=0)
-    assert (sure.value, sure.low, sure.high) == (0.5, 0.5, 0.5)
-    assert mean_over_items([], seed=0) == NOTHING
-
-
-def test_spearman_is_that_of_ranks_with_ties_shared() -> None:
-    rising = [[(level, 2.0**level) for level in range(5)]] * 3
-    assert spearman_over_items(rising, 0).value == pytest.approx(1)
-    falling = [[(level, -level) for level in range(5)]] * 3
-    assert spearman_over_items(falling, 0).value == pytest.approx(-1)
-    tied = [[(1, 1.0), (2, 2.0), (3, 2.0), (4, 3.0)]]  # ranks 1 2.5 2.5 4 against 1 2 3 4
-    assert spearman_over_items(tied, 0).value == pytest.approx(4.5 / math.sqrt(4.5 * 5))
-    assert spearman_over_items([[(0, 1.0), (1, 1.0)]], 0) == NOTHING
+from pipelines.oracle.report import measure, question_turn
+from tests.embedding_server import embedding_server
+from tests.oracle_dialogues import Scripted, batch_of, greeting, opened, oracle_stage, plain
 
 
 def silent(dialogue: Dialogue) -> AudioDialogue:
@@ -112,7 +70,7 @@ def dataset(folder: Path, oracles: dict[str, list[OracleRow]], dialogues: list[D
 
 
 def rows_of(dialogues: list[Dialogue], model: Scripted, version: str = "default", **oracle: Any) -> list[OracleRow]:
-    stage = OracleStage(OracleConfig(version=version, **oracle), 0, Endpoint("double", "", "double", ""))
+    stage = oracle_stage(OracleConfig(version=version, **oracle))
     return run_alone(stage, batch_of(dialogues), opened(model)).outputs
 
 
@@ -171,30 +129,30 @@ def test_a_ladder_that_rises_is_measured_as_such(made: Path) -> None:
     assert means[4] == 1
     assert figures.levels[4].answer_found.value == 1
     assert figures.levels[0].answer_found.value == 0
-    assert figures.spearman.value is not None
-    assert figures.spearman.value > 0.8
+    assert figures.word_f1.spearman.value is not None
+    assert figures.word_f1.spearman.value > 0.8
     assert figures.rises
 
 
 def test_level_0_that_knows_nothing_is_no_nearer_than_chance(made: Path) -> None:
     figures = measure(DatasetReader(str(made))).sources["mine"]
-    assert figures.above_chance.value == pytest.approx(0)
-    assert figures.above_chance.low == pytest.approx(0)
-    assert figures.above_chance.high == pytest.approx(0)
-    assert figures.chance.value == pytest.approx(figures.levels[0].word_f1.value)
+    assert figures.word_f1.above_chance.value == pytest.approx(0)
+    assert figures.word_f1.above_chance.low == pytest.approx(0)
+    assert figures.word_f1.above_chance.high == pytest.approx(0)
+    assert figures.word_f1.chance.value == pytest.approx(figures.levels[0].word_f1.value)
 
 
 def test_oracles_that_never_change_have_no_ladder(made: Path) -> None:
     figures = measure(DatasetReader(str(made), "deaf")).sources["mine"]
-    assert figures.spearman == NOTHING
+    assert figures.word_f1.spearman == NOTHING
     assert not figures.rises
 
 
 def test_json_and_a_picture_are_written_alike_each_time(made: Path) -> None:
     reader = DatasetReader(str(made))
     written = write_report(reader.store, measure(reader))
-    picture, figures = report_paths("default")
-    assert written == [picture, figures]
+    picture, figures, page = report_paths("default")
+    assert written == [picture, figures, page]
     assert (made / picture).read_bytes()[:4] == b"\x89PNG"
     told = json.loads((made / figures).read_text())
     assert told["sources"]["mine"]["levels"]["4"]["word_f1"]["value"] == 1
@@ -207,10 +165,6 @@ def test_a_version_that_is_not_there_is_answered_with_those_that_are(made: Path)
 
 
 def test_the_command_shows_the_ladder(made: Path) -> None:
-    from typer.testing import CliRunner
-
-    from flows.oracle_command import app
-
     shown = CliRunner().invoke(app, ["report", str(made)])
     assert shown.exit_code == 0, shown.output
     assert "mine: 8 items, 0 events failed" in shown.output
@@ -224,11 +178,55 @@ def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path
     write_report(reader.store, measure(reader))
     (made / "report" / "notes.json").write_text("mine", encoding="utf-8")
     shown = ladders(reader.store, reader.manifest.fingerprint)
-    assert shown.startswith(
-        "## The ladder measured, version default\n\n![nearness by level](report/oracle-default.png)"
-    )
-    assert "| 4 | 8 | 0 | 1.000 (1.000 to 1.000) | 1.000 (1.000 to 1.000) |" in shown
+    assert shown.startswith("## The ladder measured, version default\n")
+    assert "![nearness by level](report/oracle-default.png)" in shown
+    assert "| 4 | 8 | 0 | 1.000 (1.000 to 1.000) | 1.000 (1.000 to 1.000) | 100 |" in shown
+    assert "| level | 0 | 1 | 2 | 3 | 4 |\n| --- | --- | --- | --- | --- | --- |\n| 10 to 30 words % | 0 | " in shown
+    assert "similarity" not in shown
     assert ladders(reader.store, "another") == ""
+    figures = made / report_paths("default")[1]
+    figures.write_text(json.dumps(json.loads(figures.read_text()) | {"format": 1}), encoding="utf-8")
+    assert ladders(reader.store, reader.manifest.fingerprint) == "", "a report of an earlier version is none of ours"
+
+
+def test_the_page_beside_the_picture_has_all_of_it(made: Path) -> None:
+    reader = DatasetReader(str(made))
+    write_report(reader.store, measure(reader))
+    page = (made / report_paths("default")[2]).read_text(encoding="utf-8")
+    assert "Written by double (endpoint double) with prompts v2: 8 dialogues." in page
+    assert "![nearness by level](oracle-default.png)" in page
+    assert "### mine: 8 items, 0 events failed" in page
+    assert re.search(r"- Spearman of level and word F1: [01]\.\d+ \([01]\.\d+ to [01]\.\d+\)\.", page)
+    assert re.search(r"- Level 0 less chance, word F1: .* shuffled within the source\): 0\.\d+", page)
+
+
+def test_similarity_by_embeddings_stands_beside_word_f1(made: Path) -> None:
+    with embedding_server() as server:
+        typed = ["report", str(made), "--embeddings-url", server.url, "--embeddings-model", "counts"]
+        shown = CliRunner().invoke(app, typed)
+        assert shown.exit_code == 0, shown.output
+        assert len(server.texts) == len(set(server.texts)), "each text once"
+    told = json.loads((made / report_paths("default")[1]).read_text(encoding="utf-8"))
+    assert told["embeddings"] == "counts"
+    figures = told["sources"]["mine"]
+    means = [figures["levels"][str(level)]["similarity"]["value"] for level in range(5)]
+    assert means == sorted(means)
+    assert means[4] == pytest.approx(1)
+    assert figures["similarity"]["spearman"]["value"] > 0.8
+    assert 0 < figures["similarity"]["chance"]["value"] < 0.5
+    page = (made / report_paths("default")[2]).read_text(encoding="utf-8")
+    assert "| answer found (95%) | similarity (95%) |" in page
+    assert "Spearman of level and similarity (cosine, counts)" in page
+
+
+def test_half_a_wish_for_embeddings_and_a_server_that_has_none_are_told(made: Path) -> None:
+    half = CliRunner().invoke(app, ["report", str(made), "--embeddings-url", "http://127.0.0.1:9/v1"])
+    assert (half.exit_code, "need a URL and a model" in half.stderr) == (2, True)
+    with embedding_server() as server:
+        typed = ["report", str(made), "--embeddings-url", f"{server.url}/v2", "--embeddings-model", "counts"]
+        wrong = CliRunner().invoke(app, typed)
+    assert (wrong.exit_code, wrong.stderr.count("kame: ")) == (4, 1)
+    assert not (made / "report").exists()
 
 
 @pytest.mark.parametrize(
@@ -282,8 +280,8 @@ def test_failures_are_counted_by_level_and_short_answers_told(tmp_path: Path) ->
         level: failed[level] for level in range(5)
     }
     assert figures.n_failed == failed.total()
-    assert {own.short_share for own in figures.levels.values() if own.n_events} == {1}
-    assert {own.short_share for own in figures.levels.values() if not own.n_events} == {None}
+    assert {own.length_share for own in figures.levels.values() if own.n_events} == {0}
+    assert {own.length_share for own in figures.levels.values() if not own.n_events} == {None}
 
 
 def test_random_answers_have_no_chance_beside_them(made: Path, tmp_path: Path) -> None:
@@ -293,7 +291,7 @@ def test_random_answers_have_no_chance_beside_them(made: Path, tmp_path: Path) -
     rows = RandomOracleStage(OracleConfig(simulator="random", version="random"), 0).run(batch_of(varied)).outputs
     figures = measure(DatasetReader(str(dataset(tmp_path / "random", {"random": rows}, varied)))).sources["mine"]
     assert figures.levels[0].n_events > 0
-    assert figures.chance == figures.above_chance == NOTHING
+    assert figures.word_f1.chance == figures.word_f1.above_chance == NOTHING
 
 
 def _saying(dialogue: Dialogue, number: int) -> Turn:

@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from backends.protocols import Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.records import OracleEvent, OracleRow
 from pipelines.asking import run_alone
 from pipelines.oracle.share import is_in_share
-from pipelines.oracle.stage import OracleStage
 from pipelines.quality.oracle_rules import AskedTurn, asked_turns, wrong_in_oracles
-from tests.oracle_dialogues import Scripted, batch_of, follow_up, opened
+from tests.oracle_dialogues import Scripted, batch_of, follow_up, opened, oracle_stage
 
 DIALOGUE = follow_up()
 
@@ -25,7 +23,7 @@ def asked() -> list[AskedTurn]:
 
 
 def made_row(**oracle: Any) -> OracleRow:
-    stage = OracleStage(OracleConfig.model_validate(oracle), 0, Endpoint("double", "", "double", "double-1"))
+    stage = oracle_stage(OracleConfig.model_validate(oracle))
     return run_alone(stage, batch_of([DIALOGUE]), opened(Scripted())).outputs[0]
 
 

@@ -5,33 +5,33 @@ from typing import Any
 
 import pytest
 
-from backends.protocols import ChatReply, Endpoint
+from backends.protocols import ChatReply
 from data_schemas.config import OracleConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import run_alone
 from pipelines.oracle.events import TOO_MANY_FAILED
-from pipelines.oracle.stage import OracleStage
 from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult
 from tests.oracle_dialogues import (
     ANSWER,
+    DOUBLE,
     FORMS,
+    QUESTION,
     USABLE,
     Scripted,
     batch_of,
     follow_up,
     interruption,
     opened,
+    oracle_stage,
     plain,
     refused_request,
 )
 
-ENDPOINT = Endpoint("double", "", "double", "double-1")
-
 
 def run(model: Scripted, *dialogues: Dialogue, **oracle: Any) -> StageResult[OracleRow]:
-    stage = OracleStage(OracleConfig.model_validate(oracle), 0, ENDPOINT)
+    stage = oracle_stage(OracleConfig.model_validate(oracle))
     return run_alone(stage, batch_of(dialogues), opened(model))
 
 
@@ -98,6 +98,53 @@ def test_an_answer_that_cannot_stand_is_asked_for_again_otherwise() -> None:
     assert by_attempt[0]["seed"] != by_attempt[1]["seed"]
 
 
+SHORTER = ("It may be four.", "It may be four or a little more.", "It may well be four.")
+"""Answers to the three asks that can stand and have fewer words than are wanted."""
+
+
+def test_an_answer_shorter_than_wanted_is_asked_for_again() -> None:
+    model = Scripted(lambda _, attempt: (SHORTER[0], USABLE)[min(attempt, 1)])
+    answered = [event for event in one_row(model, plain()).events if event.status != "truth"]
+    assert {(event.text, event.attempt) for event in answered} == {(USABLE, 1)}
+    assert {attempt for _, attempt in model.asked} == {0, 1}
+
+
+def test_of_answers_that_stay_short_the_longest_is_kept_and_none_fails() -> None:
+    model = Scripted(lambda _, attempt: SHORTER[attempt])
+    answered = [event for event in one_row(model, plain()).events if event.status != "truth"]
+    assert {(event.text, event.attempt, event.status) for event in answered if event.status == "answered"} == {
+        (SHORTER[1], 1, "answered")
+    }
+    assert max(attempt for _, attempt in model.asked) == 2
+
+
+@pytest.mark.parametrize("then", ["", "I'm sorry, I cannot."])
+def test_a_short_answer_outlives_worse_ones_after_it(then: str) -> None:
+    model = Scripted(lambda _, attempt: then if attempt else SHORTER[0])
+    answered = [event for event in one_row(model, plain()).events if event.status != "truth"]
+    assert {(event.text, event.attempt, event.error) for event in answered} == {(SHORTER[0], 0, None)}
+
+
+def test_a_short_answer_whose_second_ask_is_lost_is_kept_and_asked_for_by_a_later_run() -> None:
+    model = Scripted(lambda _, attempt: refused_request() if attempt else SHORTER[0])
+    result = run(model, plain())
+    assert {event.text for event in result.outputs[0].events if event.status != "truth"} == {SHORTER[0]}
+    assert result.n_to_retry == len([attempt for _, attempt in model.asked if attempt == 0])
+
+
+def test_nothing_longer_is_asked_for_than_the_configuration_wants_or_a_hint_at_level_4_has() -> None:
+    model = Scripted(lambda *_: SHORTER[0])
+    run(model, plain(), wanted_words=4)
+    assert {attempt for _, attempt in model.asked} == {0}
+    shown = Scripted(lambda *_: SHORTER[0])
+    asks = f"{QUESTION[:-1]} and on each of the three days after those?"  # so many words that some stand at level 4
+    row = one_row(shown, plain(asks, "It is four."), interval_s=0.1)
+    assert {event.level for event in row.events if event.attempt == 0} == {0, 1, 2, 3, 4}
+    asked_again = {payload["messages"][-1]["content"] for payload, attempt in shown.asked if attempt}
+    assert asked_again
+    assert not any("Repeat the hidden answer" in prompt for prompt in asked_again)
+
+
 class Cut(Scripted):
     """A model that may write no more after its first words, unless it is asked again."""
 
@@ -148,6 +195,23 @@ def test_a_request_that_is_lost_leaves_failed_events_and_a_part_to_retry() -> No
     assert result.n_to_retry == 1
 
 
+def test_a_request_that_fails_after_an_answer_that_could_not_stand_keeps_that_answer() -> None:
+    model = Scripted(lambda _, attempt: "I cannot help with that." if attempt == 0 else refused_request())
+    result = run(model, plain(), max_failed_share=1.0)
+    failed = [event for event in result.outputs[0].events if event.status == "failed"]
+    assert {(event.text, event.raw_text, event.attempt) for event in failed} == {(None, "I cannot help with that.", 0)}
+    assert all(event.request_id and "was refused" in (event.error or "") for event in failed)
+    assert result.n_to_retry == len(model.asked) // 2 > 0
+
+
+def test_an_event_says_which_model_answered() -> None:
+    model = Scripted()
+    model.who = ("model-2025-04-14", "fp_1")
+    events = one_row(model, plain()).events
+    told = {(event.status == "truth", event.answered_by, event.system_fingerprint) for event in events}
+    assert told == {(False, "model-2025-04-14", "fp_1"), (True, None, None)}
+
+
 def test_a_dialogue_of_which_too_much_failed_is_refused_and_the_others_are_not() -> None:
     model = Scripted(lambda payload, _: "" if "Anna" in payload["messages"][-1]["content"] else USABLE)
     other = plain("Which of all the many planets is the one with the big rings?", item_id="mine-2")
@@ -188,7 +252,7 @@ def test_a_prompt_set_without_texts_for_the_user_is_refused_in_both_directions(t
     raw = {name: value for name, value in load_prompts("v2").model_dump().items() if name != "of_user"}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
     with pytest.raises(ConfigError, match="no texts for the user's words"):
-        OracleStage(OracleConfig(prompt=str(tmp_path / "mine.yaml"), both_directions=True), 0, ENDPOINT)
+        oracle_stage(OracleConfig(prompt=str(tmp_path / "mine.yaml"), both_directions=True))
 
 
 def test_raw_text_is_kept_beside_what_is_said() -> None:
@@ -201,13 +265,14 @@ def test_raw_text_is_kept_beside_what_is_said() -> None:
 
 def test_what_identifies_the_stages_work() -> None:
     def matters(oracle: OracleConfig, model: str = "double", seed: int = 0) -> object:
-        return OracleStage(oracle, seed, replace(ENDPOINT, model=model)).matters()
+        return oracle_stage(oracle, seed, replace(DOUBLE, model=model)).matters()
 
     same = matters(OracleConfig())
     assert matters(OracleConfig(prompt="v2")) == same
     assert matters(OracleConfig(max_words=29)) != same
     assert matters(OracleConfig(max_asks=2)) != same
     assert matters(OracleConfig(min_words=2)) != same
+    assert matters(OracleConfig(wanted_words=2)) != same
     assert matters(OracleConfig(share_to=0.5)) != same
     assert matters(OracleConfig(both_directions=True)) != same
     assert matters(OracleConfig(), model="other") != same

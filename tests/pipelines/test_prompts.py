@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_schemas.config import OracleConfig
+from data_schemas.config import ChatConfig, OracleConfig
 from data_schemas.errors import ConfigError
 from data_schemas.profiles import PROFILES
 from pipelines.oracle.hints import hint_fields, keywords
 from pipelines.oracle.plan import PlannedRequest
-from pipelines.oracle.prompts import PromptTexts, load_prompts, our_set_of, our_sets, payload_of
+from pipelines.oracle.prompts import PromptTexts, load_prompts, our_set_of, our_sets, payload_of, prompts_for
 from pipelines.script.spoken import spoken_words
 
 OURS = Path(__file__).resolve().parents[2] / "pipelines" / "oracle" / "prompt_sets" / "v2.yaml"
@@ -95,7 +95,25 @@ def test_ten_to_thirty_spoken_words_are_asked_for(name: str, speaker: str) -> No
 
 
 def test_a_large_model_is_given_the_whole_hint_and_a_small_one_notes() -> None:
-    assert {name: profile().oracle.prompt for name, profile in PROFILES.items()} == {"embedded": "v2", "gpu": "whole"}
+    chosen = {name: prompts_for(profile().oracle, profile().chat).version for name, profile in PROFILES.items()}
+    assert chosen == {"embedded": "v2", "gpu": "whole-1"}
+    named = prompts_for(OracleConfig(prompt="v2"), ChatConfig(engine="vllm"))
+    assert named.version == "v2"
+
+
+@pytest.mark.parametrize(
+    ("chat", "version"),
+    [
+        ({}, "v2"),
+        ({"model": "mine.gguf"}, "v2"),
+        ({"engine": "double"}, "v2"),
+        ({"engine": "vllm"}, "whole-1"),
+        ({"engine": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "large"}, "whole-1"),
+        ({"engine": "openai", "provider": "anthropic", "model": "large"}, "whole-1"),
+    ],
+)
+def test_who_names_no_prompts_is_given_those_for_the_model(chat: dict[str, str], version: str) -> None:
+    assert prompts_for(OracleConfig(), ChatConfig.model_validate(chat)).version == version
 
 
 def test_our_sets_are_found_by_name_and_by_digest() -> None:

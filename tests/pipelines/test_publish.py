@@ -15,6 +15,7 @@ from data_schemas.config import OracleConfig, RefreshConfig, SourceConfig, Speec
 from data_schemas.errors import DatasetError, StoreError
 from data_schemas.flags import FLAGS, flagged
 from data_schemas.manifest import MANIFEST, Manifest
+from data_schemas.named_yaml import read_model
 from data_schemas.reader import read_manifest
 from data_schemas.records import SCHEMA_VERSION
 from data_schemas.store import Store
@@ -22,7 +23,7 @@ from flows.oracle_command import app as oracle_app
 from flows.run import run_refresh
 from pipelines.card import CARD
 from pipelines.oracle.ladder_section import report_paths
-from pipelines.oracle.prompts import load_prompts, read_prompts
+from pipelines.oracle.prompts import PromptSet, load_prompts
 from pipelines.quality.check import Checked, check, examine
 
 ROWS = [{"question": f"How much is {n} plus {n} in this sum?", "answer": f"#### {2 * n}"} for n in range(2, 5)]
@@ -205,7 +206,7 @@ def test_the_prompts_text_lies_beside_the_oracles_that_it_made(config: RefreshCo
     refresh(config)
     (path,) = prompt_files(config)
     assert path == f"prompts/default/{load_prompts('v2').digest}.yaml"
-    assert read_prompts(Path(config.out, path).read_text(encoding="utf-8")) == load_prompts("v2")
+    assert read_model(Path(config.out, path).read_text(encoding="utf-8"), PromptSet) == load_prompts("v2")
     mine = own_prompts(tmp_path)
     refresh(config, oracle=OracleConfig(prompt=mine))
     assert prompt_files(config) == [f"prompts/default/{load_prompts(mine).digest}.yaml"]
@@ -264,7 +265,7 @@ def test_the_card_shows_a_ladder_only_while_its_files_stand(config: RefreshConfi
     assert "ladder" not in card()
     reported = CliRunner().invoke(oracle_app, ["report", config.out])
     assert reported.exit_code == 0, reported.output
-    picture, figures = report_paths("default")
+    picture, figures, _ = report_paths("default")
     told = json.loads(Path(config.out, figures).read_text(encoding="utf-8"))["sources"]["gsm8k"]["levels"]["0"]
     assert "## The ladder measured, version default" in card()
     assert f"]({picture})" in card()

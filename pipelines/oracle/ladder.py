@@ -1,0 +1,174 @@
+"""The figures of a ladder: how near the oracles of each level come to the true answer, from what was measured of each.
+
+Chance is what level 0's oracles have in common with the true answers of other items, shuffled within the source; random
+oracles are such answers themselves, so for them there is none.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from pipelines.oracle.nearness import Estimate, mean_over_items, spearman_over_items
+from pipelines.oracle.schedule import TRUTH_LEVEL
+
+Value = TypeVar("Value")
+
+LEVELS = range(TRUTH_LEVEL)
+FORMAT = 2
+"""Of the report as JSON; who reads another one leaves it alone."""
+FEWEST_WORDS, MOST_WORDS = 10, 30
+"""The length of the paper's oracles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """How near an oracle is to its own true answer, and to those of other items on average (level 0 alone)."""
+
+    own: float
+    chance: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One event that was asked for. Of a failed one there is nothing but its level.
+
+    `found`: whether the answer is in it (None: cannot be told); `similarity`: by embeddings, where they were asked for.
+    """
+
+    item_id: str
+    level: int
+    f1: Near | None = None
+    similarity: Near | None = None
+    found: bool | None = None
+    n_words: int = 0
+
+    @property
+    def has_its_length(self) -> bool:
+        """Whether it has as many words as the paper's."""
+        return FEWEST_WORDS <= self.n_words <= MOST_WORDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelFigures:
+    """One level of one source. `n_failed` counts all failed events, those that share a request too; `length_share` is
+    the share of the answers with `FEWEST_WORDS` to `MOST_WORDS` words."""
+
+    n_events: int
+    n_failed: int
+    length_share: float | None
+    word_f1: Estimate
+    answer_found: Estimate
+    similarity: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rise:
+    """How one measure of nearness goes with the level: level 0 beside chance, and Spearman's correlation."""
+
+    chance: Estimate
+    above_chance: Estimate
+    spearman: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFigures:
+    """The ladder of one source; `rises` tells whether the means of word F1 rise all the way from level 0 to 4."""
+
+    n_items: int
+    n_failed: int
+    levels: dict[int, LevelFigures]
+    word_f1: Rise
+    similarity: Rise
+    rises: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulator:
+    """Who wrote the oracles of some dialogues."""
+
+    simulator: str
+    endpoint: str | None
+    model: str | None
+    prompts: str
+    n_dialogues: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderReport:
+    """The ladder of one version of a dataset's oracles, by source; `dataset` is the manifest's fingerprint.
+
+    `sources` tells of the items' questions, `other_turns` of what else the user says, `user_words` of the user's words
+    as the assistant speaks (`both_directions`). `embeddings` is the model that similarity was measured by.
+    `length_shares` is, by level and over all of these, the share of answers with 10 to 30 words.
+    """
+
+    format: int = FORMAT
+    version: str
+    dataset: str
+    embeddings: str | None = None
+    simulators: list[Simulator] = field(default_factory=list)
+    length_shares: dict[int, float | None] = field(default_factory=dict)
+    sources: dict[str, SourceFigures] = field(default_factory=dict)
+    other_turns: dict[str, SourceFigures] = field(default_factory=dict)
+    user_words: dict[str, SourceFigures] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it for programs."""
+        return asdict(self)
+
+
+def source_figures(measured: Sequence[Measured], seed: int) -> SourceFigures:
+    """The ladder of one source; `seed` draws the items of the intervals."""
+    levels = {level: _level_figures([each for each in measured if each.level == level], seed) for level in LEVELS}
+    means = [levels[level].word_f1.value for level in LEVELS]
+    return SourceFigures(
+        n_items=len({each.item_id for each in measured}),
+        n_failed=sum(figures.n_failed for figures in levels.values()),
+        levels=levels,
+        word_f1=_rise([(each, each.f1) for each in measured if each.f1], seed),
+        similarity=_rise([(each, each.similarity) for each in measured if each.similarity], seed),
+        rises=all(one is not None and other is not None and one < other for one, other in pairwise(means)),
+    )
+
+
+def length_shares(measured: Sequence[Measured]) -> dict[int, float | None]:
+    """By level, the share of the answers with 10 to 30 words."""
+    return {level: _length_share([each for each in measured if each.level == level]) for level in LEVELS}
+
+
+def _length_share(measured: Sequence[Measured]) -> float | None:
+    answered = [each.has_its_length for each in measured if each.f1]
+    return sum(answered) / len(answered) if answered else None
+
+
+def _level_figures(own: Sequence[Measured], seed: int) -> LevelFigures:
+    f1s = [(each.item_id, each.f1.own) for each in own if each.f1]
+    similarities = [(each.item_id, each.similarity.own) for each in own if each.similarity]
+    told = [(each.item_id, float(each.found)) for each in own if each.found is not None]
+    return LevelFigures(
+        n_events=len(f1s),
+        n_failed=len(own) - len(f1s),
+        length_share=_length_share(own),
+        word_f1=mean_over_items(_by_item(f1s), seed),
+        answer_found=mean_over_items(_by_item(told), seed),
+        similarity=mean_over_items(_by_item(similarities), seed),
+    )
+
+
+def _rise(nears: Sequence[tuple[Measured, Near]], seed: int) -> Rise:
+    chances = [(each.item_id, near.own, near.chance) for each, near in nears if near.chance is not None]
+    return Rise(
+        chance=mean_over_items(_by_item((item, chance) for item, _, chance in chances), seed),
+        above_chance=mean_over_items(_by_item((item, own - chance) for item, own, chance in chances), seed),
+        spearman=spearman_over_items(_by_item((each.item_id, (each.level, near.own)) for each, near in nears), seed),
+    )
+
+
+def _by_item(pairs: Iterable[tuple[str, Value]]) -> list[list[Value]]:
+    """The values of pairs (item, value), a list an item, in order of the items' ids."""
+    found: dict[str, list[Value]] = defaultdict(list)
+    for item, value in pairs:
+        found[item].append(value)
+    return [found[item] for item in sorted(found)]
