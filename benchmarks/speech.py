@@ -1,49 +1,51 @@
 """How fast speech is made, heard and aligned, and whether memory stays flat.
 
-    python -m benchmarks.speech [--seconds N] [--utterances N] [--json]
+    python -m benchmarks.speech [--only speed alignment memory] [--dialogues N] [--memory N] [--json]
 
-Speed: the embedded voices say our own sentences and the gate listens to each, in one process and in as many as there
-are cores, turn about in one run, so that both see the same machine. Memory: one process says and hears utterances of
-one to three sentences in mixed order. Alignment: the embedded aligner on one core, on the same sound.
+Questions of our own become dialogues and these become speech as in a run: the product's stages with their default
+engines and gate, and its `Workers`. Speed: the speech stage in one process and in one a core, turn about, so that both
+see the same machine; every process is warm before. Memory: what each worker process holds after its first 100 and after
+its last utterances. Alignment: the embedded aligner on one core, by processor time.
 """
 
 import argparse
 import json
-import multiprocessing
 import os
-import random
+import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
 from backends.aligner.pocketsphinx import PocketsphinxAligner
-from backends.asr.moonshine import Moonshine
 from backends.protocols import Samples
 from backends.tts.kokoro import Kokoro
-from data_schemas.config import GateConfig
-from data_schemas.records import Placement, Utterance
+from benchmarks.questions import texts, write_questions
+from data_schemas.config import PartConfig, RefreshConfig
+from data_schemas.records import Clips, Dialogue
+from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
-from pipelines.script.numerals import cardinal
+from pipelines.refresh import plan, run_stage
+from pipelines.runner import Part, PartRecord, Runner
 from pipelines.script.spoken import spoken_words
-from pipelines.speech.gate import Gate
+from pipelines.served import run_served
+from pipelines.stations import SERVED_STAGES, STAGES
+from pipelines.workers import Workers, run_here
 
-WHO = ("A farmer", "My neighbour", "The teacher", "Natalia", "Her uncle", "The old captain")
-DID = ("sold", "counted", "painted", "carried", "found", "packed")
-WHAT = ("green apples", "wooden chairs", "small boats", "copper coins", "school books", "eggs")
-WHERE = ("in the market", "near the river", "before the winter", "on a Monday", "behind the house")
+SPEECH = "speech"
+N_ROUNDS = 2
+N_SETTLED = 100
+"""After so many utterances a process is held to have all that it needs."""
 
-N_ROUNDS = 3
-EVERY_N = 50
-"""The speeds are measured this often, turn about; memory after this many utterances."""
+LEAST_UTTERANCES = 2
+"""Of any dialogue: a question and an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Seconds of speech made and heard in a second of wall-clock time; the best round of each."""
+    """Seconds of speech kept in a second of wall-clock time; the best round of each."""
 
     one_process: float
     all_cores: float
@@ -58,15 +60,28 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Resident memory of a process in MiB, after each 50 utterances, and its growth from the second reading on."""
+class Reading:
+    """A process, how many utterances it has said by now, and its resident memory in MiB."""
 
-    rss_mib: list[int]
-    growth_mib: int
+    pid: int
     n_utterances: int
+    rss_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Of each worker process the readings after its first 100 utterances and after its last; the greatest ratio."""
+
+    settled: list[Reading]
+    last: list[Reading]
+    ratio: float
 
     def __str__(self) -> str:
-        return f"{self.growth_mib:+d} MiB over {self.n_utterances} utterances: {self.rss_mib}"
+        curves = (
+            f"{one.rss_mib} MiB after {one.n_utterances} utterances, {other.rss_mib} after {other.n_utterances}"
+            for one, other in zip(self.settled, self.last, strict=True)
+        )
+        return f"{'; '.join(curves)}: ratio {self.ratio:.2f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,83 +95,90 @@ class Alignment:
         return f"{self.times_real_time:.0f} x real time on one core ({self.audio_s:.0f} s of sound)"
 
 
-def texts(n_texts: int, seed: int) -> Iterator[str]:
-    """Utterances of one to three sentences of our own; the same for the same seed."""
-    draw = random.Random(seed)
-    for _ in range(n_texts):
-        yield " ".join(_sentence(draw) for _ in range(draw.randint(1, 3)))
-
-
-def _sentence(draw: random.Random) -> str:
-    number = cardinal(draw.randint(2, 900))
-    return f"{draw.choice(WHO)} {draw.choice(DID)} {number} {draw.choice(WHAT)} {draw.choice(WHERE)}."
-
-
-@cache
-def _engines() -> tuple[Kokoro, Gate]:
-    return Kokoro(), Gate(GateConfig(), Moonshine())
-
-
-def said_and_heard(text: str) -> float:
-    """Says a text and lets the gate listen, in this process; the seconds of speech."""
-    tts, gate = _engines()
-    samples = tts.synthesise(text, tts.voices()[0].name, 1.0).samples
-    gate.judge(_utterance(text), samples, 1.0, 1)
-    return samples_to_seconds(len(samples))
-
-
-def _utterance(text: str) -> Utterance:
-    return Utterance(
-        kind="speech",
-        spoken_text=text,
-        written_spans=(),
-        placement=Placement(rule="after", seconds=None, turn_index=None, word_index=None),
-        hearing=None,
-        voice=None,
-        speed=None,
-        start_s=None,
-        end_s=None,
-        words=(),
+def scripted(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshConfig, list[Part]]:
+    """A run of that many dialogues, one a part, with all done that comes before speech."""
+    source = write_questions(folder / "own.jsonl", n_dialogues, 1)
+    config = RefreshConfig(
+        out=str(folder / "out"),
+        sources=[source],
+        workers=n_workers,
+        parts=PartConfig(dialogues_per_part=1, parts_per_shard=64),
     )
+    parts = plan(config).parts
+    for stage in STAGES[: STAGES.index(SPEECH)]:
+        if stage in SERVED_STAGES:
+            run_served(config, stage, parts, None, lambda *_: None, lambda _: None)
+        else:
+            for part in parts:
+                run_here(config, stage, part)
+    return config, parts
 
 
-def measure_speed(seconds: float) -> Speed:
-    """Rounds of about `seconds` each, one process and all cores in turn; every process is warm before."""
+def measure_speed(n_dialogues: int) -> Speed:
+    """Rounds of so many dialogues a process."""
     n_cores = os.cpu_count() or 1
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as one, ProcessPoolExecutor(n_cores, mp_context=context) as many:
-        first = _rate(one, 1, 0)  # loads the models
-        _rate(many, 4 * n_cores, 0)
-        n_texts = max(4, round(seconds * first / 6))  # a text lasts about six seconds
-        best = {1: 0.0, n_cores: 0.0}
-        for number in range(N_ROUNDS):
-            best[1] = max(best[1], _rate(one, n_texts, number))
-            best[n_cores] = max(best[n_cores], _rate(many, n_texts * n_cores, number))
+    with tempfile.TemporaryDirectory() as folder:
+        config, parts = scripted(Path(folder), n_dialogues * n_cores, n_cores)
+        with Workers(config.model_copy(update={"workers": 1})) as one, Workers(config) as many:
+            _rate(one, parts[:1])  # loads the models
+            _rate(many, parts[: 2 * n_cores])
+            best = {1: 0.0, n_cores: 0.0}
+            for _ in range(N_ROUNDS):
+                best[1] = max(best[1], _rate(one, parts[:n_dialogues]))
+                best[n_cores] = max(best[n_cores], _rate(many, parts))
     return Speed(best[1], best[n_cores], n_cores, best[n_cores] / best[1])
 
 
-def _rate(pool: ProcessPoolExecutor, n_texts: int, seed: int) -> float:
-    work = sorted(texts(n_texts, seed), key=len, reverse=True)  # the longest first: no core waits for a late one
+def _rate(workers: Workers, parts: Sequence[Part]) -> float:
+    """Seconds of speech a second of the speech stage on these parts, whose speech is removed afterwards."""
+    runner = Runner(Store(workers.config.out))
     started_s = time.monotonic()
-    audio_s = sum(pool.map(said_and_heard, work))
-    return audio_s / (time.monotonic() - started_s)
+    run_stage(workers, SPEECH, parts, lambda *_: None)
+    taken_s = time.monotonic() - started_s
+    clips = [clip for part in parts for row in runner.read(part, SPEECH, Clips) for clip in row.clips]
+    for part in parts:
+        for path in (part.record_path(SPEECH), part.path(SPEECH)):
+            Path(runner.store.at(path)).unlink()
+    return sum(samples_to_seconds(clip.n_samples) for clip in clips) / taken_s
 
 
 def measure_memory(n_utterances: int) -> Memory:
-    """Says and hears utterances in a process of their own."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        rss_mib = pool.submit(_rss_curve, n_utterances).result()
-    return Memory(rss_mib, rss_mib[-1] - rss_mib[min(1, len(rss_mib) - 1)], n_utterances)
+    """Lets each of the workers say about so many utterances, more than 100."""
+    n_cores = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as folder:
+        config, parts = scripted(Path(folder), -(-n_utterances * n_cores // LEAST_UTTERANCES), n_cores)
+        chosen, left = [], n_utterances * n_cores
+        for part in parts:
+            if left > 0:
+                chosen.append(part)
+                left -= _n_utterances(config, part)
+        with Workers(config, run_watched) as workers:
+            run_stage(workers, SPEECH, chosen, lambda *_: None)
+        curves = [_readings(file) for file in sorted(Path(config.out).glob("rss-*.jsonl"))]
+    last = [curve[-1] for curve in curves]
+    settled = [next((each for each in curve if each.n_utterances >= N_SETTLED), curve[-1]) for curve in curves]
+    return Memory(settled, last, max(b.rss_mib / a.rss_mib for a, b in zip(settled, last, strict=True)))
 
 
-def _rss_curve(n_utterances: int) -> list[int]:
+def run_watched(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+    """`run_here`, and writes down what this process holds afterwards."""
+    record = run_here(config, stage, part)
     process = psutil.Process()
-    curve = []
-    for count, text in enumerate(texts(n_utterances, 1), start=1):
-        said_and_heard(text)
-        if count % EVERY_N == 0 or count == n_utterances:
-            curve.append(process.memory_info().rss >> 20)
-    return curve
+    file = Path(config.out) / f"rss-{process.pid}.jsonl"
+    before = _readings(file)[-1].n_utterances if file.exists() else 0
+    now = Reading(process.pid, before + _n_utterances(config, part), process.memory_info().rss >> 20)
+    with file.open("a", encoding="utf-8") as written:
+        written.write(f"{json.dumps(asdict(now))}\n")
+    return record
+
+
+def _readings(file: Path) -> list[Reading]:
+    return [Reading(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def _n_utterances(config: RefreshConfig, part: Part) -> int:
+    dialogues = Runner(Store(config.out)).read(part, "wording", Dialogue)
+    return sum(len(turn.utterances) for dialogue in dialogues for turn in dialogue.turns)
 
 
 def measure_alignment(n_texts: int) -> Alignment:
@@ -175,22 +197,27 @@ def measure_alignment(n_texts: int) -> Alignment:
 
 
 def main() -> None:
-    """Prints the three figures, each as soon as it is there."""
+    """Prints each figure as soon as it is there."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speech", description="Speed and memory of speech.")
-    parser.add_argument("--seconds", type=float, default=20, help="length of a round of the speed test, about")
-    parser.add_argument("--utterances", type=int, default=500, help="utterances of the memory test")
+    names = ("speed", "alignment", "memory")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="what to measure")
+    parser.add_argument("--dialogues", type=int, default=8, help="dialogues a process in a round of the speed test")
+    parser.add_argument("--memory", type=int, default=500, help=f"utterances a process says, more than {N_SETTLED}")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     options = parser.parse_args()
+    if options.memory <= N_SETTLED:
+        parser.error(f"--memory: more than {N_SETTLED}")
     found: dict[str, object] = {}
     for name, measured in (
-        ("speech", lambda: measure_speed(options.seconds)),
+        ("speed", lambda: measure_speed(options.dialogues)),
         ("alignment", lambda: measure_alignment(12)),
-        ("memory", lambda: measure_memory(options.utterances)),
+        ("memory", lambda: measure_memory(options.memory)),
     ):
-        figure = measured()
-        found[name] = asdict(figure)
-        if not options.json:
-            print(f"{name:<11} {figure}", flush=True)
+        if name in options.only:
+            figure = measured()
+            found[name] = asdict(figure)
+            if not options.json:
+                print(f"{name:<11} {figure}", flush=True)
     if options.json:
         print(json.dumps(found))
 

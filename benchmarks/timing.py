@@ -1,17 +1,18 @@
 """Word starts in finished dialogues against when the synthesiser itself placed each word.
 
-    python -m benchmarks.timing [--n 8] [--truth espeak kokoro piper]      (piper: kame backends install piper)
+    python -m benchmarks.timing [--n 30] [--truth espeak kokoro piper]      (piper: kame backends install piper)
 
-Dialogues of the project's sample items are made with each form in turn, and all of them in each surrounding: script,
-speech, alignment and mixing as in a run. A truth is a synthesiser that tells the time of every word it says: eSpeak NG
-(its word events), Kokoro (its token durations, where each word is told apart) and Piper (its phonemes' durations, where
-eSpeak joins no words). Where a clip truly lies in the dialogue is measured on the sound: the clip is sought in its
-channel by cross-correlation. So an error of the aligner, of the layout, of a cut or of a filter's delay all show in the
-same figure.
+Dialogues of the project's sample items, and of more questions of our own where they do not suffice, are made with each
+form in turn, and each of these in each surrounding: script, speech, alignment and mixing as in a run. A truth is a
+synthesiser that tells the time of every word it says: eSpeak NG (its word events), Kokoro (its token durations, where
+each word is told apart) and Piper (its phonemes' durations, where eSpeak joins no words). Where a clip truly lies in
+the dialogue is measured on the sound: the clip is sought in its channel by cross-correlation. So an error of the
+aligner, of the layout, of a cut or of a filter's delay all show in the same figure.
 """
 
 import argparse
 import json
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from backends import registry
+from benchmarks.questions import write_questions
 from benchmarks.runs import ITEMS
 from data_schemas.config import (
     AlignmentConfig,
@@ -64,6 +66,10 @@ OPEN_GATE = GateConfig(
 """What a voice sounds like is not judged here: whom the aligner refuses is."""
 
 SEED = 7
+ALL = "all forms"
+
+Figures = dict[str, dict[str, dict[str, float]]]
+"""By form and surroundings, what `Tally.row` gives."""
 
 
 @dataclass(slots=True)
@@ -73,6 +79,12 @@ class Tally:
     errors_ms: list[float]
     n_words: int = 0
     n_timed: int = 0
+
+    def add(self, other: "Tally") -> None:
+        """Takes in what another has."""
+        self.errors_ms += other.errors_ms
+        self.n_words += other.n_words
+        self.n_timed += other.n_timed
 
     def row(self) -> dict[str, float]:
         """Mean and 95th percentile of the absolute errors, and the share of words that are timed."""
@@ -107,12 +119,17 @@ class Station:
 
 
 def items(n: int) -> list[Item]:
-    """Sample items that explain themselves, and questions with options, in turn."""
-    of_source = [
-        read_items(SourceConfig(name=name, path=str(ITEMS / f"{name}.jsonl")), None, SplitConfig()).items
-        for name in ("gsm8k", "mmlu_pro")
-    ]
-    return [item for pair in zip(*of_source, strict=False) for item in pair][:n]
+    """Sample items that explain themselves and questions with options in turn, then questions of our own."""
+    of_source = [_read(SourceConfig(name=name, path=str(ITEMS / f"{name}.jsonl"))) for name in ("gsm8k", "mmlu_pro")]
+    samples = [item for pair in zip(*of_source, strict=False) for item in pair][:n]
+    if len(samples) == n:
+        return samples
+    with tempfile.TemporaryDirectory() as folder:
+        return samples + _read(write_questions(Path(folder) / "own.jsonl", n - len(samples), SEED))
+
+
+def _read(source: SourceConfig) -> list[Item]:
+    return read_items(source, None, SplitConfig()).items
 
 
 def in_form(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
@@ -169,45 +186,50 @@ def true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -
     return (first + int(np.argmax(product[: 2 * margin + 1]))) / SAMPLE_RATE_HZ
 
 
-def measure(truth: str, aligner: str, n: int) -> dict[str, dict[str, float]]:
-    """Figures by form in clean surroundings, and by surroundings over all forms."""
+def measure(truth: str, aligner: str, n: int) -> Figures:
+    """Figures by form and surroundings; forms that fit none of the items are left out."""
     station, chosen = Station(truth, aligner), items(n)
-    tallies: dict[str, Tally] = defaultdict(lambda: Tally([]))
-    everything: list[tuple[Dialogue, Clips, DialogueWords]] = []
+    tallies: dict[tuple[str, str], Tally] = defaultdict(lambda: Tally([]))
     for form in FormShares.model_fields:
         dialogues = in_form(form, chosen)
         spoken = station.spoken(dialogues)
         kept = {each.dialogue_id for each, _, _ in spoken}
         n_refused = sum(n_words_of(each) for each in dialogues if each.dialogue_id not in kept)
-        for name in (f"form {form}", "all forms"):
-            tallies[name].n_words += n_refused
-        everything += spoken
-        for row, clips in mixed(spoken, CLEAN):
-            compare(row, clips, tallies[f"form {form}"])
-            compare(row, clips, tallies["all forms"])
-    for name, surroundings in SURROUNDINGS.items():
-        for row, clips in mixed(everything, surroundings):
-            compare(row, clips, tallies[name])
-    return {name: tally.row() for name, tally in tallies.items() if tally.errors_ms}
+        for name, surroundings in SURROUNDINGS.items():
+            own = Tally([], n_words=n_refused)
+            for row, clips in mixed(spoken, surroundings):
+                compare(row, clips, own)
+            for key in ((form, name), (ALL, name)):
+                tallies[key].add(own)
+    found: Figures = defaultdict(dict)
+    for (form, name), tally in tallies.items():
+        if tally.errors_ms:
+            found[form][name] = tally.row()
+    return found
+
+
+def table(found: Figures) -> Iterator[str]:
+    """Lines: a row a form, a column a surrounding with mean and 95th percentile; words and timed are clean ones'."""
+    yield f"{'ms: mean / 95 %':18}{''.join(f'{name:>15}' for name in SURROUNDINGS)}{'bias':>7}{'words':>7}{'timed':>8}"
+    for form in sorted(found, key=lambda each: each == ALL):
+        cells = [f"{each['mean_ms']:.1f} / {each['p95_ms']:.1f}" for each in found[form].values()]
+        clean = found[form]["clean"]
+        counts = f"{clean['bias_ms']:7.1f}{clean['n_compared']:7.0f}{clean['timed']:8.1%}"
+        yield f"{form:18}{''.join(f'{cell:>15}' for cell in cells)}{counts}"
 
 
 def main() -> None:
-    """Prints a table a truth, or all of it as JSON."""
+    """Prints a table a truth, as soon as it is there; all of it as JSON too, where a file is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=8, help="items, each made in every form")
+    parser.add_argument("--n", type=int, default=30, help="items, each made in every form")
     parser.add_argument("--truth", nargs="+", default=["espeak", "kokoro"], help="synthesisers with times of their own")
     parser.add_argument("--aligner", default="pocketsphinx", help="the aligner that is measured")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     args = parser.parse_args()
-    figures = {truth: measure(truth, args.aligner, args.n) for truth in args.truth}
-    for truth, rows in figures.items():
-        print(f"\n{args.aligner} against {truth}: word starts, ms")
-        print(f"{'':24} {'mean':>6} {'p95':>6} {'bias':>6} {'words':>6} {'timed':>7}")
-        for name, row in rows.items():
-            print(
-                f"{name:24} {row['mean_ms']:6.1f} {row['p95_ms']:6.1f} {row['bias_ms']:6.1f}"
-                f" {row['n_compared']:6} {row['timed']:7.1%}"
-            )
+    figures = {}
+    for truth in args.truth:
+        figures[truth] = measure(truth, args.aligner, args.n)
+        print(f"\n{args.aligner} against {truth}: word starts", *table(figures[truth]), sep="\n", flush=True)
     if args.json is not None:
         args.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 

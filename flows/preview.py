@@ -1,15 +1,16 @@
 """A few short questions through all stages in memory: what a run would make, in about a minute."""
 
 import uuid
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from backends.chat.budget import run_named
 from data_schemas.config import RefreshConfig
-from data_schemas.errors import SourceError, StoreError
+from data_schemas.errors import KameError, SourceError, StoreError
 from data_schemas.reader import as_json
-from data_schemas.records import AudioDialogue, Item, OracleRow
+from data_schemas.records import AudioDialogue, Item, OracleRow, Reject
 from data_schemas.store import Store
 from pipelines.audio import save_wav
 from pipelines.refresh import stages_of
@@ -41,7 +42,7 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
 
     Raises:
         SourceError: no item of the sources can be said.
-        KameError: as in a run.
+        KameError: every dialogue was refused; or as in a run.
     """
     Store(config.out)  # complains of a place that is no local folder
     folder = Path(config.out)
@@ -52,23 +53,38 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
     shown = config.oracle.model_copy(update={"max_failed_share": 1.0})  # failed events are worth seeing here
     config = config.model_copy(update={"oracle": shown})
     with run_named(f"preview-{uuid.uuid4().hex[:12]}"):  # a budget of its own
-        made = _made(config, n_dialogues, str(folder / "answers.sqlite"))
-    rows, oracles = made[MIXING], made[ORACLE]
-    return [Previewed(row, oracle, _save(row, folder)) for row, oracle in zip(rows, oracles, strict=True)]
+        made, rejects = _made(config, n_dialogues, str(folder / "answers.sqlite"))
+    whole = joined([made[MIXING], made[ORACLE]])
+    if not whole:
+        raise _nothing(rejects)
+    return [Previewed(row, oracle, _save(row, folder)) for row, oracle in whole]
 
 
-def _made(config: RefreshConfig, n_dialogues: int, answers: str) -> dict[str, list[Any]]:
-    """What each stage makes, by its name; `answers` is the file of the chat model's."""
+def _made(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[dict[str, list[Any]], list[Reject]]:
+    """What each stage makes, by its name, and what was refused of the dialogues chosen.
+
+    Args:
+        answers: the file of the chat model's.
+    """
     made: dict[str, list[Any]] = {"items": _items(config)}
+    rejects: list[Reject] = []
     for name, stage in stages_of(config).items():
         batch = joined([made[each] for each in stage.inputs])
         if name in SERVED_STAGES:
-            made[name] = run_in_memory(config, name, batch, answers).outputs
+            result = run_in_memory(config, name, batch, answers)
         else:
-            made[name] = cpu_stages(config)[name].run(batch).outputs
-        if name == SCRIPT:
-            made[name] = _shortest(made[name], n_dialogues)
-    return made
+            result = cpu_stages(config)[name].run(batch)
+        made[name] = _shortest(result.outputs, n_dialogues) if name == SCRIPT else result.outputs
+        rejects = [] if name == SCRIPT else [*rejects, *result.rejects]  # questions that nobody chose do not count
+    return made, rejects
+
+
+def _nothing(rejects: list[Reject]) -> KameError:
+    """The error of a preview of which nothing came out: how many each stage refused, and why."""
+    counts = Counter(f"{each.stage} {each.reason}" for each in rejects).most_common()
+    refused = ", ".join(f"{n} by {reason}" for reason, n in counts) or "none was refused"
+    first = f"The first one: {rejects[0].detail}. " if rejects else ""
+    return KameError(f"No dialogue came out: {refused}.", f"{first}Try more dialogues (--n) or other settings.")
 
 
 def _items(config: RefreshConfig) -> list[Item]:

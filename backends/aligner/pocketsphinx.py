@@ -8,6 +8,7 @@ import math
 import re
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from itertools import pairwise
@@ -22,7 +23,7 @@ from data_schemas.errors import BackendError
 from data_schemas.records import WordTiming
 from data_schemas.units import samples_to_seconds
 
-_RECIPE = 1
+_RECIPE = 2
 """Version of what this file does to sound and scores; raise it when times or scores change."""
 
 _ENGINE = ("pocketsphinx", "soxr", "phonemizer", "espeakng-loader")
@@ -30,7 +31,10 @@ _ENGINE = ("pocketsphinx", "soxr", "phonemizer", "espeakng-loader")
 
 _MODEL_RATE_HZ = 16_000
 _FRAMES_PER_S = 100  # pocketsphinx's `frate`
-_PAD_N_FRAMES = 10  # the search wants silence around the words
+_PADS_N_FRAMES = (10, 20, 30)
+"""Silence around the sound, which the search wants: more of it where a word is not found, or found in the silence, as
+some are that begin with the sound's first sample. Which length serves depends on chance, so several are tried."""
+
 _NOISE_SIGMA = 5e-4  # -66 dBFS: digital silence is unlike anything the model was trained on
 _NOISE_SEED = 20_240_501
 _SCORE_SCALE = 1 << 10  # pocketsphinx divides log likelihoods by 2 ** SENSCR_SHIFT (hmm.h) before it adds them up
@@ -66,17 +70,26 @@ class PocketsphinxAligner:
         """
         if not words:
             return []
-        pcm = _pcm(samples, sample_rate_hz)
-        with _one_at_a_time:
-            decoder = _decoder()
-            segments = _segments(decoder, pcm, " ".join(_known(decoder, word) for word in words))
-        if segments is None or len(segments) != len(words):
-            n_found = "none" if segments is None else str(len(segments))
-            raise AlignmentRefused(f"{n_found} of {len(words)} words found in the sound of {' '.join(words)[:80]!r}")
-        duration_s = samples_to_seconds(len(samples), sample_rate_hz)
-        timings = [_timing(word, segment, duration_s) for word, segment in zip(words, segments, strict=True)]
-        _check_order(timings)
-        return timings
+        *short, longest = _PADS_N_FRAMES
+        for n_pad in short:
+            with suppress(AlignmentRefused):
+                return _aligned(samples, sample_rate_hz, words, n_pad)
+        return _aligned(samples, sample_rate_hz, words, longest)
+
+
+def _aligned(samples: Samples, sample_rate_hz: int, words: Sequence[str], n_pad: int) -> list[WordTiming]:
+    """The words' times, sought with `n_pad` frames of silence at both ends of the sound."""
+    pcm = _pcm(samples, sample_rate_hz, n_pad)
+    with _one_at_a_time:
+        decoder = _decoder()
+        segments = _segments(decoder, pcm, " ".join(_known(decoder, word) for word in words))
+    if segments is None or len(segments) != len(words):
+        n_found = "none" if segments is None else str(len(segments))
+        raise AlignmentRefused(f"{n_found} of {len(words)} words found in the sound of {' '.join(words)[:80]!r}")
+    duration_s = samples_to_seconds(len(samples), sample_rate_hz)
+    timings = [_timing(word, segment, n_pad, duration_s) for word, segment in zip(words, segments, strict=True)]
+    _check_order(timings)
+    return timings
 
 
 def _known(decoder: Any, word: str) -> str:
@@ -100,12 +113,12 @@ def _known(decoder: Any, word: str) -> str:
     return key
 
 
-def _pcm(samples: Samples, sample_rate_hz: int) -> bytes:
+def _pcm(samples: Samples, sample_rate_hz: int, n_pad: int) -> bytes:
     """16-bit sound at 16 kHz between two silences, with a little noise that is always the same."""
     import soxr
 
-    n_pad = _PAD_N_FRAMES * _MODEL_RATE_HZ // _FRAMES_PER_S
-    sound = np.pad(soxr.resample(samples, sample_rate_hz, _MODEL_RATE_HZ), n_pad)
+    n_silent = n_pad * _MODEL_RATE_HZ // _FRAMES_PER_S
+    sound = np.pad(soxr.resample(samples, sample_rate_hz, _MODEL_RATE_HZ), n_silent)
     sound = sound + np.random.default_rng(_NOISE_SEED).normal(0, _NOISE_SIGMA, sound.size)
     pcm: bytes = (np.clip(sound, -1, 1) * 32_767).astype("<i2").tobytes()
     return pcm
@@ -123,11 +136,9 @@ def _segments(decoder: Any, pcm: bytes, text: str) -> list[Any] | None:
     return [segment for segment in decoder.seg() if segment.word[0] not in "<[("]
 
 
-def _timing(word: str, segment: Any, duration_s: float) -> WordTiming:
+def _timing(word: str, segment: Any, n_pad: int, duration_s: float) -> WordTiming:
     first_frame, end_frame = segment.start_frame, segment.end_frame + 1
-    start_s, end_s = (
-        min(max((frame - _PAD_N_FRAMES) / _FRAMES_PER_S, 0.0), duration_s) for frame in (first_frame, end_frame)
-    )
+    start_s, end_s = (min(max((frame - n_pad) / _FRAMES_PER_S, 0.0), duration_s) for frame in (first_frame, end_frame))
     return WordTiming(
         word=word,
         start_s=start_s,

@@ -1,23 +1,56 @@
-"""The synthesiser's own word times, where it tells them of every word of an utterance (Piper; see `Speech.words`)."""
+"""The synthesiser's own word times, where it tells them of every word of an utterance (Piper; see `Speech.words`).
+
+It often does not: where eSpeak joins two words, neither has a time. Such an utterance is timed by another aligner.
+"""
 
 from collections.abc import Sequence
 
-from backends.protocols import AlignmentRefused, Samples
+from pydantic import ConfigDict, Field
+
+from backends import registry
+from backends.options import Options
+from backends.protocols import Aligner, Samples
 from data_schemas import ids
+from data_schemas.errors import ConfigError
 from data_schemas.records import WordTiming
 
 
+class SynthesiserOptions(Options):
+    """Who times the utterances of which the synthesiser does not tell all; further options are that aligner's."""
+
+    model_config = ConfigDict(extra="allow")
+
+    aligner: str = Field(default="pocketsphinx", description="Aligner of utterances without times of their own.")
+
+
 class SynthesiserTimes:
-    """Stands in the place of an aligner: the alignment stage takes the clip's own times and never asks for others."""
+    """Stands in the place of an aligner: the alignment stage asks it only for what the synthesiser did not tell.
+
+    Raises:
+        ConfigError: the aligner named is not installed, does not take its options, or is this one.
+    """
 
     name = "synthesiser"
-    digest = ids.digest("synthesiser's own times", 1)
-    languages = ("en",)
+
+    def __init__(self, options: SynthesiserOptions) -> None:
+        if options.aligner == self.name:
+            raise ConfigError(f"The aligner {self.name!r} names itself for utterances without times.", "Name another.")
+        self._other: Aligner = registry.build("aligner", options.aligner, options.model_extra or {})
+
+    @property
+    def digest(self) -> str:
+        """Who times the rest."""
+        return ids.digest("synthesiser's own times", 2, self._other.name, self._other.digest)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Those of the other aligner, for any utterance may need it."""
+        return self._other.languages
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
-        """Never finds a word in sound.
+        """The words' times by the other aligner, whose name is their `method`.
 
         Raises:
-            AlignmentRefused: always: the synthesiser did not tell the times.
+            AlignmentRefused, BackendError: as the other aligner's.
         """
-        raise AlignmentRefused(f"the synthesiser told no times for these {len(words)} words")
+        return self._other.align(samples, sample_rate_hz, words)

@@ -11,7 +11,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from backends.options import FilePath, WorkerOptions, listed, listed_paths
-from backends.protocols import Speech, SpeechRefused, Voice
+from backends.protocols import Speech, TakeRefused, Voice
 from backends.tts.sound import at_our_rate
 from backends.workers.environments import environment
 from backends.workers.process import Worker, WorkerRefusal, worker
@@ -19,7 +19,7 @@ from data_schemas import ids
 from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import versions
 
-_RECIPE = 1
+_RECIPE = 2
 """Version of what this file and its engine do to text and sound; raise it when the samples change."""
 
 ONLY_VOICE = "model"
@@ -77,13 +77,24 @@ class Coqui:
         """
         return self._voices
 
-    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
+    @property
+    def has_speed(self) -> bool:
+        """Whether the model takes a speed or a length: XTTS, VITS and others do, Tacotron does not."""
+        return bool(self._described["has_speed"])
+
+    @property
+    def max_chars(self) -> int | None:
+        """What the model's own code says of its language; None where it says nothing."""
+        longest: int | None = self._described["max_chars"]
+        return longest
+
+    def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """The speech of `text`, float32 [n_samples] at 24 kHz.
 
         Raises:
-            SpeechRefused: there is nothing in `text` to say, or the model says nothing to it.
+            TakeRefused: the model says nothing to `text`, or fails on it and not on an easy one.
             ConfigError: there is no such voice.
-            BackendError: the worker is gone, or the model fails.
+            BackendError: the worker is gone, or the model fails on whatever it is given.
         """
         if voice not in [each.name for each in self._voices]:
             raise ConfigError(
@@ -93,12 +104,12 @@ class Coqui:
             "text": text,
             "voice": "" if voice == ONLY_VOICE else voice,
             "speed": speed,
-            "seed": ids.seed_for("coqui", text, voice, speed),
+            "seed": ids.seed_for("coqui", text, voice, speed, take),
         }
         try:
             told, samples = self._worker.call("synthesise", asked)
         except WorkerRefusal as refusal:
-            raise SpeechRefused(str(refusal)) from refusal
+            raise TakeRefused(str(refusal)) from refusal
         return Speech(at_our_rate(samples, told["sample_rate_hz"]))
 
     @property

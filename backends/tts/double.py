@@ -36,13 +36,15 @@ class DoubleTts:
     """Says every word as a tone whose pitch comes from word and voice; thousands of times faster than speech."""
 
     name = "double"
+    has_speed = True
+    max_chars: int | None = None
     digest = ids.digest("double tts", 1)
 
     def voices(self) -> Sequence[Voice]:
         """Three voices that differ in pitch."""
         return tuple(Voice(name, "en-us", "Apache-2.0", ids.digest("double voice", name)) for name in _VOICES)
 
-    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
+    def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """One burst a word of `text`, float32 [n_samples] at 24 kHz, with digital silence between bursts.
 
         Raises:

@@ -65,6 +65,8 @@ class Espeak:
     """Says English with the time of every word."""
 
     name = "espeak"
+    has_speed = True
+    max_chars = None
 
     @property
     def digest(self) -> str:
@@ -78,7 +80,7 @@ class Espeak:
             for name, language in _VOICES.items()
         )
 
-    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
+    def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """The speech of `text` at 24 kHz, with the times of its words.
 
         A word ends where the next begins, or with the sound before a pause; the pause itself belongs to no word.

@@ -14,6 +14,7 @@ from backends.protocols import Samples, Speech, SpeechRefused, Voice
 from backends.tts import kokoro_assets, kokoro_model
 from backends.tts.kokoro_model import Piece
 from backends.tts.kokoro_times import ONSET_LAG_S, TimedPiece, word_times
+from backends.tts.sound import faded, pause_after
 from data_schemas import ids
 from data_schemas.errors import ConfigError
 from data_schemas.units import samples_to_seconds, seconds_to_samples
@@ -38,9 +39,7 @@ _SHORT = 12
 _SILENCE_DBFS = -60.0  # Kokoro's rests lie below -65 dBFS, breaths included; the quietest consonants above -57
 _MARGIN_S = 0.05  # what stays of the silence at both ends: the mixing stage adds the pauses
 _RELEASE_S = 0.1  # what may still be heard of the last phoneme after its end; what comes later is babble
-_FADE_S = 0.005  # so that a cut inside the margin makes no click
 _FRAME_S = 0.01
-_JOIN_S = {".": 0.2, "!": 0.2, "?": 0.2, ",": 0.1, ";": 0.1, ":": 0.1}  # silence after a piece; margins come on top
 _LETTER_A = re.compile(r"(?<=[A-Za-z,;:] )A\b(?! [A-Z][a-z]|')|\bA(?= [A-Z]\b)")
 _HUMS = {"mm": "um", "hmm": "hum", "mhm": "um hum"}  # eSpeak spells "mm" letter by letter
 _HUM = re.compile(rf"\b(?:{'|'.join(_HUMS)})\b", re.IGNORECASE)
@@ -50,6 +49,8 @@ class Kokoro:
     """Says English text with the voices at hand; one model a process, loaded when first needed."""
 
     name = "kokoro"
+    has_speed = True
+    max_chars = None  # it cuts by phonemes itself
 
     def __init__(self) -> None:
         self._tables = kokoro_assets.voices()
@@ -72,7 +73,7 @@ class Kokoro:
         """The 28 English voices best first, or, where `make voices` never fetched them, five Japanese speakers'."""
         return self._voices
 
-    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
+    def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """The speech of `text`, float32 [n_samples] at 24 kHz, with at most 50 ms of silence at either end.
 
         A text of more than 250 phonemes is said in pieces, cut at sentences, then clauses, then words. Words have times
@@ -137,16 +138,8 @@ def _joined(text: str, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]
     n_samples = 0
     for piece, (first, end) in zip(pieces, spans, strict=True):
         timed.append(TimedPiece(piece, samples_to_seconds(n_samples - first)))
-        pause = np.zeros(seconds_to_samples(_JOIN_S.get(piece.phonemes[-1], 0.0)), dtype=np.float32)
-        parts += [_faded(piece.samples[first:end]), pause]
+        pause = pause_after(piece.phonemes)
+        parts += [faded(piece.samples[first:end]), pause]
         n_samples += end - first + pause.size
     samples = np.concatenate(parts[:-1])
     return Speech(samples, word_times(text, timed, samples_to_seconds(samples.size)))
-
-
-def _faded(sound: Samples) -> Samples:
-    kept = sound.copy()
-    fade = np.linspace(0, 1, min(seconds_to_samples(_FADE_S), kept.size), dtype=np.float32)
-    kept[: fade.size] *= fade
-    kept[-fade.size :] *= fade[::-1]
-    return kept

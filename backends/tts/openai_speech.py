@@ -18,10 +18,12 @@ from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.fingerprint import versions
 
-_RECIPE = 1
+_RECIPE = 2
 """Version of what this file does to text and sound; raise it when the samples change."""
 
 _FULL_SCALE = 32_768.0
+_MAX_CHARS = 4096
+"""The longest `input` of OpenAI's own server, by its reference of `/v1/audio/speech`."""
 
 
 class OpenAISpeechOptions(OpenAIAudioOptions):
@@ -40,6 +42,8 @@ class OpenAISpeech:
     """Says text by a server; its sound is brought to 24 kHz mono."""
 
     name = "openai"
+    has_speed = True
+    max_chars = _MAX_CHARS
 
     def __init__(self, options: OpenAISpeechOptions) -> None:
         self._options = options
@@ -63,7 +67,7 @@ class OpenAISpeech:
         """The voices of the options, in their order."""
         return self._voices
 
-    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
+    def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """The server's speech of `text`, float32 [n_samples] at 24 kHz.
 
         Raises:

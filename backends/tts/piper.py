@@ -41,6 +41,8 @@ class Piper:
     """Says text with Piper; the same arguments give the same samples on one kind of processor."""
 
     name = "piper"
+    has_speed = True
+    max_chars = None
 
     def __init__(self, options: PiperOptions) -> None:
         self._options = options
@@ -59,7 +61,7 @@ class Piper:
         """
         return self._voices
 
-    def synthesise(self, text: str, voice: str, speed: float) -> Speech:
+    def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """The speech of `text`, float32 [n_samples] at 24 kHz, with the times of its words where they are certain.
 
         Times are in steps of 11.6 ms, the model's frames; a word's score is 0: they are what was said, not found.

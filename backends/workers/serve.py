@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from backends.workers.frames import Frame
 
 
+_ABOUT_ITSELF = ("open", "describe")
+"""Requests that an engine must be able to do."""
+
+
 def load_file(name: str, file: Path, **more: Any) -> ModuleType:
     """The module in a file, under a name of ours, without a change of the import path."""
     spec = importlib.util.spec_from_file_location(name, file, **more)
@@ -47,7 +51,10 @@ def exit_with_parent(pipe: int, parent_pid: int) -> None:
 
 
 def answer(engine_class: Callable[[dict[str, Any]], Any], engine: Any, request: "Frame") -> tuple[Any, "Frame"]:
-    """The engine, made by the request `open`, and the reply; whatever goes wrong becomes a reply."""
+    """The engine, made by the request `open`, and the reply; whatever goes wrong becomes a reply.
+
+    A request on which the engine fails is refused where it still does an easy one: then it is the request's fault.
+    """
     from backends.workers.frames import EngineRefusal, Frame
 
     call, arguments = request.header["call"], request.header["arguments"]
@@ -61,7 +68,30 @@ def answer(engine_class: Callable[[dict[str, Any]], Any], engine: Any, request: 
         return engine, Frame({"refused": str(refusal)})
     except Exception as error:  # noqa: BLE001 - the border of a process: our side raises it as its own error
         traceback.print_exc()
-        return engine, Frame({"failed": f"{type(error).__name__}: {error}"})
+        is_known = hasattr(engine, call) and call not in _ABOUT_ITSELF
+        is_requests_fault = is_known and not _is_machines(error) and still_works(engine)
+        return engine, Frame({"refused" if is_requests_fault else "failed": f"{type(error).__name__}: {error}"})
+
+
+def still_works(engine: Any) -> bool:
+    """Whether an engine does what its `probe` tries, something easy; one without a probe is not trusted."""
+    from backends.workers.frames import EngineRefusal
+
+    if not hasattr(engine, "probe"):
+        return False
+    try:
+        engine.probe()
+    except EngineRefusal:
+        return True
+    except Exception:  # noqa: BLE001 - whatever it is, the engine is broken
+        traceback.print_exc()
+        return False
+    return True
+
+
+def _is_machines(error: Exception) -> bool:
+    """Whether memory or disk ran out: elsewhere the same request may be done, so it is not refused for good."""
+    return isinstance(error, MemoryError | OSError) or type(error).__name__ == "OutOfMemoryError"  # torch's
 
 
 def load_engine(engine_file: str) -> type:

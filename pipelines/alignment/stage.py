@@ -67,13 +67,15 @@ class AlignmentStage:
         )
 
     def _times(self, clip: Clip, words: list[str]) -> Sequence[WordTiming]:
-        if clip.words and isinstance(self.aligner, SynthesiserTimes):
+        if isinstance(self.aligner, SynthesiserTimes) and [each.word for each in clip.words] == words:
             return clip.words
         return self.aligner.align(from_flac(clip.flac), SAMPLE_RATE_HZ, words)
 
     def _check_scores(self, timings: Sequence[WordTiming], text: str) -> None:
-        least = self.config.min_mean_score.get(self.aligner.name)
-        if least is None or not timings:
+        if not timings:
+            return
+        least = self.config.min_mean_score.get(timings[0].method)
+        if least is None:
             return
         mean = sum(timing.score for timing in timings) / len(timings)
         if mean < least:

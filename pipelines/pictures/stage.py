@@ -20,7 +20,7 @@ from pipelines.asking import read_texts
 from pipelines.script.pictures import with_picture_told
 from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import lowered_words, position_of
+from pipelines.script.spoken import last_place, lowered_words
 from pipelines.stage import StageResult, refused
 
 MAX_WORDS: Final = 60
@@ -39,7 +39,7 @@ class PicturesStage:
     """Fills `Item.picture_text`; an item whose picture is missing or cannot be described is rejected."""
 
     name: ClassVar[str] = "pictures"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("items",)
     input_types: ClassVar[tuple[type, ...]] = (Item,)
     output_type: ClassVar[type] = Item
@@ -147,7 +147,7 @@ def described(raw_text: str, answer: str) -> str:
         wanted = lowered_words(speak(answer))
     except Unspeakable:
         return text  # an answer that cannot be said cannot be given away; the script stage rejects it
-    if position_of(wanted, words) is not None:
+    if last_place(wanted, words) is not None:
         raise PictureUnread("gives the answer away")
     return text
 

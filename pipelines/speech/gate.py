@@ -1,14 +1,17 @@
 """The gate: what an utterance's sound must pass before it is kept; a recogniser listens, and simple rules look.
 
 Backchannels are only looked at: a recogniser has no context for one or two syllables (of "Mm hmm." by six voices
-Moonshine tiny got none right, of "Okay." four), so its verdict would be about itself.
+Moonshine tiny got none right, of "Okay." four), so its verdict would be about itself. What is checked of them instead:
+level, flat tops, the length against their letters, and, more strictly than of other speech, how long they are heard at
+all and that no silence lies inside.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from backends.protocols import Recogniser, Samples
+from backends.protocols import HearingRefused, Recogniser, Samples
 from data_schemas.config import GateConfig
 from data_schemas.records import Hearing, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
@@ -24,6 +27,10 @@ _N_LETTERS_SPELT = 4
 
 _SLACK_S = 0.6
 """Speech may be this much longer than its letters ask, and a quarter of it shorter: margins, and short utterances."""
+
+BACKCHANNEL_LEAST_S, BACKCHANNEL_PAUSE_S = 0.2, 0.3
+"""Least sound of a backchannel at speed 1, and longest silence inside one. Kokoro's 28 voices say ours with 0.38 to
+1.14 s of sound and no silence longer than 0.1 s (672 takes at three speeds)."""
 
 N_ANSWER_WORDS = 4
 """How many words from the first that bears the answer on must be heard, at most; the sentence's end is one too."""
@@ -71,9 +78,14 @@ class Gate:
             answer: indices of the utterance's words that bear the answer (`answer_words`).
         """
         fault = self._looked_at(utterance.spoken_text, samples, speed)
+        if fault is None and utterance.kind == "backchannel":
+            fault = _looked_at_closely(utterance.spoken_text, samples, speed)
         if fault is not None or self.recogniser is None or utterance.kind == "backchannel":
             return Verdict(None, fault)
-        heard = self.recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ)
+        try:
+            heard = self.recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ)
+        except HearingRefused as refusal:
+            return Verdict(None, Fault("not_heard", refusal.what))
         found = compare(utterance.spoken_text, heard)
         return Verdict(hearing_of(found, heard, n_takes), self._listened_to(utterance.spoken_text, found, answer))
 
@@ -108,6 +120,15 @@ class Gate:
         return Fault("misheard", f"to be said: {found.said!r}; heard: {found.heard!r}") if is_wrong else None
 
 
+def _looked_at_closely(text: str, samples: Samples, speed: float) -> Fault | None:
+    """What may be wrong with a backchannel that would not be noticed in longer speech."""
+    if (sound_s := heard_s(samples)) < BACKCHANNEL_LEAST_S / speed:
+        return Fault("too_short_for_words", f"{text!r} is heard for {sound_s:.2f} s")
+    if (pause_s := longest_pause_s(samples)) > BACKCHANNEL_PAUSE_S:
+        return Fault("silent", f"{text!r} has a silence of {pause_s:.2f} s inside")
+    return None
+
+
 def answer_words(turn: Turn, utterance_index: int) -> range:
     """Which words of an utterance bear its turn's answer: the first that does and the few after it in its sentence."""
     utterance = turn.utterances[utterance_index]
@@ -129,11 +150,20 @@ def with_silence(samples: Samples) -> Samples:
 
 
 def longest_pause_s(samples: Samples) -> float:
-    """The longest silence between two sounds: frames of 20 ms more than 40 dB below the whole."""
+    """The longest silence between two sounds."""
+    return float(np.diff(_audible(samples)).max(initial=1) - 1) * _FRAME_S
+
+
+def heard_s(samples: Samples) -> float:
+    """How long something is to be heard, silences inside and around left out."""
+    return len(_audible(samples)) * _FRAME_S
+
+
+def _audible(samples: Samples) -> NDArray[np.intp]:
+    """Which frames of 20 ms are no silence: at most 40 dB below the whole."""
     n_frame = seconds_to_samples(_FRAME_S)
     power = np.square(samples[: len(samples) // n_frame * n_frame].reshape(-1, n_frame)).mean(axis=1)
-    audible = np.flatnonzero(power > power.mean() * 1e-4) if power.size else power
-    return float(np.diff(audible).max(initial=1) - 1) * _FRAME_S
+    return np.flatnonzero(power > power.mean() * 1e-4) if power.size else np.zeros(0, np.intp)
 
 
 def longest_clipped_run(samples: Samples) -> int:

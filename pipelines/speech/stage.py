@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from backends.protocols import Recogniser, Speech, SpeechRefused, TextToSpeech
+from backends.protocols import Recogniser, Speech, SpeechRefused, TakeRefused, TextToSpeech
+from backends.tts.long_texts import say
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.fingerprint import versions, what_matters
 from data_schemas.records import Clip, Clips, Dialogue, Hearing, Reject
@@ -14,9 +15,10 @@ from pipelines.speech.voices import Cast
 from pipelines.stage import StageResult, refused
 
 SPEED_OF_TAKE = (1.0, 0.95, 1.05, 0.92, 1.08)
-"""Factors on a speaker's speed, take after take. Speech engines give the same samples for the same arguments and most
+"""Factors on a speaker's speed, take after take. Most speech engines give the same samples for the same arguments and
 have no seed, so speed is what a take is varied by: the same words come out otherwise at a speed near by, and no one
-hears the difference in tempo."""
+hears the difference in tempo. Engines that draw at random get the number of the take as well, and those that have no
+speed that alone."""
 
 _REFUSED = "speech_refused"
 _SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # what `SpeechConfig` allows
@@ -121,10 +123,13 @@ class SpeechStage:
         utterance, answer = turn.utterances[place[1]], answer_words(turn, place[1])
         fault: Fault | None = None
         for take in range(self.gate.config.max_takes):
-            take_speed = _speed_of(speed, take)
+            take_speed = _speed_of(speed, take) if self.tts.has_speed else speed
             n_takes[place] += 1
             try:
-                said = self.tts.synthesise(utterance.spoken_text, voice, take_speed)
+                said = say(self.tts, utterance.spoken_text, voice, take_speed, take)
+            except TakeRefused as refusal:
+                fault = Fault(_REFUSED, str(refusal))
+                continue
             except SpeechRefused as refusal:
                 raise _Failed(Fault(_REFUSED, str(refusal))) from refusal
             verdict = self.gate.judge(utterance, said.samples, take_speed, n_takes[place], answer)

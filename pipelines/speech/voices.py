@@ -52,6 +52,7 @@ class Cast:
     def __init__(self, config: SpeechConfig, tts: TextToSpeech, seed: int) -> None:
         self.config = config
         self.seed = seed
+        self._has_speed = tts.has_speed
         self.voice_a, self.voices_b = resolve_voices(config, tts)
         self._voices = {voice.name: voice for voice in tts.voices()}
         if config.disjoint_voices:
@@ -62,7 +63,9 @@ class Cast:
         return [self._voices[name] for name in (self.voice_a, *self.voices_b)]
 
     def speed(self, dialogue_id: str, speaker: str) -> float:
-        """How fast a speaker speaks through the dialogue (1: the voice's own speed)."""
+        """How fast a speaker speaks through the dialogue; 1, the voice's own speed, where the engine has no other."""
+        if not self._has_speed:
+            return 1.0
         draw = random.Random(ids.seed_for(self.seed, dialogue_id, "speed", speaker))
         return round(draw.uniform(self.config.speed_min, self.config.speed_max), 2)
 

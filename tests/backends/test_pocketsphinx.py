@@ -9,6 +9,7 @@ from backends.aligner import pocketsphinx as module
 from backends.aligner.arpabet import from_ipa, pronounce
 from backends.aligner.pocketsphinx import PocketsphinxAligner
 from backends.protocols import AlignmentRefused, Samples
+from backends.tts.espeak import Espeak
 from backends.tts.kokoro import Kokoro
 
 PHONE = re.compile(
@@ -66,6 +67,16 @@ def test_what_was_aligned_before_changes_nothing(aligner: PocketsphinxAligner, s
     module._decoder.cache_clear()  # as in a new process
     assert aligner.align(sounds[tuple(WORDS)], 24_000, WORDS) == unknown
     assert aligner.align(sounds[tuple(OTHER)], 24_000, OTHER) == before
+
+
+def test_a_clip_that_begins_in_the_middle_of_a_sound_is_aligned(aligner: PocketsphinxAligner) -> None:
+    text = "if each of them buys one of both?"
+    sound = Espeak().synthesise(text, "en-029", 1.07).samples
+    assert np.abs(sound[:240]).max() > 0.05
+    timings = aligner.align(sound, 24_000, text.rstrip("?").split())
+    assert timings[0].start_s < 0.05
+    assert timings[0].end_s > 0.08
+    assert aligner.align(sound, 24_000, text.rstrip("?").split()) == timings
 
 
 def test_wrong_words_are_refused_or_score_worse(aligner: PocketsphinxAligner, sounds: Sounds) -> None:

@@ -15,8 +15,11 @@ import pytest
 from backends import registry
 from backends.aligner.whisperx import WhisperXAligner, WhisperXOptions
 from backends.asr.whisper import Whisper, WhisperOptions
-from backends.protocols import AlignmentRefused, SpeechRefused
+from backends.protocols import AlignmentRefused, HearingRefused, TakeRefused
+from backends.registry import BackendEntry
 from backends.tts.coqui import Coqui, CoquiOptions
+from backends.tts.double import DoubleTts
+from backends.tts.long_texts import cut, say
 from backends.tts.piper import Piper, PiperOptions
 from backends.workers import process
 from backends.workers.process import Worker
@@ -34,14 +37,18 @@ class Engine:
     def synthesise(self, arguments, sound):
         if arguments["text"] == "hush":
             raise EngineRefusal("nothing but silence")
+        assert len(arguments["text"]) < 400, "a maximum of 400 tokens"
         n_samples = 22_050 if arguments["speed"] == 1.0 else 11_025
         loud = array("f", [arguments.get("seed", 0) % 7 / 7 + 0.1] * n_samples).tobytes()
         return {{"sample_rate_hz": 22_050, "times_s": {times_s}}}, loud
+    def probe(self):
+        pass
     def align(self, arguments, sound):
         if "lost" in arguments["words"]:
             raise EngineRefusal("no time for 'lost'")
         return {{"words": {times_s}}}, b""
     def transcribe(self, arguments, sound):
+        assert sound, "no features"
         return {{"text": f"{{len(sound) // 4}} samples, {{self.options['model']}}"}}, b""
 """
 
@@ -69,10 +76,16 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandI
 
 COQUI = CoquiOptions(model="tts_models/some/model")
 FILES = ["aa", "bb"]
+MANNERS = {"has_speed": True, "max_chars": None}
+
+
+def model(**described: Any) -> dict[str, Any]:
+    """What a worker tells of its model."""
+    return {"voices": {}, "files": FILES, "licence": "", **MANNERS, **described}
 
 
 def test_coqui_speaks_at_our_rate_seeded_by_what_is_said(stand_in: StandIn) -> None:
-    stand_in({"voices": {"p1": "x", "p2": "y"}, "files": FILES, "licence": "MIT"})
+    stand_in(model(voices={"p1": "x", "p2": "y"}, licence="MIT"))
     tts = Coqui(COQUI)
     assert [(voice.name, voice.licence) for voice in tts.voices()] == [("p1", "MIT"), ("p2", "MIT")]
     first, again, other = (tts.synthesise(text, "p1", 1.0).samples for text in ("yes", "yes", "perhaps"))
@@ -80,18 +93,44 @@ def test_coqui_speaks_at_our_rate_seeded_by_what_is_said(stand_in: StandIn) -> N
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
     assert len(tts.synthesise("yes", "p2", 2.0).samples) == 12_000
-    with pytest.raises(SpeechRefused, match="nothing but silence"):
+    with pytest.raises(TakeRefused, match="nothing but silence"):
         tts.synthesise("hush", "p1", 1.0)
 
 
+def test_another_take_of_coqui_is_seeded_otherwise(stand_in: StandIn) -> None:
+    stand_in(model())
+    tts = Coqui(COQUI)
+    takes = [tts.synthesise("yes", "model", 1.0, take).samples[0] for take in range(4)]
+    assert len(set(takes)) > 1
+    assert takes == [tts.synthesise("yes", "model", 1.0, take).samples[0] for take in range(4)]
+
+
+@pytest.mark.parametrize("manners", [(True, 250), (False, None)])
+def test_coqui_tells_what_its_model_can(stand_in: StandIn, manners: tuple[bool, int | None]) -> None:
+    stand_in(model(has_speed=manners[0], max_chars=manners[1]))
+    tts = Coqui(COQUI)
+    assert (tts.has_speed, tts.max_chars) == manners
+
+
+def test_a_text_on_which_coqui_fails_is_refused_and_a_long_one_is_said_in_pieces(stand_in: StandIn) -> None:
+    long_text = " ".join(["Seven green apples, and four pears."] * 20)
+    stand_in(model(max_chars=250))
+    tts = Coqui(COQUI)
+    with pytest.raises(TakeRefused, match="AssertionError: a maximum of 400 tokens"):
+        tts.synthesise(long_text, "model", 1.0)
+    n_pieces = len(list(cut(long_text, 250)))
+    assert n_pieces > 2
+    assert len(say(tts, long_text, "model", 1.0).samples) == n_pieces * 24_000 + (n_pieces - 1) * 4_800
+
+
 def test_coquis_digest_follows_files_and_language_not_places(stand_in: StandIn) -> None:
-    stand_in({"voices": {}, "files": FILES, "licence": ""})
+    stand_in(model())
     first = Coqui(COQUI)
     assert [(voice.name, voice.licence) for voice in first.voices()] == [("model", "unknown")]
     moved = Coqui(CoquiOptions(model_path="/x", config_path="/y", device="cuda"))
     assert moved.digest == first.digest
     assert Coqui(COQUI.model_copy(update={"language": "de"})).digest != first.digest
-    stand_in({"voices": {}, "files": ["cc"], "licence": ""})
+    stand_in(model(files=["cc"]))
     assert Coqui(COQUI.model_copy(update={"threads": 2})).digest != first.digest
 
 
@@ -141,6 +180,12 @@ def test_whisper_hears_at_16_khz(stand_in: StandIn) -> None:
     assert Whisper(WhisperOptions()).transcribe(np.zeros(24_000, dtype=np.float32), 24_000) == "16000 samples, tiny.en"
 
 
+def test_what_whisper_fails_on_alone_is_refused(stand_in: StandIn) -> None:
+    stand_in()
+    with pytest.raises(HearingRefused, match="no features"):
+        Whisper(WhisperOptions()).transcribe(np.zeros(0, dtype=np.float32), 24_000)
+
+
 def test_whispers_digest_follows_weights_and_manner(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -153,7 +198,19 @@ def test_whispers_digest_follows_weights_and_manner(tmp_path: Path) -> None:
         _ = Whisper(WhisperOptions(model_path=str(tmp_path))).digest
 
 
-def test_the_synthesisers_times_are_never_looked_for_in_sound() -> None:
-    aligner = registry.build("aligner", "synthesiser", {})
-    with pytest.raises(AlignmentRefused, match="told no times for these 2 words"):
-        aligner.align(np.zeros(10, dtype=np.float32), 24_000, ["two", "apples"])
+def test_the_synthesisers_times_stand_beside_a_named_aligner() -> None:
+    aligner = registry.build("aligner", "synthesiser", {"aligner": "double"})
+    assert (aligner.name, aligner.languages) == ("synthesiser", ("en",))
+    assert aligner.digest != registry.build("aligner", "synthesiser", {"aligner": "pocketsphinx"}).digest
+    spoken = DoubleTts().synthesise("Two apples.", "double_a", 1.0).samples
+    assert {word.method for word in aligner.align(spoken, 24_000, ["Two", "apples"])} == {"double"}
+
+
+def test_options_beside_the_aligners_name_are_the_aligners_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BackendEntry, "is_installed", lambda self: True)
+    options: dict[str, str | int] = {"aligner": "whisperx", "language": "de"}
+    assert registry.build("aligner", "synthesiser", options).languages == ("de",)
+    with pytest.raises(ConfigError, match="aligner back-end 'whisperx' does not take"):
+        registry.build("aligner", "synthesiser", options | {"colour": "blue"})
+    with pytest.raises(ConfigError, match="names itself"):
+        registry.build("aligner", "synthesiser", {"aligner": "synthesiser"})

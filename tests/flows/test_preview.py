@@ -1,6 +1,7 @@
 """A few dialogues end to end in memory: text, word times, oracles and sound files."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from data_schemas.errors import SourceError, StoreError
 from flows.cli import app
 from flows.options import sample_sources
 from flows.preview import preview
+from pipelines.served import run_in_memory
+from pipelines.stations import ORACLE
 
 
 def config(out: Path, sources: list[SourceConfig] | None = None) -> RefreshConfig:
@@ -61,7 +64,7 @@ def test_the_shortest_questions_are_taken(tmp_path: Path) -> None:
 def test_a_dialogue_that_cannot_be_spoken_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     say, n_said = DoubleTts.synthesise, 0
 
-    def refuses_once(self: DoubleTts, text: str, voice: str, speed: float) -> Any:
+    def refuses_once(self: DoubleTts, text: str, voice: str, speed: float, take: int = 0) -> Any:
         nonlocal n_said
         n_said += 1
         if n_said == 1:
@@ -70,6 +73,34 @@ def test_a_dialogue_that_cannot_be_spoken_is_left_out(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(DoubleTts, "synthesise", refuses_once)
     assert len(preview(config(tmp_path), 3)) == 2
+
+
+def test_where_nothing_comes_out_the_command_says_why_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(self: DoubleTts, text: str, voice: str, speed: float, take: int = 0) -> Any:
+        raise SpeechRefused("it is too hard")
+
+    monkeypatch.setattr(DoubleTts, "synthesise", refuses)
+    settings = "speech: {tts: double}\ngate: {asr: none}\nalignment: {aligner: double}\nchat: {engine: double}\n"
+    (tmp_path / "my.yaml").write_text(settings, encoding="utf-8")
+    shown = CliRunner().invoke(
+        app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2", "--json"]
+    )
+    assert shown.exit_code == 1
+    assert "No dialogue came out: 2 by speech speech_refused." in shown.output
+    assert "it is too hard" in shown.output
+
+
+def test_a_dialogue_without_oracles_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_the_first(config: RefreshConfig, name: str, batch: Any, answers: str) -> Any:
+        made = run_in_memory(config, name, batch, answers)
+        return replace(made, outputs=made.outputs[1:]) if name == ORACLE else made
+
+    monkeypatch.setattr("flows.preview.run_in_memory", without_the_first)
+    made = preview(config(tmp_path), 3)
+    assert len(made) == 2
+    assert all(each.oracle.dialogue_id == each.dialogue.dialogue_id for each in made)
 
 
 def test_sources_without_a_question_that_can_be_said_are_told(tmp_path: Path) -> None:

@@ -199,6 +199,14 @@ def test_a_column_too_many_or_too_few_is_found(dataset: Path, kind: str) -> None
     assert rules(dataset) == {"schema is the record's"}
 
 
+def test_a_file_from_before_a_column_that_may_be_null_is_sound(dataset: Path) -> None:
+    store = Store(str(dataset))
+    path = first_path(store, "oracle")
+    store.write_table(path, store.read_table(path).drop_columns(["wanted_words"]))
+    relist(store, path)
+    assert rules(dataset) == set()
+
+
 def test_a_wrong_number_of_rows_is_found(dataset: Path) -> None:
     store = Store(str(dataset))
     manifest, path = read_manifest(store), first_path(store, "rejects")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from backends import registry
-from backends.protocols import SpeechRefused
+from backends.protocols import SpeechRefused, TakeRefused
 from backends.tts.coqui import ONLY_VOICE, Coqui
+from backends.tts.long_texts import say
 from data_schemas.errors import BackendError, ConfigError
 from tests.workers.conftest import RunInside
 
@@ -102,3 +103,39 @@ def test_a_model_by_name_without_a_network_is_told(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there
     with pytest.raises(BackendError, match="worker coqui failed"):
         registry.build("tts", "coqui", {"model": "tts_models/en/ljspeech/vits"}).voices()
+
+
+@pytest.fixture(scope="module")
+def xtts(tmp_path_factory: pytest.TempPathFactory, run_inside: RunInside) -> Coqui:
+    folder = tmp_path_factory.mktemp("xtts")
+    run_inside("coqui", "make_xtts.py", folder)
+    built = registry.build("tts", "coqui", {"model_path": str(folder), "config_path": f"{folder}/config.json"})
+    assert isinstance(built, Coqui)
+    return built
+
+
+def test_xtts_says_which_voices_speeds_and_texts_it_takes(xtts: Coqui) -> None:
+    assert [voice.name for voice in xtts.voices()] == ["Ana", "Bo"]
+    assert (xtts.has_speed, xtts.max_chars) == (True, 250)
+
+
+def test_takes_of_xtts_differ_and_are_the_same_again(xtts: Coqui) -> None:
+    first, second = (xtts.synthesise("Yes, I do.", "Ana", 1.0, take).samples for take in (0, 1))
+    assert not np.array_equal(first, second)
+    assert np.array_equal(xtts.synthesise("Yes, I do.", "Ana", 1.0, 1).samples, second)
+
+
+def test_a_sentence_too_long_for_xtts_is_refused_by_itself_and_said_in_pieces(xtts: Coqui) -> None:
+    sentence = " ".join(["seven green apples, and four pears"] * 14)
+    with pytest.raises(TakeRefused, match="maximum of 400 tokens"):
+        xtts.synthesise(sentence, "Ana", 1.0)
+    one = xtts.synthesise("Yes, I do.", "Ana", 1.0).samples
+    assert len(say(xtts, sentence, "Ana", 1.0).samples) > len(one)
+
+
+def test_a_model_without_a_speed_says_so_and_its_takes_differ(tmp_path: Path, run_inside: RunInside) -> None:
+    run_inside("coqui", "make_tacotron.py", tmp_path)
+    tts = coqui(tmp_path)
+    assert tts.has_speed is False
+    first, second = (tts.synthesise("Yes, I do.", ONLY_VOICE, 1.0, take).samples for take in (0, 1))
+    assert not np.array_equal(first, second)

@@ -16,6 +16,11 @@ from TTS.api import TTS  # noqa: E402
 
 _BLOCK_BYTES = 1 << 20
 _SPEAKABLE = re.compile(r"\w")
+_EASY = "Yes, I do."
+"""What every model can say: who fails on it is broken."""
+
+_FADE_S = 0.005
+_GAP_SAMPLES = 1_000  # the API puts 10,000 zeros after each sentence; no model gives so many by itself
 
 
 class Engine:
@@ -48,12 +53,17 @@ class Engine:
         files = (synthesizer.tts_checkpoint, synthesizer.tts_config_path, synthesizer.vocoder_checkpoint, *more)
         digests = [_digest(Path(file)) for file in files if file and Path(file).exists()]
         licence = _licence(self._api.manager.models_dict, self._api.model_name)
-        return {"voices": voices, "files": digests, "licence": licence}, b""
+        told = {"voices": voices, "files": digests, "licence": licence}
+        return told | {"has_speed": self._has_speed(), "max_chars": self._max_chars()}, b""
+
+    def probe(self) -> None:
+        """Says something easy."""
+        self.synthesise({"text": _EASY, "voice": self._a_voice(), "speed": 1.0, "seed": 0}, b"")
 
     def synthesise(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
         """The speech of `text` by `voice` (empty: the model's only one) at `speed`, with its sample rate.
 
-        The silence that the API appends to each text is cut off.
+        The silence that the API appends to each text is cut off, and its sentences begin and end without clicks.
         """
         text, voice = arguments["text"], arguments["voice"]
         if not _SPEAKABLE.search(text):
@@ -68,7 +78,8 @@ class Engine:
         heard = np.flatnonzero(samples)
         if not np.isfinite(samples).all() or not heard.size:
             raise EngineRefusal(f"the model gives no sound for {text[:80]!r}")
-        return {"sample_rate_hz": int(self._api.synthesizer.output_sample_rate)}, samples[: heard[-1] + 1].tobytes()
+        rate_hz = int(self._api.synthesizer.output_sample_rate)
+        return {"sample_rate_hz": rate_hz}, _softened(samples[: heard[-1] + 1], heard, rate_hz).tobytes()
 
     def _at_speed(self, speed: float) -> dict[str, float]:
         """XTTS takes a speed; VITS a length; other models neither."""
@@ -76,11 +87,38 @@ class Engine:
         if hasattr(model, "length_scale"):
             model.length_scale = self._length_scale / speed
             return {}
-        if "xtts" in type(model).__name__.lower():
+        if self._is_xtts():
             return {"speed": speed}
         if speed != 1.0:
-            raise ValueError(f"{type(model).__name__} speaks at speed 1 only; set speech.speed_min and speed_max to 1")
+            raise EngineRefusal(f"{type(model).__name__} speaks at speed 1 only")
         return {}
+
+    def _has_speed(self) -> bool:
+        return self._is_xtts() or hasattr(self._api.synthesizer.tts_model, "length_scale")
+
+    def _is_xtts(self) -> bool:
+        return "xtts" in type(self._api.synthesizer.tts_model).__name__.lower()
+
+    def _max_chars(self) -> int | None:
+        """XTTS loses the end of longer texts, and fails on those of more than 400 tokens; it tells by language."""
+        tokenizer = getattr(self._api.synthesizer.tts_model, "tokenizer", None)
+        limits: dict[str, int] = getattr(tokenizer, "char_limits", {})
+        return limits.get((self._language or "").split("-")[0])
+
+    def _a_voice(self) -> str:
+        return next(iter(self._wavs), "") or next(iter(self._api.speakers or []), "")
+
+
+def _softened(samples: Any, heard: Any, rate_hz: int) -> Any:
+    """The sound with its sentences faded at the silences between them; `heard`: where a sample is not 0."""
+    soft = samples.copy()
+    for at in np.flatnonzero(np.diff(heard) > _GAP_SAMPLES):
+        end, start = heard[at] + 1, heard[at + 1]
+        n_fade = min(int(_FADE_S * rate_hz), end, len(soft) - start)
+        fade = np.linspace(0, 1, n_fade, dtype="<f4")
+        soft[end - n_fade : end] *= fade[::-1]
+        soft[start : start + n_fade] *= fade
+    return soft
 
 
 def _language(api: Any, wanted: str) -> str | None:

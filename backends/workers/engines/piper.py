@@ -15,6 +15,9 @@ from piper.patch_voice_with_alignment import add_alignment_output
 
 from backends.workers.frames import EngineRefusal
 
+_EASY = "Yes, I do."
+"""What every voice can say: who fails on it is broken."""
+
 _PAUSES = set(" .,;:!?")
 _MARKS = set("^$_")  # the model's start, end and padding
 
@@ -39,6 +42,10 @@ class Engine:
             for name, voice in self._voices.items()
         }
         return {"voices": voices}, b""
+
+    def probe(self) -> None:
+        """Says something easy."""
+        self.synthesise({"text": _EASY, "voice": next(iter(self._voices)), "speed": 1.0, "words": []}, b"")
 
     def synthesise(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
         """The speech of `text` by `voice`, with its sample rate and, where they are certain, times of its `words`."""

@@ -1,0 +1,75 @@
+"""Texts that are longer than an engine can say in one go: said in pieces, which are joined with a breath between.
+
+Where texts are cut decides how they sound: a change raises `SpeechStage.version`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from backends.protocols import Samples, Speech, SpeechRefused, TextToSpeech
+from backends.tts.sound import faded, pause_after
+from data_schemas.records import WordTiming
+from data_schemas.units import samples_to_seconds
+
+_PLACES = (".?!", ",;:")
+"""Marks after which people breathe, the best first."""
+
+
+def say(tts: TextToSpeech, text: str, voice: str, speed: float, take: int = 0) -> Speech:
+    """As `tts.synthesise`, of a text of any length; words have times where all pieces' have.
+
+    A text that is short enough for the engine is handed on as it is.
+
+    Raises:
+        SpeechRefused, BackendError: as `tts.synthesise`; or a word is longer than the engine's longest text.
+    """
+    if tts.max_chars is None or len(text) <= tts.max_chars:
+        return tts.synthesise(text, voice, speed, take)
+    pieces = list(cut(text, tts.max_chars))
+    return _joined(pieces, [tts.synthesise(piece, voice, speed, take) for piece in pieces])
+
+
+def cut(text: str, max_chars: int) -> Iterator[str]:
+    """A spoken text in pieces of at most `max_chars`, which together have its words in their order.
+
+    A piece ends at the last sentence's end in its later half, else at the last comma, semicolon or colon there, else
+    between two words; and so that the last piece is more than a word or two, which engines say badly by themselves.
+
+    Raises:
+        SpeechRefused: a word is too long for a piece.
+    """
+    left = text.strip()
+    while len(left) > max_chars:
+        end = _end(left, max_chars)
+        yield left[:end].rstrip()
+        left = left[end:].lstrip()
+    if left:
+        yield left
+
+
+def _end(text: str, max_chars: int) -> int:
+    """How many characters of a text that is too long the next piece takes."""
+    spaces = [at for at in range(1, max_chars + 1) if text[at] == " "]
+    if not spaces:
+        raise SpeechRefused(f"a word of more than {max_chars} letters: {text[:40]!r}")
+    spaces = [at for at in spaces if at <= len(text) - max_chars // 4] or spaces
+    for marks in _PLACES:
+        ends = [at for at in spaces if at > max_chars // 2 and text[at - 1] in marks]
+        if ends:
+            return ends[-1]
+    return spaces[-1]
+
+
+def _joined(texts: list[str], pieces: list[Speech]) -> Speech:
+    parts: list[Samples] = []
+    words: list[WordTiming] = []
+    start_s = 0.0
+    for text, piece in zip(texts, pieces, strict=True):
+        words += [replace(each, start_s=start_s + each.start_s, end_s=start_s + each.end_s) for each in piece.words]
+        pause = pause_after(text)
+        parts += [faded(piece.samples), pause]
+        start_s += samples_to_seconds(len(piece.samples) + len(pause))
+    all_timed = all(piece.words for piece in pieces)
+    return Speech(np.concatenate(parts[:-1]), tuple(words) if all_timed else ())

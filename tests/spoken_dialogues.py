@@ -1,0 +1,29 @@
+"""Small dialogues, and their speech by the double, for tests of the stages between."""
+
+from typing import Any
+
+from backends.tts.double import DoubleTts
+from data_schemas.config import GateConfig, SpeechConfig
+from data_schemas.records import Clips, Dialogue
+from pipelines.speech.stage import SpeechStage
+from tests.builders import make_dialogue, make_turn, make_utterance
+
+
+def dialogues(n: int = 1, **fields: Any) -> list[Dialogue]:
+    def one(number: int) -> Dialogue:
+        name = ("zero", "one", "two", "three")[number % 4]
+        question = make_utterance(f"What colour has the flag number {name} of that old town?")
+        answer = make_utterance("It is as blue as the sky.")
+        turns = (make_turn(0, "B", [question]), make_turn(1, "A", [answer]))
+        ours = {"dialogue_id": f"mine-{number}-v0", "item_id": f"mine-{number}"}
+        return make_dialogue(*turns, **(ours | fields))
+
+    return [one(number) for number in range(n)]
+
+
+def speech(config: SpeechConfig | None = None, tts: Any = None, seed: int = 0) -> SpeechStage:
+    return SpeechStage(config or SpeechConfig(tts="double"), GateConfig(asr="none"), tts or DoubleTts(), None, seed)
+
+
+def spoken(batch: list[Dialogue], **config: Any) -> list[Clips]:
+    return speech(SpeechConfig(tts="double", **config)).run([(each,) for each in batch]).outputs
