@@ -81,9 +81,13 @@ class SpeechGate:
     """Speech or not, from probabilities: what has begun goes on until it is clearly over."""
 
     def __init__(self, speech_probability: float) -> None:
+        self.adjust(speech_probability)
+        self._is_open = False
+
+    def adjust(self, speech_probability: float) -> None:
+        """Another probability at which speech begins, for the next window on."""
         self._begins = speech_probability
         self._ends = max(speech_probability - _HYSTERESIS, 0.01)
-        self._is_open = False
 
     def passes(self, probability: float) -> bool:
         """Whether the next window is one of speech."""
@@ -103,10 +107,17 @@ class TurnDetector:
     """
 
     def __init__(self, speech_probability: float, turn_end_silence_s: float) -> None:
+        self.windows: list[Window] = []
+        self._meter = SpeechMeter()
+        self._gate = SpeechGate(speech_probability)
+        self.adjust(speech_probability, turn_end_silence_s)
+        self.reset()
+
+    def adjust(self, speech_probability: float, turn_end_silence_s: float) -> None:
+        """Other values of its arguments, for the next sound on: who is speaking goes on."""
         self._speech_probability = speech_probability
         self._n_end_windows = max(1, round(turn_end_silence_s / WINDOW_S))
-        self._meter = SpeechMeter()
-        self.reset()
+        self._gate.adjust(speech_probability)
 
     def reset(self) -> None:
         """Forgets all it has heard; nobody speaks."""
@@ -118,7 +129,8 @@ class TurnDetector:
     def feed(self, samples: Samples) -> list[Change]:
         """What the next sound, 24 kHz and of any length, changes; mostly nothing."""
         changes: list[Change] = []
-        for window in self._meter.feed(samples):
+        self.windows = self._meter.feed(samples)
+        for window in self.windows:
             is_speech = self._gate.passes(window.probability)
             self._n_windows = self._n_windows + 1 if is_speech != self.is_speaking else 0
             if self._n_windows >= (self._n_end_windows if self.is_speaking else _N_START_WINDOWS):

@@ -1,7 +1,8 @@
 """The server under load: what a frame costs, how long callers wait for an answer, and whether anything is ever left.
 
     python -m benchmarks.serve frames [CHECKPOINT] [--sessions 1 2 3 4 6 8] [--seconds 20] [--json FILE]
-    python -m benchmarks.serve delays CHECKPOINT TOKENS_OR_DATASET [--n 30] [--splits validation test] [--json FILE]
+    python -m benchmarks.serve frames --device cuda --no-cuda-graphs
+    python -m benchmarks.serve delays CHECKPOINT TOKENS_OR_DATASET [--n 30] [--rows FILE] [--json FILE]
     python -m benchmarks.serve soak [--n 200] [--at-once 4] [--json FILE]
     python -m benchmarks.serve soak --real [CHECKPOINT] [--minutes 10] [--at-once 2] [--json FILE]
 
@@ -33,7 +34,8 @@ def frames(options: argparse.Namespace) -> bool:
     """Frame times against the bare step; the largest number of sessions in real time."""
     with _checkpoint(options.checkpoint, options.preset) as folder:
         loaded = load_checkpoint(folder, options.device)
-        times = serve_frames.measure_frames(loaded, options.sessions, options.seconds, options.rounds)
+        measure = serve_frames.measure_frames
+        times = measure(loaded, options.sessions, options.seconds, options.rounds, options.cuda_graphs)
     largest = serve_frames.largest_in_real_time(times)
     print(f"{serve_frames.as_table(times)}\n\nThe most sessions in real time, of those measured: {largest}")
     _write(options.json, {"largest_in_real_time": largest, "times": [asdict(each) for each in times]})
@@ -46,7 +48,10 @@ def delays(options: argparse.Namespace) -> bool:
     if not asked:
         print(f"{options.dataset} has no question in {', '.join(options.splits)} that can be asked.", file=sys.stderr)
         return False
-    waits = serve_delays.measure_delays(options.checkpoint, asked, options.most_wait_s, options.settings)
+    known = serve_delays.WaitsFile(options.rows)
+    least_s, most_s = serve_delays.lasts_s(known.missing(asked), options.most_wait_s)
+    _line(f"{len(known.waits)} waits are known; the rest takes {least_s / 60:.0f} to {most_s / 60:.0f} minutes")
+    waits = serve_delays.measure_delays(options.checkpoint, asked, options.most_wait_s, options.settings, known, _line)
     rows = serve_delays.as_rows(waits)
     print(serve_delays.as_table(rows))
     _write(options.json, {"modes": rows, "waits": serve_delays.as_json(waits)})
@@ -111,12 +116,16 @@ def _parser() -> argparse.ArgumentParser:
     each.add_argument("--rounds", type=int, default=3)
     each.add_argument("--preset", choices=PRESETS, default="nano", help="shape of the random one")
     each.add_argument("--device", default="cpu")
+    each.add_argument(
+        "--cuda-graphs", action=argparse.BooleanOptionalAction, default=True, help="on CUDA; a CPU has none"
+    )
     each = command("delays", delays)
     each.add_argument("checkpoint")
     each.add_argument("dataset", help="folder of a dataset or of token rows")
     each.add_argument("--n", type=int, default=30, help="dialogues")
     each.add_argument("--splits", nargs="+", default=["validation", "test"])
     each.add_argument("--seed", type=int, default=0, help="of which dialogues")
+    each.add_argument("--rows", type=Path, help="append each wait to this file, and measure none that is in it")
     each.add_argument("--most-wait-s", type=float, default=30.0, help="how long to wait for an answer")
     each = command("soak", soaked)
     each.add_argument("checkpoint", nargs="?")

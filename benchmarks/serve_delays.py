@@ -1,12 +1,14 @@
 """How long a caller waits for an answer in each mode, with everything real: recogniser, chat model, voice, network.
 
 A held-out question is played to `kame serve` in real time, then silence. All times are the caller's: from the last
-sample of the question sent to the frame received.
+sample of the question sent to the frame received. Each wait is told, and written down, as soon as it is known.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from backends.protocols import Samples
 from benchmarks.serve_process import running
 from benchmarks.serve_questions import Question, words_of
-from data_schemas.units import FRAME_N_SAMPLES
+from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds
 from kame_model.evaluate.said import times_said
 from kame_model.serve.talk import Call, in_real_time, talk
 
@@ -112,26 +114,72 @@ class _Caller:
         return self.wait.answer_s is not None and now_s - max(self.last_said_s, self.end_s) > _LISTEN_ON_S
 
 
+class WaitsFile:
+    """Waits that are known, in a file of JSON lines that grows by each, so that a run can be interrupted.
+
+    Args:
+        path: None: there is no file.
+
+    Attributes:
+        waits: in the order in which they were measured.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
+        self.waits = [Wait(**json.loads(line)) for line in lines]
+
+    def missing(self, asked: Sequence[Question]) -> list[tuple[Question, str]]:
+        """Questions and modes that are not known yet, in the order in which they are to be asked."""
+        known = {(each.dialogue_id, each.mode) for each in self.waits}
+        pairs = [(question, mode) for question in asked for mode in MODES]
+        return [(question, mode) for question, mode in pairs if (question.dialogue_id, mode) not in known]
+
+    def add(self, wait: Wait) -> None:
+        """One more, which is on disk on return."""
+        self.waits.append(wait)
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(wait)) + "\n")
+
+
+def lasts_s(missing: Sequence[tuple[Question, str]], most_wait_s: float) -> tuple[float, float]:
+    """How long measuring these takes where every answer comes at once, and where none ever comes, seconds."""
+    sound_s = sum(samples_to_seconds(len(question.sound)) for question, _ in missing)
+    return sound_s + len(missing) * _LISTEN_ON_S, sound_s + len(missing) * most_wait_s
+
+
 def measure_delays(
-    checkpoint: str, asked: Sequence[Question], most_wait_s: float, settings: Sequence[str]
+    checkpoint: str,
+    asked: Sequence[Question],
+    most_wait_s: float,
+    settings: Sequence[str],
+    known: WaitsFile,
+    tell: Callable[[str], None],
 ) -> list[Wait]:
     """Every question in every mode, turn about, on one server, after one of each that does not count.
 
     Args:
         most_wait_s: how long after a question to listen at most.
         settings: more of `kame serve --set`.
+        known: is not measured anew, and takes what is.
+        tell: told of each wait as it is known.
 
     Raises:
         RunError: the server does not start.
         BackendError: it lets nobody in.
     """
-    with running(checkpoint, [*_SETTINGS, *settings]) as server:
-        waits = [
-            asyncio.run(_ask(server.url, question, mode, most_wait_s))
-            for question in [asked[0], *asked]
-            for mode in MODES
-        ]
-    return waits[len(MODES) :]
+    missing = known.missing(asked)
+    if missing:
+        with running(checkpoint, [*_SETTINGS, *settings]) as server:
+            for mode in MODES:
+                asyncio.run(_ask(server.url, missing[0][0], mode, most_wait_s))
+            for number, (question, mode) in enumerate(missing, 1):
+                wait = asyncio.run(_ask(server.url, question, mode, most_wait_s))
+                known.add(wait)
+                tell(f"{number}/{len(missing)} {mode}: answer {wait.answer_s} s, keyword {wait.keyword_s} s")
+    chosen = {question.dialogue_id for question in asked}
+    return [each for each in known.waits if each.dialogue_id in chosen]
 
 
 async def _ask(url: str, question: Question, mode: str, most_wait_s: float) -> Wait:

@@ -7,12 +7,13 @@ asked of the chat model and what comes of it are made of that caller's own word 
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from backends.protocols import Heard, Samples
+from backends.vad import Window
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 
@@ -106,7 +107,7 @@ class ToneEar:
         """Why nothing is heard just now."""
         return "the double is dead" if self._n_dead else None
 
-    def feed(self, samples: Samples) -> None:
+    def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         """The next frame of the caller; a pitch counts when two frames in a row have it."""
         self._n_dead = max(0, self._n_dead - 1)
         pitch, self._last = self._last, pitch_in(samples)

@@ -9,11 +9,13 @@ so that the same neighbours on the machine trouble both.
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
+from moshi.utils.compile import no_cuda_graph
 
 from backends.listener.double import DoubleListener, DoubleListenerOptions
 from backends.protocols import Samples
@@ -59,11 +61,12 @@ class FrameTimes:
 
 
 def measure_frames(
-    checkpoint: Checkpoint, numbers: Sequence[int], seconds: float, n_rounds: int = 3
+    checkpoint: Checkpoint, numbers: Sequence[int], seconds: float, n_rounds: int = 3, cuda_graphs: bool = True
 ) -> list[FrameTimes]:
     """Frame times for each number of sessions.
 
     Args:
+        cuda_graphs: of both, where there is CUDA.
         seconds: of real time that each server is measured for, in each round, 30 at most (the meter keeps no more); as
             many frames are stepped bare.
         n_rounds: how often both are measured, turn about; told is the median of the rounds.
@@ -72,14 +75,14 @@ def measure_frames(
     for n_sessions in numbers:
         rounds: list[tuple[float, ...]] = []
         for _ in range(n_rounds):
-            bare_s = bare_steps(checkpoint, n_sessions, round(seconds / FRAME_S))
+            bare_s = bare_steps(checkpoint, n_sessions, round(seconds / FRAME_S), cuda_graphs)
             bare = [float(1000 * each) for each in np.percentile(bare_s, [50, 99])]
-            rounds.append((*bare, *asyncio.run(served_steps(checkpoint, n_sessions, seconds))))
+            rounds.append((*bare, *asyncio.run(served_steps(checkpoint, n_sessions, seconds, cuda_graphs))))
         found.append(FrameTimes(n_sessions, *(float(each) for each in np.median(rounds, axis=0))))
     return found
 
 
-def bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int) -> list[float]:
+def bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_graphs: bool = True) -> list[float]:
     """Seconds of each step: sound to codes, a frame of the front-end, codes to sound; every slot has a caller."""
     front_end = checkpoint.front_end
     device = front_end.lm.device
@@ -89,7 +92,8 @@ def bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int) -> list[float
     if device.type == "cpu":
         torch.set_num_threads(1)  # as the server does
     times_s = []
-    with gen.streaming(n_slots), codec.stream(n_slots) as stream:
+    graphs = nullcontext() if cuda_graphs else no_cuda_graph()
+    with graphs, gen.streaming(n_slots), codec.stream(n_slots) as stream:
         for number in range(_N_WARM_UP + n_steps):
             sound = np.stack([_voice(number + slot) for slot in range(n_slots)])
             began_s = time.perf_counter()
@@ -100,11 +104,14 @@ def bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int) -> list[float
     return times_s[_N_WARM_UP:]
 
 
-async def served_steps(checkpoint: Checkpoint, n_sessions: int, seconds: float) -> tuple[float, ...]:
+async def served_steps(
+    checkpoint: Checkpoint, n_sessions: int, seconds: float, cuda_graphs: bool = True
+) -> tuple[float, ...]:
     """A server with as many callers, each of whom speaks and pauses in turn: the server's part of `FrameTimes`."""
     config = ServeConfig.model_validate(
         {
             "checkpoint": checkpoint.place.name,
+            "cuda_graphs": cuda_graphs,
             "limits": {"max_sessions": n_sessions, "max_sessions_per_address": n_sessions, "budget_share": 1.0},
         }
     )
@@ -113,7 +120,8 @@ async def served_steps(checkpoint: Checkpoint, n_sessions: int, seconds: float) 
     detector = partial(TurnDetector, config.listener.speech_probability, config.listener.turn_end_silence_s)
     async with KameServer(checkpoint, config, Parts(listener, detector, {"default": chat}), str) as server:
         addresses = [f"192.0.2.{number}" for number in range(n_sessions)]
-        sessions = [await server.open_session(each) for each in addresses]  # before anybody speaks: all are let in
+        server.meter.learn({})  # else nobody is let in beyond what is to be found here
+        sessions = [await server.open_session(each) for each in addresses]
         await asyncio.gather(*(_call(session, number, seconds) for number, session in enumerate(sessions)))
         meter, n_heard = server.meter, n_sessions * round(seconds / FRAME_S)
         times_ms = [1000 * meter.step_s(percentile) for percentile in (50, 99)]

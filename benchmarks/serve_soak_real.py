@@ -20,6 +20,7 @@ import httpx
 import numpy as np
 import psutil  # type: ignore[import-untyped]
 import sphn
+from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -41,7 +42,7 @@ _IDLE_S = 5
 _ROUND_S = 45.0
 _STOPPED_S = 8.0
 _LOADED = 2
-"""Rounds after which all parts have been used: what is held then is the measure of the rest."""
+"""Rounds after which all parts have been used by several callers: what is held then is the measure of the rest."""
 _MOST_TRIES, _AGAIN_S = 12, 5.0
 _MOST_GROWN_MIB = 64.0
 
@@ -201,8 +202,7 @@ class RealSoak:
         """What the server holds once it has let everybody go."""
         async with httpx.AsyncClient(timeout=60) as client:
             for _ in range(60):
-                sessions = (await client.get(f"{self._server.url}/v1/sessions")).json()
-                if not sessions:
+                if not n_sessions((await client.get(f"{self._server.url}/metrics")).text):
                     break
                 await asyncio.sleep(1)
             else:
@@ -245,6 +245,12 @@ def real_soak(
     ]
     with running(checkpoint, [*options, f"limits.max_sessions_per_address={n_at_once + 1}", *settings]) as server:
         return asyncio.run(RealSoak(server, n_at_once, 0, on_round).run(minutes))
+
+
+def n_sessions(metrics: str) -> int:
+    """Sessions that a server has, by its `/metrics`."""
+    families = text_string_to_metric_families(metrics)
+    return round(sum(each.value for family in families if family.name == "kame_sessions" for each in family.samples))
 
 
 async def _paced(sound: Samples, times_as_fast: float) -> AsyncIterator[Samples]:

@@ -133,6 +133,8 @@ def _tell_who_may_come(config: "ServeConfig") -> None:
         typer.echo(
             f"note: whoever reaches {config.host} may talk; set {config.care.token_env} to ask for a token.", err=True
         )
+    if not is_local and not config.care.origins and not config.care.hosts:
+        typer.echo("note: names of this machine have to be listed in care.hosts; its addresses always work.", err=True)
     if not is_local and config.care.certificate is None:
         typer.echo("note: no TLS; browsers give pages from elsewhere no microphone without it.", err=True)
     if config.record.folder is not None:

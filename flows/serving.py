@@ -3,16 +3,18 @@
 import asyncio
 import signal
 import socket
+import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
-from data_schemas.config.serving import ServeConfig
+from data_schemas.config.serving import CareConfig, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.serve.parts import build_parts
@@ -42,6 +44,7 @@ async def serving(config: ServeConfig) -> AsyncIterator[Serving]:
         BackendError: the checkpoint or a part does not load.
         StoreError: a file of the checkpoint is damaged.
     """
+    _check_certificate(config.care)
     with _listening(config) as listener:  # first: an address that is taken should not cost the loading of a model
         checkpoint = load_checkpoint(config.checkpoint, find_device(config.device))
         speak("ready")  # it reads its lexicon the first time, which would hold up everybody's frames later
@@ -64,20 +67,28 @@ async def run(config: ServeConfig, on_ready: Callable[[Serving], None], on_drain
         on_drain: called when nobody is let in any more.
 
     Raises:
-        KameError: as `serving`.
+        KameError: as `serving`; or the device broke meanwhile.
     """
     async with serving(config) as running:
         with _signals() as asked:
             on_ready(running)
-            await asked.wait()
+            await _first_of(asked.wait(), running.server.broken())
             on_drain(running)
             asked.clear()
-            drained, again = asyncio.create_task(running.server.drain()), asyncio.create_task(asked.wait())
-            await asyncio.wait({drained, again}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (drained, again):
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+            await _first_of(running.server.drain(), asked.wait())
+
+
+async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Waits for the first to end, and cancels the others; raises what it raised."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 class _Web(uvicorn.Server):
@@ -119,6 +130,25 @@ async def _until_started(web: _Web, task: "asyncio.Task[None]") -> None:
         started.cancel()
         task.result()
         raise BackendError("The web server ended before it had started.")
+
+
+def _check_certificate(care: CareConfig) -> None:
+    """Reads the files of TLS, as uvicorn will.
+
+    Raises:
+        ConfigError: they cannot be read, or do not belong together.
+    """
+    if care.certificate is None:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(care.certificate, care.private_key, password=lambda: "")  # nobody is asked for one
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise ConfigError(
+            f"TLS cannot be had with care.certificate={care.certificate} and care.private_key={care.private_key}:"
+            f" {error}.",
+            "Give a chain and its own key, both PEM, the key without a password.",
+        ) from error
 
 
 @contextmanager

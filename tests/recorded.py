@@ -26,13 +26,18 @@ LATE_S, SILENCE_S = 0.1, 0.7
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What somebody says from a time on; `written` is what recogniser or front-end makes of it."""
+    """What somebody says from a time on; `written` is what recogniser or front-end makes of it.
+
+    Of the speaker `MODE` the text is the mode that the caller chooses then.
+    """
 
     speaker: str
     start_s: float
     text: str
     written: str | None = None
 
+
+MODE = "mode"
 
 EGGS = (
     Line("B", 0.5, "How many eggs are left?"),
@@ -56,7 +61,9 @@ def record(folder: Path, sessions: dict[str, Sequence[Line]], more_s: float = 1.
 
 async def _record(folder: Path, sessions: dict[str, Sequence[Line]], more_s: float) -> None:
     started = iter(NOON + timedelta(days=day) for day in range(len(sessions)))
-    about = About(checkpoint="/home/somebody/kame-nano", recogniser="moonshine", notice=NOTICE)
+    about = About(
+        checkpoint="/home/somebody/kame-nano", recogniser="moonshine", notice=NOTICE, cascade_voice="espeak/en-us"
+    )
     recordings = Recordings(RecordConfig(folder=str(folder)), about, InlineThreads(), lambda: next(started))
     for session_id, lines in sessions.items():
         recording = recordings.begin(session_id)
@@ -75,7 +82,8 @@ async def _record(folder: Path, sessions: dict[str, Sequence[Line]], more_s: flo
 
 def sound_of(lines: Sequence[Line], speaker: str, more_s: float) -> Samples:
     """One side of a conversation, whole frames, with silence at its end."""
-    ends_s = [each.start_s + len(speech_of(each.speaker, each.text).samples) / SAMPLE_RATE_HZ for each in lines]
+    spoken = [each for each in lines if each.speaker != MODE]
+    ends_s = [each.start_s + len(speech_of(each.speaker, each.text).samples) / SAMPLE_RATE_HZ for each in spoken]
     n_frames = int((max(ends_s) + more_s) / FRAME_S)
     sound = np.zeros(n_frames * FRAME_N_SAMPLES, np.float32)
     for each in lines:
@@ -88,6 +96,9 @@ def sound_of(lines: Sequence[Line], speaker: str, more_s: float) -> Samples:
 def _events(lines: Sequence[Line]) -> list[tuple[float, Any, dict[str, Any]]]:
     events: list[tuple[float, Any, dict[str, Any]]] = []
     for each in lines:
+        if each.speaker == MODE:
+            events.append((each.start_s, "changed", {"mode": each.text, "back_end": "default"}))
+            continue
         speech = speech_of(each.speaker, each.text)
         end_s = each.start_s + len(speech.samples) / SAMPLE_RATE_HZ
         if each.speaker == "A":

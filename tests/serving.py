@@ -14,6 +14,7 @@ import torch
 
 from backends.protocols import Heard, Samples
 from backends.tts.double import DoubleTts
+from backends.vad import Window
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
@@ -70,15 +71,21 @@ def said_in(frame: Samples) -> str | None:
 
 
 class LoudnessDetector:
-    """A turn is what is loud, and ends with the third silent frame."""
+    """A turn is what is loud, and ends with the third silent frame, or as many as it is adjusted to."""
+
+    windows = None
 
     def __init__(self) -> None:
+        self._n_end_frames = 3
         self._is_in_turn, self._n_silent = False, 0
+
+    def adjust(self, speech_probability: float, turn_end_silence_s: float) -> None:
+        self._n_end_frames = round(turn_end_silence_s / FRAME_S)
 
     def feed(self, samples: Samples) -> list[Literal["started", "stopped"]]:
         is_loud = said_in(samples) is not None
         self._n_silent = 0 if is_loud else self._n_silent + 1
-        if is_loud != self._is_in_turn and (is_loud or self._n_silent == 3):
+        if is_loud != self._is_in_turn and (is_loud or self._n_silent == self._n_end_frames):
             self._is_in_turn = is_loud
             return ["started" if is_loud else "stopped"]
         return []
@@ -97,7 +104,7 @@ class LoudnessListener:
         self.is_closed = False
         self.failure: str | None = None
 
-    def feed(self, samples: Samples) -> None:
+    def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         word = said_in(samples)
         if word is not None:
             self._n_loud += 1

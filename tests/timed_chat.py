@@ -2,20 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
-
-import looptime
 
 from data_schemas.config.serving import CycleConfig
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.conversation import Conversation
-from kame_model.serve.cycle import BackEndCycle
+from kame_model.serve.cycle import BackEndCycle, RequestCounts
 from kame_model.serve.oracle_writer import OracleWriter
 from kame_model.serve.prompts import load_prompt
-from kame_model.serve.routing import BackEnd, Router
+from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.text.tokenizer import Tokenizer
+from tests.jumping_clock import beside
 
 Step = tuple[float, str | Exception]
 """What is waited for, seconds, and the piece that comes then, or the fault."""
@@ -87,14 +85,21 @@ class CycleTalk:
         self.queue = OracleQueue(tokenizer.text_card)
         self.conversation = Conversation(12, lambda: asyncio.get_running_loop().time())
         prompt = load_prompt("tandem")
+        back_ends = {name: BackEnd(name, chat, prompt) for name, chat in chats.items()}
+        self.choice = Choice(back_ends, router or Router(list(chats)))
+        self.counts = RequestCounts()
         self.cycle = BackEndCycle(
-            {name: BackEnd(name, chat, prompt) for name, chat in chats.items()},
-            router or Router(list(chats)),
+            self.choice,
             self.conversation,
             lambda: OracleWriter(self.queue, tokenizer, lambda text: " ".join(text.split())),
             CycleConfig(**config),
             lambda kind, data: self.events.append((round(asyncio.get_running_loop().time(), 3), kind, data)),
+            self.counts,
         )
+
+    def use(self, back_end: str | None = None, prompt: str | None = None) -> None:
+        if self.choice.use(back_end, prompt):
+            self.cycle.changed()
 
     def user(self, text: str, *, is_final: bool = False) -> None:
         self.conversation.user_says(text, is_final)
@@ -121,20 +126,4 @@ class CycleTalk:
 
     def runs(self, course: Callable[[], Awaitable[None]]) -> None:
         """A course of the talk while the cycle runs, on a clock that jumps."""
-
-        async def whole() -> None:
-            running = asyncio.create_task(self.cycle.run())
-            try:
-                await course()
-            finally:
-                running.cancel()
-                with suppress(asyncio.CancelledError):
-                    await running
-                await self.cycle.aclose()
-                assert asyncio.all_tasks() == {asyncio.current_task()}
-
-        loop = looptime.new_event_loop(start=0)
-        try:
-            loop.run_until_complete(whole())
-        finally:
-            loop.close()
+        beside(self.cycle.run(), course, self.cycle.aclose)

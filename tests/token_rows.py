@@ -82,6 +82,8 @@ def event(number: int, **fields: Any) -> OracleEvent:
         "raw_text": None,
         "request_id": None,
         "attempt": None,
+        "answered_by": None,
+        "system_fingerprint": None,
         "taken_from": None,
         "error": None,
     }

@@ -1,4 +1,4 @@
-"""Where listeners work, so that nobody waits for them: an event loop in a thread of its own; threads that compute."""
+"""What listeners share: an event loop in a thread of its own, threads that compute, and what is told from them."""
 
 import asyncio
 import itertools
@@ -10,8 +10,34 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
+from backends.protocols import Heard
+
 _NICENESS = 5
 """Threads that compute give way to the one that steps the model: it has 80 ms for each frame."""
+
+
+class Teller:
+    """Tells a caller's session what is heard, from any thread, until `close`: nothing is told once that has returned.
+
+    Args:
+        on_heard: see `StreamingRecogniser.listen`; it may call `close`.
+    """
+
+    def __init__(self, on_heard: Callable[[Heard], None]) -> None:
+        self.is_closed = False
+        self._on_heard = on_heard
+        self._lock = threading.RLock()
+
+    def tell(self, heard: Heard) -> None:
+        """Tells it, unless it is closed."""
+        with self._lock:
+            if not self.is_closed:
+                self._on_heard(heard)
+
+    def close(self) -> None:
+        """Tells nothing any more."""
+        with self._lock:
+            self.is_closed = True
 
 
 class BackgroundLoop:

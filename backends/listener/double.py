@@ -4,13 +4,14 @@ It counts samples, not seconds, and tells what it hears within the call that fee
 words at the same samples, however it is cut.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from pydantic import Field
 
 from backends.options import Options
 from backends.protocols import Heard, Samples
+from backends.vad import Window
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 
 _SILENCE = 1e-3
@@ -64,7 +65,7 @@ class DoubleEar:
         is_dead = self._dies_after_s and self._n_fed >= self._dies_after_s * SAMPLE_RATE_HZ
         return f"the double died after {self._dies_after_s:g} s" if is_dead else None
 
-    def feed(self, samples: Samples) -> None:
+    def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         """Tells the turn's words so far each time a word is complete."""
         self._n_fed += len(samples)
         if self._is_closed or self.failure:

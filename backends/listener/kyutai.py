@@ -7,14 +7,16 @@ given that much silence at once, so that the last words come as fast as the devi
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from pydantic import Field
 
+from backends.listener.background import Teller
 from backends.listener.kyutai_model import KyutaiModel
 from backends.options import FilePath, Options
 from backends.protocols import Heard, Samples
+from backends.vad import Window
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 
@@ -51,8 +53,10 @@ class KyutaiListener:
         self._ears: list[KyutaiEar | None] = [None] * options.max_callers
         self._wake = threading.Condition()
         self._is_closed = False
+        self._is_warm = threading.Event()
         self._thread = threading.Thread(target=self._run, name="listener-kyutai", daemon=True)
         self._thread.start()
+        self._is_warm.wait()
 
     def listen(self, on_heard: Callable[[Heard], None]) -> "KyutaiEar":
         """A new caller's ear.
@@ -83,10 +87,12 @@ class KyutaiListener:
         while not self._is_closed:
             try:
                 with self._model.streaming(len(self._ears)):
+                    self._is_warm.set()
                     self._step_until_closed()
             except Exception as error:  # noqa: BLE001 -- torch's or moshi's: whatever ends a step must not end the ears
                 what = (str(error).splitlines() or [type(error).__name__])[0]
                 _log.warning("Kyutai's recogniser failed; it begins anew: %s", what)
+                self._is_warm.set()  # callers may come, and are told of the failure
                 with self._wake:
                     for ear in filter(None, self._ears):
                         ear.fail(what)
@@ -129,17 +135,15 @@ class KyutaiEar:
 
     def __init__(self, model: KyutaiModel, on_heard: Callable[[Heard], None], wake: threading.Condition) -> None:
         self.failure: str | None = None
-        self.is_closed = False
         self._model = model
-        self._on_heard = on_heard
+        self._teller = Teller(on_heard)
         self._wake = wake
-        self._lock = threading.RLock()
         self._rest = np.zeros(0, dtype=np.float32)
         self._frames: deque[Samples | None] = deque(_silence(model.prefix_s))  # None: a turn's end
         self._tokens: list[int] = []  # the turn's, the recogniser's thread alone
         self._told = ""
 
-    def feed(self, samples: Samples) -> None:
+    def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         """The next sound."""
         with self._wake:
             sound = np.concatenate([self._rest, samples.astype(np.float32, copy=False)])
@@ -161,11 +165,15 @@ class KyutaiEar:
 
     def close(self) -> None:
         """Nothing is told once this has returned."""
-        with self._lock:
-            self.is_closed = True
+        self._teller.close()
         with self._wake:
             self._frames.clear()
             self._wake.notify()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody wants to hear it any more."""
+        return self._teller.is_closed
 
     @property
     def n_waiting(self) -> int:
@@ -189,7 +197,7 @@ class KyutaiEar:
         """Tells the turn's text as final."""
         text = self._model.text(self._tokens)
         self._tokens, self._told = [], ""
-        self._tell(Heard(text, is_final=True))
+        self._teller.tell(Heard(text, is_final=True))
 
     def fail(self, reason: str) -> None:
         """Why nothing was heard in a step that failed."""
@@ -199,12 +207,7 @@ class KyutaiEar:
         text = self._model.text(self._tokens)
         if text and text != self._told:
             self._told = text
-            self._tell(Heard(text))
-
-    def _tell(self, heard: Heard) -> None:
-        with self._lock:
-            if not self.is_closed:
-                self._on_heard(heard)
+            self._teller.tell(Heard(text))
 
     def _give_up_oldest(self) -> None:
         n_over = len(self._frames) - _MAX_BEHIND

@@ -23,6 +23,10 @@ _ARGUMENTS = {"moshi_weights": "moshi_name", "mimi_weights": "mimi_name", "mimi_
 """moshi's argument for a file to the key that names it."""
 
 
+_N_WARM_UP = 3
+"""Steps: moshi captures its CUDA graphs in the second call of each function."""
+
+
 class KyutaiModel:
     """The model, loaded; `step` may be called in a `streaming` block, by one thread.
 
@@ -56,12 +60,16 @@ class KyutaiModel:
 
     @contextmanager
     def streaming(self, n_slots: int) -> Iterator[None]:
-        """A block in which the model has this many slots."""
+        """A block in which the model has this many slots, each as if it had heard nothing.
+
+        What is done only once, as capturing CUDA graphs, which takes seconds, is over when the block begins.
+        """
         import torch
 
         self._n_slots = n_slots
         self._fresh: set[int] = set()
         with torch.no_grad(), self._uncompiled(), self._mimi.streaming(n_slots), self._gen.streaming(n_slots):
+            self._warm_up()
             yield
 
     def step(self, frames: Mapping[int, Samples], new: Sequence[int]) -> dict[int, int | None]:
@@ -104,6 +112,13 @@ class KyutaiModel:
     def text(self, tokens: Sequence[int]) -> str:
         """What tokens say."""
         return str(self._text.decode(list(tokens))).strip()
+
+    def _warm_up(self) -> None:
+        silence = np.zeros(FRAME_N_SAMPLES, np.float32)
+        slots = range(self._n_slots)
+        for number in range(_N_WARM_UP):
+            self.step(dict.fromkeys(slots, silence), list(slots) if number == 0 else [])
+        self._reset(slots)
 
     def _reset(self, slots: Sequence[int]) -> None:
         mask = self._mask(slots)

@@ -8,18 +8,17 @@ more rarely where hearing it takes longer than that; each caller has one piece i
 import asyncio
 import logging
 import re
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from pydantic import Field
 
-from backends.listener.background import BackgroundLoop
-from backends.listener.turn import Piece, TurnSound
+from backends.listener.background import BackgroundLoop, Teller
+from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
 from backends.options import Options
 from backends.protocols import Heard, Samples
-from backends.vad import SpeechGate, SpeechMeter
+from backends.vad import SpeechGate, SpeechMeter, Window
 from data_schemas.errors import BackendError
 
 _log = logging.getLogger(__name__)
@@ -100,12 +99,10 @@ class Ear:
     def __init__(self, recogniser: Rehearing, on_heard: Callable[[Heard], None], call: Callable[..., None]) -> None:
         self.failure: str | None = None
         self._recogniser = recogniser
-        self._on_heard = on_heard
+        self._teller = Teller(on_heard)
         self._call = call
-        self._lock = threading.RLock()
-        self._is_closed = False
         # From here on: the loop's alone.
-        self._meter = SpeechMeter()
+        self._meter = SpeechMeter()  # for sound in which nobody has looked for speech
         self._gate = SpeechGate(_SPEECH_PROBABILITY)
         self._turn = TurnSound()
         self._told = ""
@@ -114,9 +111,9 @@ class Ear:
         self._next_s = 0.0
         self._retry_s = _FIRST_RETRY_S
 
-    def feed(self, samples: Samples) -> None:
+    def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         """The next sound."""
-        self._call(self._hear, np.array(samples, dtype=np.float32))  # a copy: it is heard later
+        self._call(self._hear, np.array(samples, dtype=np.float32), windows)  # a copy: it is heard later
 
     def end_turn(self) -> None:
         """The turn's last words come as a final `Heard`, `final_timeout_s` later at most."""
@@ -124,20 +121,23 @@ class Ear:
 
     def close(self) -> None:
         """Nothing is told once this has returned."""
-        with self._lock:
-            self._is_closed = True
+        self._teller.close()
         self._call(self._forget)
 
-    def _hear(self, samples: Samples) -> None:
-        if self._is_closed:
+    def _hear(self, samples: Samples, windows: Sequence[Window] | None) -> None:
+        if self._teller.is_closed:
             return
-        for window in self._meter.feed(samples):
+        n_given_up = self._turn.n_given_up
+        for window in self._meter.feed(samples) if windows is None else windows:
             self._turn.hear(window.samples, self._gate.passes(window.probability))
+        if self._turn.n_given_up > n_given_up:
+            lost = f"{self._recogniser.name} is {MOST_UNHEARD_S:g} s behind; the oldest sound is lost"
+            self._tell_failure("it is too far behind", lost)
         self._begin_piece()
 
     def _begin_piece(self) -> None:
         """Has the turn so far recognised, if it says something new, nothing is in work, and it is time."""
-        if self._work is not None or self._ending is not None or self._is_closed:
+        if self._work is not None or self._ending is not None or self._teller.is_closed:
             return
         now_s = asyncio.get_running_loop().time()
         is_time = now_s >= self._next_s or (self._turn.is_quiet and self.failure is None)
@@ -149,14 +149,15 @@ class Ear:
             async with asyncio.timeout(self._recogniser.timing.piece_timeout_s):
                 await self._recognise(turn, turn.piece(), is_urgent=False)
         except TimeoutError:
-            self._fail(f"{self._recogniser.name} took longer than {self._recogniser.timing.piece_timeout_s:g} s")
+            limit_s = self._recogniser.timing.piece_timeout_s
+            self._fail("TimeoutError", f"{self._recogniser.name} took longer than {limit_s:g} s")
         finally:
             self._work = None
         if turn is self._turn and self._ending is None:
             text = unfinished(turn.text)
             if text and text != self._told:
                 self._told = text
-                self._tell(Heard(text))
+                self._teller.tell(Heard(text))
             self._begin_piece()
 
     async def _recognise(self, turn: TurnSound, piece: Piece, is_urgent: bool) -> bool:
@@ -165,10 +166,11 @@ class Ear:
         try:
             text = await self._recogniser.recognise(piece.samples, is_urgent)
         except BackendError as error:
-            self._fail(str(error))
+            self._fail(type(error).__name__, str(error))
             return False
         except Exception as error:  # noqa: BLE001 a turn's end is told whatever befalls an engine
-            self._fail(f"{self._recogniser.name} failed: {type(error).__name__}")
+            kind = type(error).__name__
+            self._fail(kind, f"{self._recogniser.name} failed: {kind}")
             return False
         turn.heard(piece, text.strip())
         took_s = loop.time() - started_s
@@ -176,17 +178,21 @@ class Ear:
         self.failure, self._retry_s = None, _FIRST_RETRY_S
         return True
 
-    def _fail(self, reason: str) -> None:
-        if self.failure is None:
-            _log.warning("A caller is not heard: %s", reason)
-        self.failure = reason
+    def _fail(self, kind: str, reason: str) -> None:
+        self._tell_failure(kind, reason)
         self._next_s = asyncio.get_running_loop().time() + self._retry_s
         self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
+
+    def _tell_failure(self, kind: str, reason: str) -> None:
+        """The reason is for the caller; the log has its kind alone, for servers quote what they are sent."""
+        if self.failure is None:
+            _log.warning("A caller is not heard by %s: %s", self._recogniser.name, kind)
+        self.failure = reason
 
     def _end(self) -> None:
         turn, self._turn = self._turn, TurnSound()
         self._told = ""
-        if not self._is_closed:
+        if not self._teller.is_closed:
             self._ending = asyncio.create_task(self._finish(turn, self._work, self._ending))
 
     async def _finish(
@@ -205,16 +211,11 @@ class Ear:
         except TimeoutError:
             if work is not None:
                 work.cancel()
-            self._fail(f"{self._recogniser.name} did not tell a turn's last words within {limit_s:g} s")
-        self._tell(Heard(turn.text, is_final=True))
+            self._fail("TimeoutError", f"{self._recogniser.name} did not tell a turn's last words within {limit_s:g} s")
+        self._teller.tell(Heard(turn.text, is_final=True))
         if self._ending is asyncio.current_task():
             self._ending = None
             self._begin_piece()
-
-    def _tell(self, heard: Heard) -> None:
-        with self._lock:
-            if not self._is_closed:
-                self._on_heard(heard)
 
     def _forget(self) -> None:
         for task in (self._work, self._ending):

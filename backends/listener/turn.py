@@ -29,6 +29,9 @@ _N_CLOSE = _n_windows(3.0)
 """Less sound than this is not closed: the recogniser hears short pieces badly."""
 _N_LONGEST = _n_windows(12.0)
 """More sound than this is cut even where there is no pause."""
+MOST_UNHEARD_S = 30.0
+"""Sound kept for a recogniser that is down or too slow; of more the oldest part is given up."""
+_N_MOST = _n_windows(MOST_UNHEARD_S)
 _N_FIRST = _n_windows(0.5)
 """Speech before a turn is first heard: of less, Moonshine makes words that nobody said."""
 
@@ -43,9 +46,14 @@ class Piece(NamedTuple):
 
 
 class TurnSound:
-    """One turn. `hear` takes its sound, `piece` gives what to recognise, `heard` takes the text of that."""
+    """One turn. `hear` takes its sound, `piece` gives what to recognise, `heard` takes the text of that.
+
+    Attributes:
+        n_given_up: how often its oldest sound was given up, because nobody recognised it.
+    """
 
     def __init__(self) -> None:
+        self.n_given_up = 0
         self._closed: list[str] = []
         self._open_text = ""
         self._windows: list[Samples] = []
@@ -74,6 +82,9 @@ class TurnSound:
             self._windows = [*self._windows[-_N_LEAD + 1 :], window]
         elif n_quiet < _N_SILENCE:
             self._windows.append(window)
+        if len(self._windows) > _N_MOST:
+            self.n_given_up += 1
+            self._close(_N_LONGEST, self._open_text)
 
     @property
     def has_unheard(self) -> bool:

@@ -16,18 +16,18 @@ import asyncio
 import json
 import logging
 import os
-import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
 
-from backends.listener.background import BackgroundLoop
+from backends.listener.background import BackgroundLoop, Teller
 from backends.options import Options
 from backends.protocols import Heard, Samples
+from backends.vad import Window
 from data_schemas.units import SAMPLE_RATE_HZ
 
 if TYPE_CHECKING:
@@ -109,17 +109,15 @@ class WebsocketEar:
     ) -> None:
         self.failure: str | None = None
         self._options = options
-        self._on_heard = on_heard
+        self._teller = Teller(on_heard)
         self._call = call
-        self._lock = threading.RLock()
-        self._is_closed = False
         # From here on: the loop's alone.
         self._turns: deque[_Turn] = deque([_Turn()])  # the first is being recognised, the last is being said
         self._task: asyncio.Task[None] | None = None
         self._has_news = asyncio.Event()
         self._retry_s = _FIRST_RETRY_S
 
-    def feed(self, samples: Samples) -> None:
+    def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         """The next sound."""
         self._call(self._take, (np.clip(samples, -1, 1) * 32_767).astype("<i2").tobytes())
 
@@ -129,15 +127,14 @@ class WebsocketEar:
 
     def close(self) -> None:
         """Nothing is told once this has returned."""
-        with self._lock:
-            self._is_closed = True
+        self._teller.close()
         self._call(self._forget)
 
     def begin(self) -> None:
         """Connects, anew where it was connected; called in the loop."""
         if self._task is not None:
             self._task.cancel()
-        if not self._is_closed:
+        if not self._teller.is_closed:
             self._task = asyncio.create_task(self._stay_connected())
 
     def _take(self, pcm: bytes) -> None:
@@ -154,7 +151,7 @@ class WebsocketEar:
 
     def _give_up(self, turn: _Turn) -> None:
         """A turn's last words have not come in time."""
-        self._fail(f"it did not tell a turn's last words within {self._options.final_timeout_s:g} s")
+        self._fail("TimeoutError", f"it did not tell a turn's last words within {self._options.final_timeout_s:g} s")
         self._finish(turn)
         self.begin()
 
@@ -162,7 +159,7 @@ class WebsocketEar:
         if turn.deadline is not None:
             turn.deadline.cancel()
         self._turns.remove(turn)
-        self._tell(Heard(turn.text, is_final=True))
+        self._teller.tell(Heard(turn.text, is_final=True))
         self._has_news.set()
 
     async def _stay_connected(self) -> None:
@@ -174,11 +171,12 @@ class WebsocketEar:
                 self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
             try:
                 await self._converse()
-                self._fail("it ended the connection")
+                self._fail("ConnectionClosed", "it ended the connection")
             except* (OSError, WebSocketException, TimeoutError) as errors:
-                self._fail(str(errors.exceptions[0])[:_N_QUOTED] or type(errors.exceptions[0]).__name__)
-            except* (ValueError, TypeError, KeyError):
-                self._fail("it sends what is not of the protocol")
+                kind = type(errors.exceptions[0]).__name__
+                self._fail(kind, str(errors.exceptions[0])[:_N_QUOTED] or kind)
+            except* (ValueError, TypeError, KeyError) as errors:
+                self._fail(type(errors.exceptions[0]).__name__, "it sends what is not of the protocol")
 
     async def _converse(self) -> None:
         """One connection, from start to loss."""
@@ -227,7 +225,7 @@ class WebsocketEar:
             ValueError, TypeError, KeyError: it is not of the protocol.
         """
         if message["type"] == "error":
-            self._fail(str(message["message"])[:_N_QUOTED])
+            self._fail("an error of its own", str(message["message"])[:_N_QUOTED])
         elif message["type"] == "heard":
             turn = self._turns[0]
             self.failure, self._retry_s = None, _FIRST_RETRY_S
@@ -236,19 +234,15 @@ class WebsocketEar:
             if message.get("is_final") and turn.is_end_sent:
                 self._finish(turn)
             elif is_new:
-                self._tell(Heard(turn.text))
+                self._teller.tell(Heard(turn.text))
         else:
             raise ValueError(message["type"])
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, kind: str, reason: str) -> None:
+        """The reason is for the caller; the log has its kind alone, for servers quote what they are sent."""
         if self.failure is None:
-            _log.warning("A caller is not heard: the recogniser at %s: %s", self._options.url, reason)
+            _log.warning("A caller is not heard by the recogniser at %s: %s", self._options.url, kind)
         self.failure = f"The recogniser at {self._options.url}: {reason}."
-
-    def _tell(self, heard: Heard) -> None:
-        with self._lock:
-            if not self._is_closed:
-                self._on_heard(heard)
 
     def _forget(self) -> None:
         for turn in self._turns:

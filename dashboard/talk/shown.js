@@ -2,6 +2,7 @@
 
 const PAUSE_S = 1; // between two pieces of text, from which on a new paragraph begins
 const N_ORACLES = 20; // older ones leave the page
+const N_ASKED = 50; // of older ones nothing comes any more: a newer one's first words end them
 
 const seconds = (value) => `${value.toFixed(2)} s`;
 
@@ -67,6 +68,7 @@ export class Oracles {
     from.textContent = `${backEnd}, asked`;
     const text = item.appendChild(document.createElement("span"));
     this.found.set(oracle, { item, from, text, backEnd, askedAt: performance.now() });
+    if (this.found.size > N_ASKED) this.found.delete(this.found.keys().next().value);
   }
 
   /** A piece has come. Oracles are shown from their first words on; a newer one takes the older one's place on top. */

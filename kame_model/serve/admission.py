@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from data_schemas.config.serving import LimitsConfig
+from data_schemas.units import FRAME_S
 from kame_model.serve.meter import FrameMeter
 
 RefusalReason = Literal["full", "busy", "too_many_sessions", "too_many_starts", "draining"]
@@ -82,6 +83,11 @@ class Admission:
             return Refused("too_many_starts", f"{n_started} sessions were begun from your address in the last minute.")
         if n_free == 0:
             return Refused("full", "Every place is taken; try again later.")
-        if present and not self._meter.has_room(limits.budget_share, now_s):
+        if present and not self._has_time(len(present) + 1, now_s):
             return Refused("busy", "The server has just enough time for those who talk now; try again later.")
         return None
+
+    def _has_time(self, n_callers: int, now_s: float) -> bool:
+        """Whether steps keep their time now, and are going to with so many callers."""
+        share = self._limits.budget_share
+        return self._meter.has_room(share, now_s) and self._meter.expected_s(n_callers, now_s) <= share * FRAME_S

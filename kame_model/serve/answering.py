@@ -14,6 +14,7 @@ from kame_model.serve.conversation import Conversation
 from kame_model.serve.cycle import BackEndCycle
 from kame_model.serve.events import EventKind
 from kame_model.serve.oracle_writer import OracleWriter
+from kame_model.serve.routing import Choice
 from kame_model.serve.shared import Caller, Shared
 
 
@@ -44,26 +45,20 @@ class Answering:
         self.mode: Mode = "direct"
         self._queue = OracleQueue(shared.tokenizer.text_card)
         self._conversation = Conversation(cycle.max_history_turns, clock_s)
-        self._cycle = BackEndCycle(
-            shared.parts.back_ends,
-            shared.router,
-            self._conversation,
-            partial(OracleWriter, self._queue, shared.tokenizer, shared.speakable),
-            cycle,
-            emit,
-            caller.back_end,
-        )
+        self._choice = Choice(shared.parts.back_ends, shared.router, caller.back_end)
+        new_writer = partial(OracleWriter, self._queue, shared.tokenizer, shared.speakable)
+        self._cycle = BackEndCycle(self._choice, self._conversation, new_writer, cycle, emit, shared.requests)
         self._cascade: Cascade | None = None
         if shared.speaker is not None:
-            self._cascade = Cascade(
-                lambda: self._cycle.back_end, self._conversation, shared.speaker, emit, cycle.first_token_timeout_s
-            )
+            asked = partial(self._choice.back_end, is_answer=True)
+            patience_s = cycle.first_token_timeout_s
+            self._cascade = Cascade(asked, self._conversation, shared.speaker, emit, patience_s, shared.requests)
         self.change(caller.mode, caller.back_end, caller.prompt)
 
     @property
     def back_end(self) -> BackendName:
         """The chat model's name, now."""
-        return self._cycle.back_end.name
+        return self._choice.own
 
     def change(self, mode: Mode | None, back_end: BackendName | None, prompt: str | None) -> None:
         """As `Session.change`.
@@ -75,7 +70,8 @@ class Answering:
             raise ConfigError(f"There is no mode {mode!r}.", f"Choose one of: {', '.join(get_args(Mode))}.")
         if mode == "cascade" and self._cascade is None:
             raise ConfigError("This server has no text-to-speech for mode cascade.", "Choose tandem or direct.")
-        self._cycle.use(back_end, prompt)
+        if self._choice.use(back_end, prompt):
+            self._cycle.changed()
         if mode is not None and mode != self.mode:
             self._give_up()
             self.mode = mode

@@ -6,13 +6,16 @@ and the rest is given up. Who hears and who tells turns apart is the session's a
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
 from backends.protocols import Samples, SpeechRefused
+from data_schemas.config.serving import BackendName
 from data_schemas.errors import BackendError, RequestError
+from kame_model.serve.asking import answer_of
 from kame_model.serve.conversation import Conversation
+from kame_model.serve.cycle import RequestCounts
 from kame_model.serve.events import EventKind
 from kame_model.serve.routing import BackEnd
 from kame_model.serve.sentences import Sentences
@@ -29,24 +32,26 @@ class Cascade:
     was interrupted stands in the history as far as it was said.
 
     Args:
-        back_end: the chat model to ask now.
+        back_end: the chat model to ask for an answer to these words; raises what `Choice.back_end` does.
         conversation: of the session.
         speaker: the voice; shared.
         emit: takes what happens: kind and data of a `SessionEvent`. An answer is told by the events of an oracle, its
             number a text of its own ("cascade-1").
         most_wait_s: a chat model that writes nothing for so long has failed.
+        counts: what becomes of each request is counted here.
     """
 
     def __init__(
         self,
-        back_end: Callable[[], BackEnd],
+        back_end: Callable[[str], Awaitable[BackEnd]],
         conversation: Conversation,
         speaker: Speaker,
         emit: Callable[[EventKind, dict[str, Any]], None],
         most_wait_s: float,
+        counts: RequestCounts,
     ) -> None:
         self._back_end, self._conversation, self._speaker = back_end, conversation, speaker
-        self._emit, self._most_wait_s = emit, most_wait_s
+        self._emit, self._most_wait_s, self._counts = emit, most_wait_s, counts
         self._sound = SoundQueue()
         self._has_room, self._has_question = asyncio.Event(), asyncio.Event()
         self._answering: asyncio.Task[None] | None = None
@@ -92,7 +97,7 @@ class Cascade:
         """As `reset`, and waits until the chat model's connection is closed."""
         self.reset()
         if self._answering is not None:
-            await asyncio.wait([self._answering])
+            await asyncio.gather(self._answering, return_exceptions=True)
 
     def _give_up(self) -> None:
         self._has_question.clear()
@@ -100,26 +105,38 @@ class Cascade:
             self._answering.cancel()
 
     async def _answer(self) -> None:
+        """Asks, and has the answer said sentence by sentence while it is being written."""
         self._n_asked += 1
-        oracle, back_end = f"cascade-{self._n_asked}", self._back_end()
+        self._counts.n_asked += 1
+        oracle, asked = f"cascade-{self._n_asked}", ""
         sentences: asyncio.Queue[str | None] = asyncio.Queue()
-        writing = asyncio.create_task(self._write(oracle, back_end, sentences))
+        writing: asyncio.Task[int] | None = None
         try:
+            async with asyncio.timeout(self._most_wait_s):
+                back_end = await self._back_end(self._conversation.heard)
+            asked = back_end.name
+            writing = asyncio.create_task(self._write(oracle, back_end, sentences))
             while (sentence := await sentences.get()) is not None:
                 try:
                     await self._say(sentence)
                 except SpeechRefused as refusal:  # the others are said all the same
-                    self._failed(oracle, back_end, f"a sentence is left out: {refusal}")
+                    self._failed(oracle, asked, f"a sentence is left out: {refusal}")
             self._emit("oracle_done", {"oracle": oracle, "n_tokens": await writing})
+            self._counts.n_answered += 1
         except (BackendError, RequestError, TimeoutError) as error:
+            self._counts.n_failed += 1
             reason = f"nothing came for {self._most_wait_s:g} s" if isinstance(error, TimeoutError) else str(error)
-            self._failed(oracle, back_end, reason)
+            self._failed(oracle, asked, reason)
+        except asyncio.CancelledError:
+            self._counts.n_given_up += 1
+            raise
         finally:
-            writing.cancel()
-            await asyncio.wait([writing])
+            if writing is not None:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
 
-    def _failed(self, oracle: str, back_end: BackEnd, reason: str) -> None:
-        self._emit("oracle_failed", {"oracle": oracle, "back_end": back_end.name, "reason": reason})
+    def _failed(self, oracle: str, back_end: BackendName, reason: str) -> None:
+        self._emit("oracle_failed", {"oracle": oracle, "back_end": back_end, "reason": reason})
 
     async def _write(self, oracle: str, back_end: BackEnd, sentences: asyncio.Queue[str | None]) -> int:
         """Puts each sentence of the answer as it is written, and None at its end, however it ends.
@@ -131,24 +148,14 @@ class Cascade:
         asked_s = clock()
         n_words = len(self._conversation.heard.split())
         self._emit("oracle_asked", {"oracle": oracle, "back_end": back_end.name, "n_words": n_words})
-        payload = {
-            "messages": self._conversation.messages(back_end.prompt),
-            "max_tokens": back_end.max_tokens,
-            "temperature": back_end.temperature,
-            **({"stop": back_end.prompt.stop} if back_end.prompt.stop else {}),
-        }
 
         def written(sentence: str) -> None:
             self._emit("oracle", {"oracle": oracle, "text": sentence, "age_s": round(clock() - asked_s, 3)})
             sentences.put_nowait(sentence)
 
         try:
-            async with aclosing(back_end.chat.stream(payload)) as pieces:  # closing it cancels the request
-                while True:
-                    async with asyncio.timeout(self._most_wait_s):
-                        piece = await anext(pieces, None)
-                    if piece is None:
-                        break
+            async with aclosing(answer_of(back_end, self._conversation, self._most_wait_s)) as pieces:
+                async for piece in pieces:
                     n_pieces += 1
                     for sentence in parted.add(piece):
                         written(sentence)

@@ -12,18 +12,18 @@ where there are none, after several failures in a row less often. The front-end 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from data_schemas.config.serving import BackendName, CycleConfig
-from data_schemas.errors import ConfigError, KameError
+from data_schemas.errors import KameError
+from kame_model.serve.asking import answer_of
 from kame_model.serve.conversation import Conversation
 from kame_model.serve.events import EventKind
 from kame_model.serve.oracle_writer import OracleWriter
-from kame_model.serve.prompts import prompt_for
-from kame_model.serve.routing import BackEnd, Router
+from kame_model.serve.routing import BackEnd, Choice
 
 LOGGER = logging.getLogger("kame.serve.cycle")
 
@@ -40,8 +40,8 @@ Emit = Callable[[EventKind, dict[str, Any]], None]
 
 
 @dataclass(slots=True)
-class CycleCounts:
-    """What became of a session's requests."""
+class RequestCounts:
+    """What became of the requests to chat models of all sessions, those of the cascades too."""
 
     n_asked: int = 0
     n_answered: int = 0
@@ -63,33 +63,25 @@ class BackEndCycle:
     """One session's requests to chat models. All methods are called on the event loop's thread.
 
     Args:
-        back_ends: all there are, by name; shared.
-        router: chooses among them; shared.
+        choice: whom the session asks; `changed` is called after each change of it.
         conversation: of the session; the session tells it what is heard and said, before `on_heard`.
         new_writer: announces an oracle: `lambda: OracleWriter(queue, tokenizer, speakable)`.
         config: when to ask.
         emit: takes what happens: kind and data of a `SessionEvent`.
-        own: the session's back-end at first; None: the first there is.
-
-    Attributes:
-        counts: of this session.
+        counts: what becomes of each request is counted here.
     """
 
     def __init__(
         self,
-        back_ends: Mapping[BackendName, BackEnd],
-        router: Router,
+        choice: Choice,
         conversation: Conversation,
         new_writer: Callable[[], OracleWriter],
         config: CycleConfig,
         emit: Emit,
-        own: BackendName | None = None,
+        counts: RequestCounts,
     ) -> None:
-        self.counts = CycleCounts()
-        self._back_ends, self._router, self._conversation = back_ends, router, conversation
-        self._new_writer, self._config, self._emit = new_writer, config, emit
-        self._own = _named(back_ends, next(iter(back_ends)) if own is None else own)
-        self._wish = ""
+        self._choice, self._conversation, self._new_writer = choice, conversation, new_writer
+        self._config, self._emit, self._counts = config, emit, counts
         self._requests: list[_Request] = []  # the oldest first
         self._tasks: set[asyncio.Task[None]] = set()  # those given up too, until they have ended
         self._fault: BaseException | None = None
@@ -101,27 +93,8 @@ class BackEndCycle:
         self._next_s = float("-inf")
         self._n_failures = self._n_tries = 0
 
-    @property
-    def back_end(self) -> BackEnd:
-        """The session's own back-end, with the session's prompt; the cascade asks it too."""
-        return self._wished(self._own)
-
-    def use(self, back_end: BackendName | None = None, prompt: str | None = None) -> None:
-        """Asks another back-end, or with another prompt, from now on; a turn that is not answered yet is asked anew.
-
-        Args:
-            back_end: its name; None: as before.
-            prompt: see `prompts.prompt_for`; empty: the back-end's own again; None: as before.
-
-        Raises:
-            ConfigError: there is none of that name; nothing has changed.
-        """
-        own = self._own if back_end is None else _named(self._back_ends, back_end)
-        wish = self._wish if prompt is None else prompt
-        prompt_for(wish, own.prompt)
-        if (own.name, wish) == (self._own.name, self._wish):
-            return
-        self._own, self._wish = own, wish
+    def changed(self) -> None:
+        """The session's back-end or prompt is another one now: a turn that is not answered yet is asked anew."""
         is_speaking = not self._conversation.is_finished
         if self._requests or (self._wanted and is_speaking):
             self._give_up_all()
@@ -197,7 +170,7 @@ class BackEndCycle:
         self._n_tries = self._n_tries + 1 if self._asked is None else 1
         self._asked, self._must_ask = self._wanted, False
         self._next_s = now_s + self._interval_s()
-        self.counts.n_asked += 1
+        self._counts.n_asked += 1
         request = _Request(self._new_writer(), now_s)
         self._requests.append(request)
         request.task = asyncio.create_task(self._answer(request, self._wanted))
@@ -209,36 +182,30 @@ class BackEndCycle:
         return self._config.interval_s * (1 << n_doublings)
 
     async def _answer(self, request: _Request, text: str) -> None:
-        limit_s = self._config.first_token_timeout_s
-        asked = self._own.name
+        limit_s, asked, number = self._config.first_token_timeout_s, self._choice.own, request.writer.number
         try:
-            async with asyncio.timeout(limit_s) as patience:
-                asked = await self._router.choose(text, asked)
-                number = request.writer.number
-                self._emit("oracle_asked", {"oracle": number, "back_end": asked, "n_words": len(text.split())})
-                await self._write(request, self._wished(self._back_ends[asked]), patience)
+            async with asyncio.timeout(limit_s):
+                back_end = await self._choice.back_end(text)
+            asked = back_end.name
+            self._emit("oracle_asked", {"oracle": number, "back_end": asked, "n_words": len(text.split())})
+            await self._write(request, back_end)
         except TimeoutError as error:
             self._failed(request, asked, error, f"nothing came for {limit_s:g} s")
         except KameError as error:
             self._failed(request, asked, error, error.what)
         else:
-            self.counts.n_answered += 1
+            self._counts.n_answered += 1
             self._emit("oracle_done", {"oracle": number, "n_tokens": request.writer.n_tokens})
         finally:
             self._remove(request)
 
-    async def _write(self, request: _Request, back_end: BackEnd, patience: asyncio.Timeout) -> None:
-        payload = {
-            "messages": self._conversation.messages(back_end.prompt),
-            "max_tokens": back_end.max_tokens,
-            "temperature": back_end.temperature,
-        }
-        if back_end.prompt.stop:
-            payload["stop"] = back_end.prompt.stop
-        async with aclosing(back_end.chat.stream(payload)) as pieces:
+    async def _write(self, request: _Request, back_end: BackEnd) -> None:
+        limit_s = self._config.first_token_timeout_s
+        async with aclosing(answer_of(back_end, self._conversation, limit_s)) as pieces:
             async for piece in pieces:
-                patience.reschedule(asyncio.get_running_loop().time() + self._config.first_token_timeout_s)
                 self._queued(request, request.writer.write(piece))
+                if request.writer.is_whole:
+                    break  # what a server writes on is for nobody
         self._queued(request, request.writer.finish())
 
     def _queued(self, request: _Request, words: str) -> None:
@@ -254,7 +221,7 @@ class BackEndCycle:
         self._emit("oracle", {"oracle": request.writer.number, "text": words, "age_s": round(age_s, 3)})
 
     def _failed(self, request: _Request, back_end: BackendName, error: Exception, reason: str) -> None:
-        self.counts.n_failed += 1
+        self._counts.n_failed += 1
         self._n_failures += 1
         # Not the reason: it may quote the server, and servers quote what they were asked.
         LOGGER.warning("back-end %s failed: %s", back_end, type(error).__name__)
@@ -268,7 +235,7 @@ class BackEndCycle:
             self._give_up(request)
 
     def _give_up(self, request: _Request) -> None:
-        self.counts.n_given_up += 1
+        self._counts.n_given_up += 1
         self._remove(request)
         if request.task is not None:
             request.task.cancel()
@@ -283,12 +250,3 @@ class BackEndCycle:
         if not task.cancelled() and task.exception() is not None:
             self._fault = task.exception()  # one of ours: `run` ends by it
             self._wake.set()
-
-    def _wished(self, back_end: BackEnd) -> BackEnd:
-        return replace(back_end, prompt=prompt_for(self._wish, back_end.prompt)) if self._wish else back_end
-
-
-def _named(back_ends: Mapping[BackendName, BackEnd], name: BackendName) -> BackEnd:
-    if name not in back_ends:
-        raise ConfigError(f"There is no back-end {name!r}.", f"There are: {', '.join(back_ends)}.")
-    return back_ends[name]

@@ -17,6 +17,9 @@ _T = TypeVar("_T")
 _MOST_SLOTS = 8
 """Where the configuration leaves their number open."""
 
+_N_PROBED = 10
+"""Steps; a server starts later by twice so many."""
+
 
 class RunInThread(Protocol):
     """Starts work in the engine's thread; awaiting it gives its result."""
@@ -40,7 +43,7 @@ def open_engine(checkpoint: Checkpoint, config: ServeConfig) -> Engine:
     budget_s = limits.budget_share * FRAME_S
     n_slots = limits.max_sessions or _MOST_SLOTS
     while True:
-        engine = Engine(checkpoint.front_end, codec, tokenizer, n_slots, config.sampling)
+        engine = Engine(checkpoint.front_end, codec, tokenizer, n_slots, config.sampling, config.cuda_graphs)
         step_s = _measured(engine, may_fail=limits.max_sessions == 0 and n_slots > 1)
         if step_s is not None and (step_s <= budget_s or limits.max_sessions or n_slots == 1):
             break
@@ -56,6 +59,11 @@ def open_engine(checkpoint: Checkpoint, config: ServeConfig) -> Engine:
             1000 * budget_s,
         )
     return engine
+
+
+def probe(engine: Engine) -> dict[int, float]:
+    """What a step takes with one caller and with all slots taken, seconds, by the number of callers."""
+    return {n_callers: engine.measure(_N_PROBED, n_callers) for n_callers in sorted({1, engine.n_slots})}
 
 
 def close_engine(engine: Engine) -> None:

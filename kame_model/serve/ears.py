@@ -2,14 +2,36 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Literal, NamedTuple
 
 from backends.protocols import Heard, ListenerStream, Samples, StreamingRecogniser
+from backends.vad import Window
+from data_schemas.config.serving import ListenerConfig
+from data_schemas.units import FRAME_S
 from kame_model.serve.parts import Detector
 
-_BEFORE_N_FRAMES = 6
-"""Frames before a turn that the recogniser is given too: a detector knows of speech after it has begun."""
+BEFORE_S = 0.4
+"""Sound before a turn that the recogniser is given too: a detector knows of speech after it has begun."""
+
+
+_MOST_IN_TURN = round(120 / FRAME_S)
+"""Frames of one turn, two minutes: the text of a noise without end would grow without end, and be told each time. Who
+goes on speaking begins another turn, which the conversation takes for the same."""
+
+
+class TurnTaking(NamedTuple):
+    """How a caller's turns are told apart: see `TurnDetector`; `before_s` of sound before one belongs to it."""
+
+    speech_probability: float
+    turn_end_silence_s: float
+    before_s: float = BEFORE_S
+
+    @classmethod
+    def of(cls, config: ListenerConfig) -> "TurnTaking":
+        """As the server is configured."""
+        return cls(config.speech_probability, config.turn_end_silence_s)
 
 
 class Ears:
@@ -17,10 +39,14 @@ class Ears:
 
     Args:
         recogniser: shared by all sessions.
-        detector: this session's own.
+        detector: this session's own, which tells turns apart as `turns` says.
+        turns: see `take_turns`.
         on_heard: told on the event loop's thread what the user's turn is so far; never of a turn before a reset.
         on_turn: told when a turn begins and ends.
         on_fault: told why the caller is not heard just now, and with an empty text that it is over.
+
+    Attributes:
+        turn_taking: how turns are told apart, now.
 
     Raises:
         BackendError: the recogniser does not work.
@@ -30,6 +56,7 @@ class Ears:
         self,
         recogniser: StreamingRecogniser,
         detector: Detector,
+        turns: TurnTaking,
         on_heard: Callable[[Heard], None],
         on_turn: Callable[[Literal["started", "stopped"]], None],
         on_fault: Callable[[str], None],
@@ -37,8 +64,9 @@ class Ears:
         self._recogniser, self._detector = recogniser, detector
         self._on_heard, self._on_turn, self._on_fault = on_heard, on_turn, on_fault
         self._loop = asyncio.get_running_loop()
-        self._before: deque[Samples] = deque(maxlen=_BEFORE_N_FRAMES)
-        self._is_in_turn = False
+        self.turn_taking = turns
+        self._before: deque[tuple[Samples, Sequence[Window] | None]] = deque(maxlen=_n_kept(turns.before_s))
+        self._is_in_turn, self._n_in_turn = False, 0
         self._fault = ""
         self._stream: ListenerStream | None = None
         self._listen()
@@ -48,16 +76,26 @@ class Ears:
         if self._stream is None:
             return
         turns = self._detector.feed(frame)
+        windows = self._detector.windows
         if self._is_in_turn:
-            self._stream.feed(frame)
+            self._stream.feed(frame, windows)
+            self._n_in_turn += 1
+            if self._n_in_turn >= _MOST_IN_TURN:
+                self.end_turn()
         else:
-            self._before.append(frame)
+            self._before.append((frame, windows))
         for turn in turns:
             if turn == "started":
                 self._start()
             else:
                 self._end_turn()
         self._tell_fault(self._stream.failure or "")
+
+    def take_turns(self, turns: TurnTaking) -> None:
+        """Tells turns apart so from the next frame on, after a reset too."""
+        self.turn_taking = turns
+        self._detector.adjust(turns.speech_probability, turns.turn_end_silence_s)
+        self._before = deque(self._before, maxlen=_n_kept(turns.before_s))
 
     def end_turn(self) -> None:
         """The caller says that the turn has ended; who goes on speaking begins another."""
@@ -87,10 +125,10 @@ class Ears:
     def _start(self) -> None:
         if self._is_in_turn or self._stream is None:
             return
-        self._is_in_turn = True
+        self._is_in_turn, self._n_in_turn = True, 0
         self._on_turn("started")
-        for frame in self._before:
-            self._stream.feed(frame)
+        for frame, windows in self._before:
+            self._stream.feed(frame, windows)
         self._before.clear()
 
     def _tell_fault(self, fault: str) -> None:
@@ -111,5 +149,10 @@ class Ears:
 
     def _tell(self, on_loop: Callable[[Heard], None], heard: Heard) -> None:
         """From any thread, the loop's own and after the loop's end included."""
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # the loop has been closed, perhaps just now
             self._loop.call_soon_threadsafe(on_loop, heard)
+
+
+def _n_kept(before_s: float) -> int:
+    """Frames to keep: those before the one in which somebody is found to speak, and that one."""
+    return round(before_s / FRAME_S) + 1

@@ -1,6 +1,7 @@
-"""How much of a frame's 80 ms the server needs, over the last half minute."""
+"""How much of a frame's 80 ms the server needs now, and would need with one caller more."""
 
 from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,15 @@ _WINDOW_S = 30.0
 
 _N_JUDGED = 100
 """Steps of which one may be slow."""
+
+_N_KNOWN = 25
+"""Steps with so many callers, 2 s, by which the time of a step with so many is known; the last 100 are kept."""
+
+_REMEMBERED_S = 120.0
+"""Then it is forgotten: what made them slow, such as a neighbour on the machine, may be over."""
+
+_TYPICAL = 95
+"""Percentile of the steps with so many callers that stands for them."""
 
 
 class _Step(NamedTuple):
@@ -35,12 +45,20 @@ class FrameMeter:
         self.n_late = 0
         self.n_failed = 0
         self._window: deque[_Step] = deque()
+        self._by_callers: dict[int, deque[_Step]] = {}
+        self._probed_s: dict[int, float] = {}
 
-    def add(self, at_s: float, step_s: float, late_s: float) -> None:
-        """A step that began at a time, so late, and took so long until its frames were handed out."""
+    def learn(self, probed_s: Mapping[int, float]) -> None:
+        """What a step of the device takes, seconds, by the number of callers in it; measured before anybody comes."""
+        self._probed_s = dict(sorted(probed_s.items()))
+
+    def add(self, at_s: float, step_s: float, late_s: float, n_callers: int) -> None:
+        """A step with so many callers that began at a time, so late, and took so long until frames were handed out."""
         self.n_steps += 1
         self.n_late += late_s >= FRAME_S
-        self._window.append(_Step(at_s, step_s, late_s))
+        step = _Step(at_s, step_s, late_s)
+        self._window.append(step)
+        self._by_callers.setdefault(n_callers, deque(maxlen=_N_JUDGED)).append(step)
         self._forget(at_s)
 
     def step_s(self, percentile: float) -> float:
@@ -61,9 +79,40 @@ class FrameMeter:
         n_slow = sum(each.step_s > longest_s or each.late_s >= FRAME_S for each in self._window)
         return n_slow <= max(len(self._window), _N_JUDGED) / _N_JUDGED
 
+    def expected_s(self, n_callers: int, now_s: float) -> float:
+        """The time that a step with so many callers is going to take, seconds; 0 where nothing is known.
+
+        As such steps took of late. Where there were none: as those of fewer callers, and for each further caller what
+        the last one of these added, or what one adds to the device's own time, whichever is more.
+        """
+        self._forget(now_s)
+        known = {n: time_s for n in sorted(self._by_callers) if (time_s := self._typical_s(n)) is not None}
+        if n_callers in known:
+            return known[n_callers]
+        fewer = [n for n in known if n < n_callers]
+        if not fewer:
+            return self._device_s(n_callers)
+        most = fewer[-1]
+        growth_s = max(0.0, (self._device_s(n_callers) - self._device_s(most)) / (n_callers - most))
+        if len(fewer) > 1:
+            growth_s = max(growth_s, (known[most] - known[fewer[-2]]) / (most - fewer[-2]))
+        return known[most] + growth_s * (n_callers - most)
+
+    def _typical_s(self, n_callers: int) -> float | None:
+        steps = [each.step_s for each in self._by_callers[n_callers]]
+        return _percentile(steps, _TYPICAL) if len(steps) >= _N_KNOWN else None
+
+    def _device_s(self, n_callers: int) -> float:
+        """Between the numbers that were measured, in proportion."""
+        return float(np.interp(n_callers, [*self._probed_s], [*self._probed_s.values()])) if self._probed_s else 0.0
+
     def _forget(self, now_s: float) -> None:
-        while self._window and self._window[0].at_s < now_s - _WINDOW_S:
-            self._window.popleft()
+        for steps, kept_s in (
+            (self._window, _WINDOW_S),
+            *((each, _REMEMBERED_S) for each in self._by_callers.values()),
+        ):
+            while steps and steps[0].at_s < now_s - kept_s:
+                steps.popleft()
 
 
 def _percentile(values: list[float], percentile: float) -> float:

@@ -35,9 +35,9 @@ class OracleWriter:
         return self._n_tokens
 
     @property
-    def is_overtaken(self) -> bool:
-        """Whether a newer oracle has begun, so that nothing of this one is wanted any more."""
-        return self._is_overtaken
+    def is_whole(self) -> bool:
+        """Whether its end has come, and what is written on is not said."""
+        return self._spoken.is_whole
 
     def write(self, delta: str) -> str:
         """Adds a piece of the answer, of any length; returns the words that went into the queue."""

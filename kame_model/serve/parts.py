@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from backends import registry
-from backends.chat.live import OpenAILiveChat
-from backends.protocols import ChatEngine, LiveChat, Samples, StreamingRecogniser, TextToSpeech
-from backends.vad import TurnDetector
+from backends.chat.live import LiveUsage, OpenAILiveChat
+from backends.protocols import ChatEngine, Endpoint, LiveChat, Samples, StreamingRecogniser, TextToSpeech
+from backends.vad import TurnDetector, Window
 from data_schemas.config import ChatConfig
-from data_schemas.config.serving import BackendName, ServeConfig
-from data_schemas.errors import ConfigError
+from data_schemas.config.serving import BackEndConfig, BackendName, ServeConfig
+from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.recordings import About, Recordings
@@ -28,6 +28,9 @@ _LOG = logging.getLogger(__name__)
 _REMOTE = "openai"
 """The chat engine that starts nothing."""
 
+_ANSWER_PROMPTS = {"tandem": "cascade"}
+"""Of our prompts for oracles, the one for answers that are read out."""
+
 _N_VOICES = 2
 """Sentences of all the cascades that are synthesised at once; an engine's session has one thread each."""
 
@@ -35,11 +38,18 @@ _N_VOICES = 2
 class Detector(Protocol):
     """Tells when somebody begins to speak and when a turn has ended (backends/vad.py, `TurnDetector`)."""
 
+    @property
+    def windows(self) -> Sequence[Window] | None:
+        """What silero-vad found in the sound last fed, for recognisers; None: another detector."""
+
     def feed(self, samples: Samples) -> list[Literal["started", "stopped"]]:
         """What happened in the next sound of the caller, 24 kHz, of any length."""
 
+    def adjust(self, speech_probability: float, turn_end_silence_s: float) -> None:
+        """Tells otherwise from the next sound on; who is speaking goes on."""
+
     def reset(self) -> None:
-        """Forgets everything."""
+        """Forgets everything; what was adjusted stays so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,7 @@ class Parts:
         tts: voice of the cascade; None: this server has no such mode.
         tts_threads: where it speaks, since it blocks; there wherever it is.
         recordings: of callers who agree; None: this server records nobody.
+        usage: what each chat model has caused so far, by the first of its names.
     """
 
     recogniser: StreamingRecogniser
@@ -61,6 +72,7 @@ class Parts:
     tts: TextToSpeech | None = None
     tts_threads: Executor | None = None
     recordings: Recordings | None = None
+    usage: Callable[[], dict[BackendName, LiveUsage]] = dict
 
 
 @asynccontextmanager
@@ -75,7 +87,8 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
         StoreError: the folder of recordings cannot be used.
     """
     async with AsyncExitStack() as stack:
-        back_ends = await _back_ends(config, stack)
+        chats = await _chats(config, stack)
+        back_ends = {each.name: _back_end(each, chats[each.chat.model_dump_json()]) for each in config.back_ends}
         listener = config.listener
         recogniser: StreamingRecogniser = await asyncio.to_thread(
             registry.build, "listener", listener.engine, listener.options
@@ -86,7 +99,8 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
         tts = await asyncio.to_thread(_voice, config)
         threads = ThreadPoolExecutor(_N_VOICES, "voice")
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-        yield Parts(recogniser, detector, back_ends, tts, threads, await _recordings(config, recogniser.name, stack))
+        recordings = await _recordings(config, recogniser.name, tts, stack)
+        yield Parts(recogniser, detector, back_ends, tts, threads, recordings, partial(_usage, config, chats))
 
 
 class UnaskedChat:
@@ -103,15 +117,28 @@ class UnaskedChat:
         self._config = config
         self._engine: ChatEngine = registry.load("chat", config.engine)(config)
         self._chat: OpenAILiveChat | None = None
+        self._describing: asyncio.Task[Endpoint] | None = None
+
+    @property
+    def usage(self) -> LiveUsage:
+        """What it has caused so far."""
+        return LiveUsage() if self._chat is None else self._chat.usage
 
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
         """As `LiveChat.stream`; while the server cannot be asked for its model, each request asks anew."""
         if self._chat is None:
-            endpoint = await asyncio.to_thread(self._engine.describe)
+            endpoint = await self._described()
             self._chat = self._chat or OpenAILiveChat(endpoint, self._config)
         async with aclosing(self._chat.stream(payload)) as pieces:
             async for piece in pieces:
                 yield piece
+
+    async def _described(self) -> Endpoint:
+        """What all who wait for it ask once: a server that hangs should take one thread, not one a request."""
+        if self._describing is None or self._describing.done():
+            self._describing = asyncio.create_task(asyncio.to_thread(self._engine.describe))
+            self._describing.add_done_callback(lambda task: task.cancelled() or task.exception())  # told to who waits
+        return await asyncio.shield(self._describing)
 
     async def aclose(self) -> None:
         """Closes its connections, if it has any."""
@@ -119,21 +146,39 @@ class UnaskedChat:
             await self._chat.aclose()
 
 
-async def _back_ends(config: ServeConfig, stack: AsyncExitStack) -> dict[BackendName, BackEnd]:
-    """The chat models; those of one configuration are one, so that two prompts do not start two servers."""
-    chats: dict[str, LiveChat] = {}
-    back_ends = {}
+_Chat = UnaskedChat | OpenAILiveChat
+
+
+async def _chats(config: ServeConfig, stack: AsyncExitStack) -> dict[str, _Chat]:
+    """The chat models by their configuration, so that two prompts of one do not start two servers."""
+    chats: dict[str, _Chat] = {}
     for each in config.back_ends:
         key = each.chat.model_dump_json()
         if key not in chats:
             chats[key] = await _chat(each.chat, stack)
             stack.push_async_callback(chats[key].aclose)
-        prompt = load_prompt(each.prompt)
-        back_ends[each.name] = BackEnd(each.name, chats[key], prompt, each.max_tokens, each.temperature)
-    return back_ends
+    return chats
 
 
-async def _chat(config: ChatConfig, stack: AsyncExitStack) -> LiveChat:
+def _back_end(config: BackEndConfig, chat: LiveChat) -> BackEnd:
+    answer_prompt = config.answer_prompt or _ANSWER_PROMPTS.get(config.prompt, config.prompt)
+    return BackEnd(
+        config.name,
+        chat,
+        load_prompt(config.prompt),
+        config.max_tokens,
+        config.temperature,
+        load_prompt(answer_prompt),
+        config.answer_max_tokens,
+    )
+
+
+def _usage(config: ServeConfig, chats: Mapping[str, _Chat]) -> dict[BackendName, LiveUsage]:
+    first_names = {each.chat.model_dump_json(): each.name for each in reversed(config.back_ends)}
+    return {first_names[key]: chat.usage for key, chat in chats.items()}
+
+
+async def _chat(config: ChatConfig, stack: AsyncExitStack) -> _Chat:
     if config.engine == _REMOTE:
         return UnaskedChat(config)
     engine: ChatEngine = registry.load("chat", config.engine)(config)
@@ -144,10 +189,14 @@ async def _chat(config: ChatConfig, stack: AsyncExitStack) -> LiveChat:
 
 
 def _voice(config: ServeConfig) -> TextToSpeech | None:
-    """The cascade's voice. Without one a server has the other modes, unless the cascade is what it begins with."""
+    """The cascade's voice. Without one a server has the other modes, unless the cascade is what it begins with.
+
+    It says a word, so that its model is loaded now and not in mid-conversation, where it would hold up the others.
+    """
     try:
         tts: TextToSpeech = registry.build("tts", config.cascade.tts, {})
-    except ConfigError as error:
+        tts.synthesise("Hello.", tts.voices()[0].name, config.cascade.speed)
+    except (ConfigError, BackendError) as error:
         if config.mode == "cascade":
             raise
         _LOG.warning("There is no mode cascade: %s", error)
@@ -155,11 +204,14 @@ def _voice(config: ServeConfig) -> TextToSpeech | None:
     return tts
 
 
-async def _recordings(config: ServeConfig, recogniser: str, stack: AsyncExitStack) -> Recordings | None:
+async def _recordings(
+    config: ServeConfig, recogniser: str, tts: TextToSpeech | None, stack: AsyncExitStack
+) -> Recordings | None:
     """The recordings, which are swept as long as the stack lives."""
     if config.record.folder is None:
         return None
-    about = About(checkpoint=config.checkpoint, recogniser=recogniser, notice=config.record.notice)
+    voice = "" if tts is None else f"{tts.name}/{config.cascade.voice or tts.voices()[0].name}"
+    about = About(checkpoint=config.checkpoint, recogniser=recogniser, notice=config.record.notice, cascade_voice=voice)
     recordings = Recordings(config.record, about)
     stack.push_async_callback(recordings.aclose)
     stack.push_async_callback(_cancelled, asyncio.create_task(recordings.run()))

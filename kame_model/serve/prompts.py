@@ -8,14 +8,13 @@ then the history, then the user's turn: so a server's prefix cache serves all bu
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from data_schemas.config import Config
 from data_schemas.errors import ConfigError
+from data_schemas.named_yaml import load_named, names_in
 
 Message = dict[str, str]
 
@@ -80,7 +79,7 @@ class Prompt(Config):
 
 def our_prompts() -> list[str]:
     """Names of the prompts that come with the program."""
-    return sorted(each.name.removesuffix(".yaml") for each in _OURS.iterdir() if each.name.endswith(".yaml"))
+    return names_in(_OURS)
 
 
 def load_prompt(name: str) -> Prompt:
@@ -89,17 +88,7 @@ def load_prompt(name: str) -> Prompt:
     Raises:
         ConfigError: there is none, or it is not one.
     """
-    there = our_prompts()
-    if name not in there and not Path(name).is_file():
-        raise ConfigError(f"There is no prompt {name!r}.", f"Ours: {', '.join(there)}; or give a YAML file.")
-    source = _OURS / f"{name}.yaml" if name in there else Path(name)
-    try:
-        raw: Any = yaml.safe_load(source.read_text(encoding="utf-8"))
-        return Prompt.model_validate(raw)
-    except (yaml.YAMLError, ValidationError, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(
-            f"The prompt {name!r} cannot be used: {error}", "See kame_model/serve/prompt_files/."
-        ) from error
+    return load_named(name, _OURS, Prompt, "prompt")
 
 
 def prompt_for(wish: str, base: Prompt) -> Prompt:

@@ -14,7 +14,8 @@ import numpy as np
 
 from backends.protocols import Samples
 from data_schemas.errors import StoreError
-from data_schemas.records import Audio, HeardTurn, RecordedSession, SaidPiece
+from data_schemas.records import Audio, HeardTurn, RecordedSession, RecordedVoice, SaidPiece
+from data_schemas.records.recording import FRONT_END
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ, round_s, samples_to_seconds
 from kame_model.serve.events import SessionEvent
 
@@ -35,7 +36,6 @@ class Recording:
     def __init__(self, folder: "Recordings", session_id: str) -> None:
         self._all, self._id = folder, session_id
         self._started_at = folder.now()
-        self._mode = self._back_end = ""
         self._is_over = False
         self._pending: deque[Future[None]] = deque()
         self._forget()
@@ -59,8 +59,8 @@ class Recording:
         if self._is_over:
             return
         data, time_s = event.data, round_s(samples_to_seconds(self._n_samples))
-        if event.kind == "started":
-            self._mode, self._back_end = str(data.get("mode", "")), str(data.get("back_end", ""))
+        if event.kind in ("started", "changed"):
+            self._speaks(str(data["mode"]), str(data["back_end"]), time_s)
         elif event.kind == "speech_started":
             self._spoken.append((time_s, None))
         elif event.kind == "speech_stopped" and self._spoken:
@@ -97,7 +97,17 @@ class Recording:
         self._first_heard_s: float | None = None
         self._heard: list[HeardTurn] = []
         self._said: list[SaidPiece] = []
+        self._voices: list[RecordedVoice] = []
         self._sound = self._all.beside(self._id)
+
+    def _speaks(self, mode: str, back_end: str, time_s: float) -> None:
+        """Keeps who speaks for the server from now on, if that is new; of changes at one time only the last counts."""
+        voice = self._all.about.cascade_voice if mode == "cascade" else FRONT_END
+        now = RecordedVoice(start_s=time_s, mode=mode, back_end=back_end, voice=voice)
+        if self._voices and self._voices[-1].start_s == time_s:
+            self._voices.pop()
+        if not self._voices or replace(self._voices[-1], start_s=time_s) != now:
+            self._voices.append(now)
 
     def _heard_of(self, text: str, is_final: bool, time_s: float) -> None:
         """Keeps the user's turn once its text is final, from where somebody was heard to speak."""
@@ -136,8 +146,7 @@ class Recording:
             notice=about.notice,
             checkpoint=about.checkpoint,
             recogniser=about.recogniser,
-            mode=self._mode,
-            back_end=self._back_end,
+            voices=tuple(self._voices),
             language=about.language,
             n_samples=self._n_samples,
             sample_rate_hz=SAMPLE_RATE_HZ,

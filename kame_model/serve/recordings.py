@@ -33,11 +33,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What is the same for all recordings of a server: fields of `RecordedSession`."""
+    """What is the same for all recordings of a server: fields of `RecordedSession`, and who speaks in mode cascade."""
 
     checkpoint: str
     recogniser: str
     notice: str
+    cascade_voice: str = ""
     language: str = "en"
 
 
@@ -71,6 +72,8 @@ class Recordings:
         self._lock = FileLock(self._store.at(LOCK), timeout=0)
         try:
             Path(config.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+            if Path(config.folder).stat().st_mode & 0o077:
+                _log.warning("Others on this machine may look into %s, where recordings are kept.", config.folder)
             self._lock.acquire()
         except Timeout as error:
             raise StoreError(

@@ -1,15 +1,15 @@
-"""Which chat model is asked: by a classifier, by rules on the user's words, or else the session's own."""
+"""Which chat model is asked, and how: by a classifier, by rules on the user's words, or else the session's own."""
 
 import asyncio
 import importlib
 import re
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from backends.protocols import LiveChat
 from data_schemas.config.serving import BackendName, RouteConfig
 from data_schemas.errors import BackendError, ConfigError
-from kame_model.serve.prompts import Prompt
+from kame_model.serve.prompts import Prompt, prompt_for
 
 Classifier = Callable[[str], BackendName | None]
 """From the words of the user's turn so far to the back-end to ask; None: as the rules say."""
@@ -21,7 +21,8 @@ _WORD = re.compile(r"[^\W_]+")
 class BackEnd:
     """A chat model that sessions may have behind them, with how it is asked.
 
-    `chat` is shared by all sessions; `max_tokens` and `temperature` are those of one answer.
+    `chat` is shared by all sessions; `max_tokens` and `temperature` are those of one request. What starts with
+    `answer_` is for an answer that is read out as it is (mode cascade); without a prompt for it `prompt` serves.
     """
 
     name: BackendName
@@ -29,6 +30,12 @@ class BackEnd:
     prompt: Prompt
     max_tokens: int = 64
     temperature: float = 0.0
+    answer_prompt: Prompt | None = None
+    answer_max_tokens: int = 256
+
+    def answering(self) -> "BackEnd":
+        """The same, as it is asked for an answer that is read out."""
+        return replace(self, prompt=self.answer_prompt or self.prompt, max_tokens=self.answer_max_tokens)
 
 
 class Router:
@@ -75,6 +82,66 @@ class Router:
         if name is not None and name not in self._names:
             raise BackendError(f"The classifier of back-ends named {name!r}, which there is not.")
         return name
+
+
+class Choice:
+    """Which chat model one session asks, and with which prompt.
+
+    Args:
+        back_ends: all there are, by name; shared.
+        router: chooses among them; shared.
+        own: the session's at first; None: the first there is.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+
+    def __init__(
+        self, back_ends: Mapping[BackendName, BackEnd], router: Router, own: BackendName | None = None
+    ) -> None:
+        self._back_ends, self._router = back_ends, router
+        self._own = self._named(next(iter(back_ends)) if own is None else own)
+        self._wish = ""
+
+    @property
+    def own(self) -> BackendName:
+        """The session's, which is asked where neither classifier nor rule chooses another one."""
+        return self._own.name
+
+    def use(self, back_end: BackendName | None = None, prompt: str | None = None) -> bool:
+        """Another back-end, or another prompt, from now on; whether that is a change.
+
+        Args:
+            back_end: its name; None: as before.
+            prompt: see `prompts.prompt_for`; empty: the back-end's own again; None: as before.
+
+        Raises:
+            ConfigError: there is none of that name; nothing has changed.
+        """
+        own = self._own if back_end is None else self._named(back_end)
+        wish = self._wish if prompt is None else prompt
+        prompt_for(wish, own.prompt)
+        is_change = (own.name, wish) != (self._own.name, self._wish)
+        self._own, self._wish = own, wish
+        return is_change
+
+    async def back_end(self, text: str, *, is_answer: bool = False) -> BackEnd:
+        """The chat model to ask for what the user says so far, with the session's prompt.
+
+        Args:
+            is_answer: what it writes is read out as it is; else it is whispered to the front-end.
+
+        Raises:
+            BackendError: the classifier failed, or named a back-end that there is not.
+        """
+        chosen = self._back_ends[await self._router.choose(text, self._own.name)]
+        asked = chosen.answering() if is_answer else chosen
+        return replace(asked, prompt=prompt_for(self._wish, asked.prompt))
+
+    def _named(self, name: BackendName) -> BackEnd:
+        if name not in self._back_ends:
+            raise ConfigError(f"There is no back-end {name!r}.", f"There are: {', '.join(self._back_ends)}.")
+        return self._back_ends[name]
 
 
 def load_classifier(place: str) -> Classifier:

@@ -11,11 +11,13 @@ from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from backends.chat.live import LiveUsage
 from data_schemas.config.serving import BackendName, Mode, ServeConfig
 from data_schemas.errors import ConfigError
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.admission import Admission, RefusalReason, Refused
-from kame_model.serve.device import RunInThread, close_engine, open_engine
+from kame_model.serve.cycle import RequestCounts
+from kame_model.serve.device import RunInThread, close_engine, open_engine, probe
 from kame_model.serve.events import EventKind, SessionEvent
 from kame_model.serve.meter import FrameMeter
 from kame_model.serve.parts import Parts
@@ -51,6 +53,7 @@ class KameServer:
         admission: who was refused.
         n_events: events of all sessions since the start, by kind.
         n_dropped: frames dropped in all sessions since the start, by direction (heard, said).
+        requests: what became of all that chat models were asked.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class KameServer:
         self.admission = Admission(config.limits, self.meter)
         self.n_events: Counter[EventKind] = Counter()
         self.n_dropped: Counter[str] = Counter()
+        self.requests = RequestCounts()
         self._checkpoint, self._parts, self._speakable, self._run = checkpoint, parts, speakable, run
         self._sessions: dict[str, Session] = {}
         self._leaving: set[asyncio.Task[None]] = set()
@@ -90,6 +94,10 @@ class KameServer:
         """Of callers who agreed; None: this server records nobody."""
         return self._parts.recordings
 
+    def usage(self) -> dict[BackendName, LiveUsage]:
+        """What each chat model has been asked and has written since the start, by the first of its names."""
+        return self._parts.usage()
+
     @property
     def is_ready(self) -> bool:
         """Whether callers are let in at all: started, whole, and not draining."""
@@ -106,12 +114,13 @@ class KameServer:
             run = self._run or _own_thread(stack)
             engine = await run(lambda: open_engine(self._checkpoint, self.config))
             stack.push_async_callback(run, lambda: close_engine(engine))
+            self.meter.learn(await run(lambda: probe(engine)))
             self._shared = self._share()
             limits = self.config.limits
             self._stepper = Stepper(engine, engine.n_slots, run, self.meter, limits.budget_share)
             self._tasks = [asyncio.create_task(self._stepper.run()), asyncio.create_task(self._watch())]
             for task in self._tasks:
-                task.add_done_callback(_log_failure)
+                task.add_done_callback(self._on_task_done)
             self._stack = stack.pop_all()
         return self
 
@@ -178,6 +187,16 @@ class KameServer:
                 self._end_all("the server ends")
         await self._all_gone()
 
+    async def broken(self) -> None:
+        """Waits until the server cannot go on, for as long as that takes.
+
+        Raises:
+            BackendError: the device is broken; every session has been ended, and nobody is let in any more.
+        """
+        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
     def _share(self) -> Shared:
         config, parts = self.config, self._parts
         speaker = None
@@ -186,7 +205,14 @@ class KameServer:
             speaker = Speaker(parts.tts, config.cascade, self._speakable, parts.tts_threads)
         classifier = None if config.classifier is None else load_classifier(config.classifier)
         router = Router(parts.back_ends, config.routes, classifier)
-        return Shared(config, parts, self._checkpoint.tokenizer(), self._speakable, router, speaker)
+        tokenizer = self._checkpoint.tokenizer()
+        return Shared(config, parts, tokenizer, self._speakable, router, speaker, self.requests)
+
+    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.critical("The server's own work has stopped.", exc_info=task.exception())
+            self.admission.drain()
+            self._end_all("an error inside the server")
 
     def _observe(self, session: Session, event: SessionEvent) -> None:
         self.n_events[event.kind] += 1
@@ -230,8 +256,3 @@ def _own_thread(stack: AsyncExitStack) -> RunInThread:
     thread = ThreadPoolExecutor(1, "engine")
     stack.callback(thread.shutdown)
     return partial(asyncio.get_running_loop().run_in_executor, thread)
-
-
-def _log_failure(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        _LOG.critical("The server's own work has stopped.", exc_info=task.exception())

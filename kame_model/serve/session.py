@@ -11,7 +11,7 @@ from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_S, round_s
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.answering import Answering
-from kame_model.serve.ears import Ears
+from kame_model.serve.ears import Ears, TurnTaking
 from kame_model.serve.engine import FrameIn, FrameOut
 from kame_model.serve.events import EventKind, SessionEvent
 from kame_model.serve.mailbox import EventFeed, Inbox, Outbox, SaidFrame
@@ -56,9 +56,8 @@ class Session:
         self._end: SessionEvent | None = None
         self._closing: asyncio.Task[None] | None = None
         self._answering = Answering(shared, caller, lambda: self.time_s, self._emit)
-        self._ears = Ears(
-            shared.parts.recogniser, shared.parts.detector(), self._on_heard, self._on_turn, self._on_fault
-        )
+        turns, parts = TurnTaking.of(shared.config.listener), shared.parts
+        self._ears = Ears(parts.recogniser, parts.detector(), turns, self._on_heard, self._on_turn, self._on_fault)
         recordings = shared.parts.recordings if caller.is_recorded else None
         self._recording = None if recordings is None else recordings.begin(self.id)
         self._keeping: list[asyncio.Task[None]] = []
@@ -77,6 +76,11 @@ class Session:
     def back_end(self) -> BackendName:
         """Name of the chat model behind it, now."""
         return self._answering.back_end
+
+    @property
+    def turn_taking(self) -> TurnTaking:
+        """How the caller's turns are told apart, now."""
+        return self._ears.turn_taking
 
     @property
     def is_recorded(self) -> bool:
@@ -106,6 +110,10 @@ class Session:
         self._tell_dropped("heard", self._inbox.put(samples))
         if self._inbox.n_frames:
             self._slot.wake()
+
+    def take_turns(self, turns: TurnTaking) -> None:
+        """Tells the caller's turns apart so from the next frame on; a reset leaves it so."""
+        self._ears.take_turns(turns)
 
     def end_turn(self) -> None:
         """The caller says that the turn has ended, before the silence after it has told."""
@@ -159,7 +167,8 @@ class Session:
         try:
             self._ears.reset()
         except BackendError as error:
-            self.fail(f"the recogniser does not work: {error}")
+            _LOG.error("Session %s ends: %s", self.id, error)
+            self.fail("the recogniser does not work")
             return
         self._emit("started", self._facts())
 

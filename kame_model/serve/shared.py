@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from data_schemas.config.serving import BackendName, Mode, ServeConfig
+from kame_model.serve.cycle import RequestCounts
 from kame_model.serve.parts import Parts
 from kame_model.serve.routing import Router
 from kame_model.serve.speaker import Speaker
@@ -17,6 +18,7 @@ class Shared:
     Attributes:
         speakable: written text to text as it is said.
         speaker: the cascade's voice; None: this server has no such mode.
+        requests: what became of all that chat models were asked; only counts.
     """
 
     config: ServeConfig
@@ -25,6 +27,7 @@ class Shared:
     speakable: Callable[[str], str]
     router: Router
     speaker: Speaker | None
+    requests: RequestCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

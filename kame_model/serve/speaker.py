@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from backends.protocols import Samples, Speech, SpeechRefused, TextToSpeech
+from backends.tts.long_texts import say
 from data_schemas.config.serving import CascadeConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds, seconds_to_samples
@@ -61,7 +62,7 @@ class Speaker:
             text = self._speakable(written)
         except Exception as error:  # what the function raises is its own affair (`Unspeakable` of the pipelines)
             raise SpeechRefused(f"{written[:80]!r} cannot be read out: {error}") from error
-        speech = self._tts.synthesise(text, self._voice, self._speed)
+        speech = say(self._tts, text, self._voice, self._speed if self._tts.has_speed else 1.0)
         return SpokenSentence(speech.samples, _placed(text.split(), speech))
 
 

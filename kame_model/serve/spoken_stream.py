@@ -34,9 +34,13 @@ class SpokenStream:
     """One answer: its first line, up to where the model would speak for somebody else.
 
     What `feed` and `finish` give, joined, is what the function makes of the whole.
+
+    Attributes:
+        is_whole: its end has come, and what is fed from now on is not said.
     """
 
     def __init__(self, speakable: Speakable) -> None:
+        self.is_whole = False
         self._speakable = speakable
         self._written = ""
         self._tokens: list[str] = []
@@ -48,9 +52,9 @@ class SpokenStream:
     def feed(self, delta: str) -> str:
         """Adds the next piece, of any length; returns the words that can now be said, with a space after each."""
         self._written += delta
-        answer, is_whole = _answer(self._written)
+        answer, self.is_whole = _answer(self._written)
         tokens = answer.split()
-        if tokens and not (is_whole or answer[-1].isspace()):
+        if tokens and not (self.is_whole or answer[-1].isspace()):
             tokens.pop()
         new = tokens[len(self._tokens) :]
         if not new:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_S
 from kame_model.serve.device import RunInThread
 from kame_model.serve.engine import FrameIn, FrameOut
@@ -16,6 +17,9 @@ _LOG = logging.getLogger(__name__)
 
 _BEHIND_N_FRAMES = 3
 """Frames that wait in a session before it is stepped twice in one tick."""
+
+_MOST_FAILED = 3
+"""Steps in a row that may fail, each at the cost of its sessions; after that it is the device that is broken."""
 
 Said = dict[int, FrameOut]
 
@@ -97,6 +101,7 @@ class Stepper:
         self._meter = meter
         self._budget_s = budget_share * FRAME_S
         self._sessions: dict[int, Stepped] = {}
+        self._n_failed = 0  # in a row
 
     @property
     def n_free(self) -> int:
@@ -117,7 +122,11 @@ class Stepper:
         self.stale.add(number)
 
     async def run(self) -> None:
-        """Steps until it is cancelled."""
+        """Steps until it is cancelled.
+
+        Raises:
+            BackendError: step after step failed: the device, or the model on it, is broken.
+        """
         loop = asyncio.get_running_loop()
         due_s = loop.time()
         while True:
@@ -138,7 +147,7 @@ class Stepper:
         began_s = loop.time()
         await self._step(waiting)
         step_s = loop.time() - began_s
-        self._meter.add(began_s, step_s, began_s - due_s)
+        self._meter.add(began_s, step_s, began_s - due_s, len(waiting))
         behind = {slot: session for slot, session in self._sessions.items() if session.n_waiting >= _BEHIND_N_FRAMES}
         if behind and 2 * step_s <= self._budget_s:
             await self._step(behind)
@@ -159,18 +168,30 @@ class Stepper:
                 session.attend()
         try:
             said = {} if done is None else await done
-        except Exception:  # noqa: BLE001  whatever it is, only those of the step end
+        except Exception as error:  # noqa: BLE001  whatever it is, only those of the step end
             _LOG.exception("A step of %d sessions failed.", len(taken))
-            self._meter.n_failed += 1
             self.stale |= stale
             for slot in taken:
                 sessions[slot].fail("the model's step failed")
+            self._failed(error)
             return
+        if done is not None:
+            self._n_failed = 0
         for slot, frame_out in said.items():
             session = sessions[slot]
             if self._sessions.get(slot) is session:  # it has not left meanwhile
                 with ending_on_fault(session):
                     session.give(frame_out)
+
+    def _failed(self, error: Exception) -> None:
+        self._meter.n_failed += 1
+        self._n_failed += 1
+        if self._n_failed >= _MOST_FAILED:
+            raise BackendError(
+                f"The model's step failed {self._n_failed} times in a row, the last time by {type(error).__name__}: "
+                f"{error}.",
+                "Look at the device and its memory, and start the server anew.",
+            ) from error
 
     def _on_device(self, stale: set[int], taken: Mapping[int, FrameIn]) -> Said:
         for slot in stale:

@@ -29,6 +29,7 @@ OWED_S = 2.0
 """How long to wait at the end for the next of the frames that a busy server still owes, seconds."""
 READY_S = 30.0
 """How long a server may take until it is ready, seconds."""
+_CONTROL = dict.fromkeys((*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)))
 USER = 1
 """Channel of the user in two-channel sound of ours: the right one; 0 is the assistant."""
 
@@ -181,15 +182,38 @@ async def _hear(
                 talked.hear(clock.time(), samples)
                 on_sound(samples)
             elif kind == TEXT:
-                talked.read(clock.time(), body.decode(errors="replace"))
+                talked.read(clock.time(), _plain(body.decode(errors="replace")))
             elif kind == EVENT:
-                event = json.loads(body)
+                event = _event_of(body)
                 talked.note(clock.time(), event)
                 on_event(event)
     except ConnectionClosed as error:
         talked.end(f"connection lost: {error}")
-    except ValueError as error:  # neither Opus nor JSON
+    except ValueError as error:  # neither Opus nor an event
         raise _foreign(f"A message of the server ({error})") from error
+
+
+def _event_of(body: bytes) -> dict[str, Any]:
+    """An event of the server.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        event = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    match event:
+        case {"kind": str(), "time_s": int() | float(), "data": dict(data)}:
+            plain = {name: _plain(value) if isinstance(value, str) else value for name, value in data.items()}
+            return {**event, "data": plain}
+        case _:
+            raise ValueError("no event")
+
+
+def _plain(text: str) -> str:
+    """Text without what would steer the terminal that it is shown on."""
+    return text.translate(_CONTROL)
 
 
 @asynccontextmanager
@@ -210,7 +234,7 @@ async def _connect(call: Call) -> ClientConnection:
     headers = {} if call.token is None else {"Authorization": f"Bearer {call.token}"}
     try:
         socket = await connect(call.address, additional_headers=headers, open_timeout=READY_S, proxy=None)
-        first = await asyncio.wait_for(socket.recv(), READY_S)
+        first = await _first(socket)
     except InvalidStatus as error:
         raise BackendError(f"{call.url} does not let us in: {_reason(error)}", _remedy(error)) from error
     except ssl.SSLError as error:
@@ -218,13 +242,26 @@ async def _connect(call: Call) -> ClientConnection:
             f"{call.url} has no certificate we trust: {error}", "Name its CA in SSL_CERT_FILE."
         ) from error
     except (OSError, WebSocketException) as error:
-        raise BackendError(
-            f"No server answers at {call.url}: {error or type(error).__name__}.", "Start one: kame serve CHECKPOINT."
-        ) from error
+        why = str(error) or type(error).__name__
+        raise BackendError(f"No server answers at {call.url}: {why}.", "Start one: kame serve CHECKPOINT.") from error
     if first != bytes([READY]):
         await socket.close()
         raise _foreign(call.url)
     return socket
+
+
+async def _first(socket: ClientConnection) -> str | bytes:
+    """A server's first message; where none comes the socket is closed.
+
+    Raises:
+        OSError, WebSocketException: none came.
+    """
+    try:
+        async with asyncio.timeout(READY_S):
+            return await socket.recv()
+    except BaseException:
+        await socket.close()
+        raise
 
 
 def _foreign(what: str) -> BackendError:

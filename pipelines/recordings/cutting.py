@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Final
 
-from data_schemas.records import HeardTurn, SaidPiece
+from data_schemas.records import HeardTurn, RecordedVoice, SaidPiece
 
 PAUSE_S: Final = 1.0
 """A gap between two pieces of the assistant's text after which another utterance begins, seconds."""
@@ -39,11 +39,14 @@ class RoughUtterance:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A dialogue cut out of a session: its sound [start_s, end_s) and its turns, each of one speaker's utterances."""
+    """A dialogue cut out of a session: its sound [start_s, end_s), its turns, each of one speaker's utterances, and who
+    spoke for the server: more than one where the mode changed while somebody spoke.
+    """
 
     start_s: float
     end_s: float
     turns: tuple[tuple[RoughUtterance, ...], ...]
+    voices: tuple[RecordedVoice, ...]
 
     @property
     def is_exchange(self) -> bool:
@@ -52,25 +55,53 @@ class Piece:
         return any(pair == ("B", "A") for pair in pairwise(speakers))
 
 
-def cut(heard: Sequence[HeardTurn], said: Sequence[SaidPiece], duration_s: float) -> list[Piece]:
+def cut(
+    heard: Sequence[HeardTurn], said: Sequence[SaidPiece], voices: Sequence[RecordedVoice], duration_s: float
+) -> list[Piece]:
     """The dialogues of a session, in order; none where nobody spoke.
 
     Each begins with a turn of the caller (the first with whatever comes first), before which nobody speaks for
-    `QUIET_S`; it is longer than `MOST_S` only where there is no such place in it.
+    `QUIET_S`; it is longer than `MOST_S` only where there is no such place in it. Where the mode changes another one
+    begins, unless somebody speaks then: such a one has several voices.
+
+    Args:
+        voices: who spoke for the server, in order of time, the first from 0.
     """
     utterances = sorted([*_of_caller(heard), *_of_assistant(said)], key=lambda each: (each.start_s, each.speaker))
+    changes_s = [now.start_s for before, now in pairwise(voices) if before.mode != now.mode]
     groups: list[list[RoughUtterance]] = []
-    for stretch in _stretches(utterances):
-        if groups and max(each.end_s for each in stretch) - groups[-1][0].start_s <= MOST_S:
+    for stretch in _stretches(utterances, changes_s):
+        start_s, end_s = groups[-1][0].start_s if groups else 0.0, max(each.end_s for each in stretch)
+        is_changed = any(start_s < change_s <= stretch[0].start_s for change_s in changes_s)
+        if groups and end_s - start_s <= MOST_S and not is_changed:
             groups[-1] += stretch
         else:
             groups.append(list(stretch))
-    starts_s = [max(0.0, group[0].start_s - BEFORE_S[group[0].speaker]) for group in groups]
+    starts_s = [_after(group[0].start_s - BEFORE_S[group[0].speaker], group[0].start_s, changes_s) for group in groups]
     ends_s = [*starts_s, duration_s][1:]
     return [
-        Piece(start_s, min(end_s, max(each.end_s for each in group) + AFTER_S), _turns(group))
+        _piece(group, start_s, end_s, changes_s, voices)
         for group, start_s, end_s in zip(groups, starts_s, ends_s, strict=True)
     ]
+
+
+def _after(start_s: float, first_s: float, changes_s: Sequence[float]) -> float:
+    """Where a dialogue begins whose first utterance begins at `first_s`: not before a change of voice, nor before 0."""
+    return max([0.0, start_s, *(change_s for change_s in changes_s if change_s <= first_s)])
+
+
+def _piece(
+    group: Sequence[RoughUtterance],
+    start_s: float,
+    end_s: float,
+    changes_s: Sequence[float],
+    voices: Sequence[RecordedVoice],
+) -> Piece:
+    last_s = max(each.end_s for each in group)
+    end_s = min([end_s, last_s + AFTER_S, *(change_s for change_s in changes_s if change_s >= last_s)])
+    inside = [each for each in voices if each.start_s <= start_s][-1:]
+    inside += [each for each in voices if each.start_s in changes_s and start_s < each.start_s < end_s]
+    return Piece(start_s, end_s, _turns(group), tuple(inside))
 
 
 def _of_caller(heard: Sequence[HeardTurn]) -> list[RoughUtterance]:
@@ -89,12 +120,13 @@ def _of_assistant(said: Sequence[SaidPiece]) -> list[RoughUtterance]:
     return [RoughUtterance("A", text, run[0].time_s, run[-1].time_s + WORD_S) for text, run in joined if text]
 
 
-def _stretches(utterances: Sequence[RoughUtterance]) -> list[list[RoughUtterance]]:
-    """Utterances parted wherever a session may be cut."""
+def _stretches(utterances: Sequence[RoughUtterance], changes_s: Sequence[float]) -> list[list[RoughUtterance]]:
+    """Utterances parted wherever a session may be cut: after quiet, or where the mode has changed in a pause."""
     stretches: list[list[RoughUtterance]] = []
     end_s = 0.0
     for each in utterances:
-        if not stretches or (each.speaker == "B" and each.start_s - end_s >= QUIET_S):
+        is_changed = any(end_s <= change_s <= each.start_s for change_s in changes_s)
+        if not stretches or is_changed or (each.speaker == "B" and each.start_s - end_s >= QUIET_S):
             stretches.append([])
         stretches[-1].append(each)
         end_s = max(end_s, each.end_s)

@@ -16,6 +16,7 @@ from data_schemas.records import (
     Utterance,
     WrittenSpan,
 )
+from data_schemas.records.recording import FRONT_END
 from data_schemas.units import seconds_to_samples
 from pipelines.audio import Sound, to_flac
 from pipelines.mixing.timing import CHANNEL
@@ -34,7 +35,8 @@ def draft_of(item: Item, session: RecordedSession, variant: int, piece: Piece, s
     Raises:
         Unspeakable: what was heard or said has no sure reading.
     """
-    turns = tuple(_turn(index, rough, session) for index, rough in enumerate(piece.turns))
+    voice = voice_of(session, piece)
+    turns = tuple(_turn(index, rough, voice) for index, rough in enumerate(piece.turns))
     return Dialogue.of_item(
         item,
         variant,
@@ -42,15 +44,15 @@ def draft_of(item: Item, session: RecordedSession, variant: int, piece: Piece, s
         question=" ".join(turn.written_text for turn in turns if turn.speaker == "B"),
         answer=" ".join(turn.written_text for turn in turns if turn.speaker == "A"),
         turns=turns,
-        provenance=_provenance(session, seed),
+        provenance=_provenance(session, piece, seed),
     )
 
 
-def _turn(index: int, rough: tuple[RoughUtterance, ...], session: RecordedSession) -> Turn:
+def _turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) -> Turn:
     speaker = rough[0].speaker
     spoken = [read_aloud(" ".join(each.text.split())) for each in rough]
     whole = joined(spoken)
-    voice = _voice(session) if speaker == "A" else CALLER
+    voice = assistant if speaker == "A" else CALLER
     utterances, at = [], 0
     for each in spoken:
         utterances.append(_utterance(each, whole.spans[at : at + each.n_words], voice))
@@ -89,18 +91,22 @@ def _utterance(spoken: Spoken, spans: tuple[tuple[int, int] | None, ...], voice:
     )
 
 
-def _voice(session: RecordedSession) -> str:
-    """The checkpoint by its name: where it lay on the server's machine tells nobody anything."""
-    return PurePath(session.checkpoint).name
+def voice_of(session: RecordedSession, piece: Piece) -> str:
+    """Who speaks for the server: the cascade's voice, or the checkpoint by its name, since where it lay tells nobody
+    anything.
+    """
+    voice = piece.voices[0].voice
+    return PurePath(session.checkpoint).name if voice == FRONT_END else voice
 
 
-def _provenance(session: RecordedSession, seed: int) -> Provenance:
+def _provenance(session: RecordedSession, piece: Piece, seed: int) -> Provenance:
     """The caller's words are a recogniser's, which is no listener that let speech pass: `asr` stays empty."""
+    voice = voice_of(session, piece)
     return Provenance(
         script_method=f"recorded, heard by {session.recogniser}",
-        tts=f"kame serve, {session.mode}",
-        tts_digest=ids.digest("checkpoint", _voice(session)),
-        voice_a=_voice(session),
+        tts=f"kame serve, {piece.voices[0].mode}",
+        tts_digest=ids.digest("checkpoint" if piece.voices[0].voice == FRONT_END else "voice", voice),
+        voice_a=voice,
         voice_b=CALLER,
         asr=None,
         asr_digest=None,

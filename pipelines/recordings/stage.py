@@ -35,7 +35,7 @@ class RecordingsStage:
     """Reads a session's recording, cuts it, and times its words."""
 
     name: ClassVar[str] = "mixing"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("items",)
     input_types: ClassVar[tuple[type, ...]] = (Item,)
     output_type: ClassVar[type] = AudioDialogue
@@ -72,7 +72,7 @@ class RecordingsStage:
         except StoreError as error:
             yield refused(item, STAGE, "not_read", str(error))
             return
-        pieces = cut(session.heard, session.said, session.duration_s)
+        pieces = cut(session.heard, session.said, session.voices, session.duration_s)
         with soundfile.SoundFile(io.BytesIO(session.audio.bytes or b"")) as sound:
             for variant, piece in enumerate(pieces):
                 yield self._dialogue(item, session, variant, piece, sound)
@@ -101,6 +101,8 @@ class RecordingsStage:
 
         if not piece.is_exchange:
             return reject("no_exchange", "the assistant says nothing after the caller has spoken")
+        if len(piece.voices) > 1:
+            return reject("mode_changed", f"the mode changes while somebody speaks, at {piece.voices[1].start_s:.2f} s")
         if piece.end_s - piece.start_s > MOST_S + 1:
             return reject("too_long", f"{piece.end_s - piece.start_s:.0f} s without a place to cut")
         try:

@@ -163,9 +163,9 @@ def test_a_step_that_fails_is_told_and_hearing_goes_on(listening: Listening, mon
         failed.set()
         raise RuntimeError("CUDA error: out of memory\nand more")
 
+    recogniser, told = listening(1), Told()
     monkeypatch.setattr(KyutaiModel, "step", failing)
-    told = Told()
-    ear = listening(1).listen(told)
+    ear = recogniser.listen(told)
     ear.feed(chirps(2, 1920 * 6))
     ear.end_turn()
     assert told.finals(1)
@@ -184,9 +184,9 @@ def test_an_ear_that_is_too_far_behind_gives_up_its_oldest_sound_and_says_so(
         may_step.wait()
         return step(self, *arguments)
 
+    recogniser, told = listening(1), Told()
     monkeypatch.setattr(KyutaiModel, "step", slow)
-    told = Told()
-    ear = listening(1).listen(told)
+    ear = recogniser.listen(told)
     ear.feed(np.zeros(1920, dtype=np.float32))
     ear.end_turn()
     ear.feed(np.zeros(1920 * 20, dtype=np.float32))

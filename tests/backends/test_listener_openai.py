@@ -1,6 +1,5 @@
 """Listening by a server with /v1/audio/transcriptions, against a server of this test's own."""
 
-import http.server
 import io
 import json
 import re
@@ -16,6 +15,7 @@ import soundfile
 from backends import registry
 from backends.listener.openai_transcription import OpenAIListener
 from backends.protocols import ListenerStream
+from tests.http_servers import QuietHandler, http_server
 from tests.listening import Told
 from tests.spoken_question import silence, spoken_question
 
@@ -39,40 +39,27 @@ class Server:
 def server() -> Iterator[Server]:
     told = Server()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_POST(self) -> None:
-            form = self.rfile.read(int(self.headers["Content-Length"]))
+        def posted(self, body: bytes) -> None:
             told.keys.append(self.headers.get("Authorization", ""))
-            told.forms.append(form)
+            told.forms.append(body)
             if told.is_stuck.is_set():
                 told.goes_on.wait()
-            start = form.index(b"RIFF")
-            samples, rate_hz = soundfile.read(io.BytesIO(form[start:]), dtype="float32")
+            start = body.index(b"RIFF")
+            samples, rate_hz = soundfile.read(io.BytesIO(body[start:]), dtype="float32")
             assert rate_hz == 16_000
             assert np.abs(samples).max() > 0.05
             told.lengths_s.append(len(samples) / rate_hz)
-            body = json.dumps({"text": f" {len(samples) / rate_hz:.1f} seconds. "}).encode()
-            self.send_response(told.status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(told.status, json.dumps({"text": f" {len(samples) / rate_hz:.1f} seconds. "}).encode())
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        told.base_url = f"http://127.0.0.1:{running.server_address[1]}/v1"
+    with http_server(Handler) as url:
+        told.base_url = f"{url}/v1"
         try:
             yield told
         finally:
             told.goes_on.set()
-            running.shutdown()
-            thread.join()
 
 
 @pytest.fixture

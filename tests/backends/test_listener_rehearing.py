@@ -8,7 +8,7 @@ import pytest
 
 from backends.listener.rehearing import Ear, Rehearing, RehearingOptions, unfinished
 from backends.protocols import Heard, Samples
-from backends.vad import MODEL_RATE_HZ
+from backends.vad import MODEL_RATE_HZ, WINDOW_S, SpeechMeter, TurnDetector, Window
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from tests.spoken_question import silence, spoken_question
@@ -82,6 +82,33 @@ async def test_partial_results_come_while_somebody_speaks_and_the_end_is_told_at
     assert caller.finals[0].text.endswith(" tenths.")
 
 
+async def test_sound_in_which_speech_has_been_looked_for_is_not_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sound = np.concatenate([silence(1), spoken_question(), silence(0.7)])
+    alone, helped = Caller(Counting()), Caller(Counting())
+    await alone.says(sound)
+    alone.ear.end_turn()
+    await asyncio.sleep(1)
+    detector = TurnDetector(0.5, 0.7)
+    measure, measured = SpeechMeter._measured, []
+
+    def noted(self: SpeechMeter, window: Samples) -> Window:
+        measured.append(measure(self, window))
+        return measured[-1]
+
+    monkeypatch.setattr(SpeechMeter, "_measured", noted)
+    for start in range(0, len(sound), FRAME_N_SAMPLES):
+        await asyncio.sleep(FRAME_S)
+        frame = sound[start : start + FRAME_N_SAMPLES]
+        detector.feed(frame)
+        helped.ear.feed(frame, detector.windows)
+    helped.ear.end_turn()
+    await asyncio.sleep(1)
+    assert helped.finals == alone.finals
+    assert len(measured) <= len(sound) / 24_000 / WINDOW_S  # the detector's alone
+
+
 async def test_silence_is_never_recognised_and_a_turn_of_silence_is_empty() -> None:
     recogniser = Counting()
     caller = Caller(recogniser)
@@ -138,6 +165,26 @@ async def test_a_dead_recogniser_is_told_asked_ever_more_rarely_and_heals_by_its
     caller.ear.end_turn()
     await asyncio.sleep(1)
     assert caller.finals[-1].text.endswith(" tenths.")
+
+
+async def test_a_turn_without_end_that_nobody_recognises_does_not_grow_and_that_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    recogniser = Counting(final_timeout_s=60)
+    recogniser.fails = True
+    caller = Caller(recogniser)
+    reasons = set()
+    for _ in range(12):
+        await caller.says(*[spoken_question()] * 3)
+        reasons.add(caller.ear.failure)
+    assert reasons == {"The recogniser has died.", "counting is 30 s behind; the oldest sound is lost"}
+    recogniser.fails = False
+    caller.ear.end_turn()
+    await asyncio.sleep(60)
+    n_tenths = sum(int(each) for each in caller.finals[0].text.replace("tenths.", "").split())
+    assert 150 < n_tenths <= 300
+    assert "The recogniser has died." not in caplog.text  # its words are for the caller alone
+    assert "A caller is not heard by counting: BackendError" in caplog.text
 
 
 async def test_a_fault_in_the_engine_does_not_keep_a_turn_from_ending() -> None:

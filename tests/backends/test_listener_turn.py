@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.listener.turn import Piece, TurnSound
+from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
 from backends.protocols import Samples
 from backends.vad import WINDOW_S
 
@@ -112,3 +112,24 @@ def test_nothing_is_worth_hearing_before_half_a_second_of_speech_yet_a_short_tur
     hear(turn, [(False, 30), (True, 10), (False, 8)])
     assert not turn.is_worth_hearing
     assert turn.has_unheard
+
+
+def test_sound_that_nobody_recognises_is_kept_for_half_a_minute() -> None:
+    turn = TurnSound()
+    hear(turn, [(True, 60)])
+    early = turn.piece()
+    turn.heard(early, "The beginning.")
+    number, kept = 60, [0]
+    while turn.n_given_up < 3:
+        hear(turn, [(True, 1)], number)
+        number += 1
+        kept.append(len(turn._windows))
+    assert max(kept) <= round(MOST_UNHEARD_S / WINDOW_S)
+    turn.heard(early, "late, and of sound that is gone")
+    while turn.has_unheard:
+        piece = turn.piece()
+        turn.heard(piece, text(piece))
+    words = turn.text.split()
+    assert words[:2] == ["The", "beginning."]
+    assert int(words[-1].split(",")[-1]) == number - 1
+    assert "late" not in words

@@ -187,7 +187,8 @@ def test_an_error_that_the_recogniser_tells_is_told(recognisers: Recognisers, ca
     told = Told()
     ear = recognisers.listen(recognisers.serve(errs), told)
     told.until(bool)
-    assert "no more memory" in caplog.text
+    assert "no more memory" not in caplog.text
+    assert "A caller is not heard by the recogniser at ws://" in caplog.text
     assert ear.failure is None  # it went on
 
 

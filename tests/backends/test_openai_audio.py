@@ -1,9 +1,7 @@
 """Speech and recognition over OpenAI's protocol, against a server of this test's own."""
 
-import http.server
 import io
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +15,7 @@ from backends.asr.openai_transcription import OpenAITranscription
 from backends.protocols import Samples, SpeechRefused
 from backends.tts.openai_speech import OpenAISpeech
 from data_schemas.errors import BackendError, ConfigError
+from tests.http_servers import QuietHandler, http_server
 
 KEY = "sk-very-secret"
 
@@ -46,31 +45,18 @@ class Server:
 def server() -> Iterator[Server]:
     told = Server([(200, b"")])
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Handler(QuietHandler):
+        def posted(self, body: bytes) -> None:
             told.paths.append(self.path)
             told.keys.append(self.headers.get("Authorization", ""))
-            told.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            status, body = told.answers.pop(0) if len(told.answers) > 1 else told.answers[0]
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json" if body.startswith(b"{") else "audio/wav")
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("retry-after-ms", "1")
-            self.end_headers()
-            self.wfile.write(body)
+            told.bodies.append(body)
+            status, answer = told.answers.pop(0) if len(told.answers) > 1 else told.answers[0]
+            kind = "application/json" if answer.startswith(b"{") else "audio/wav"
+            self.answer(status, answer, kind, retry_after_ms="1")
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        told.base_url = f"http://127.0.0.1:{running.server_address[1]}/v1"
-        try:
-            yield told
-        finally:
-            running.shutdown()
-            thread.join()
+    with http_server(Handler) as url:
+        told.base_url = f"{url}/v1"
+        yield told
 
 
 def speech(server: Server, **options: Any) -> OpenAISpeech:

@@ -42,6 +42,16 @@ def test_a_pause_shorter_than_asked_for_ends_no_turn(speech: Samples) -> None:
     assert [change for change, _ in changes(TurnDetector(0.5, 1.5), sound)] == ["started", "stopped"]
 
 
+def test_what_is_adjusted_while_somebody_speaks_counts_from_then_on_and_after_a_reset(speech: Samples) -> None:
+    detector = TurnDetector(0.5, 3.0)
+    assert [change for change, _ in changes(detector, np.concatenate([silence(1), speech]))] == ["started"]
+    detector.adjust(0.5, 0.3)
+    assert [change for change, _ in changes(detector, silence(1))] == ["stopped"]
+    detector.reset()
+    sound = np.concatenate([silence(1), speech, silence(1)])
+    assert [change for change, _ in changes(detector, sound)] == ["started", "stopped"]
+
+
 @pytest.mark.parametrize("name", ["silence", "nothing", "noise", "click", "tone"])
 def test_what_is_no_speech_starts_no_turn(name: str) -> None:
     rng = np.random.default_rng(1)

@@ -6,10 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +18,7 @@ from PIL import Image
 
 from backends.tts.espeak import Espeak
 from data_schemas.units import SAMPLE_RATE_HZ
+from tests.http_servers import QuietHandler, http_server
 from tests.serving import tiny_checkpoint
 
 if TYPE_CHECKING:
@@ -28,23 +27,18 @@ if TYPE_CHECKING:
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system")
 KAME = Path(sys.executable).with_name("kame")
+TALK = Path(__file__).parents[2] / "dashboard" / "talk"
 PATIENCE_MS = 90_000
 ORACLE = "It is the city of Paris, I think."
 
 
-class Chat(BaseHTTPRequestHandler):
+class Chat(QuietHandler):
     """An OpenAI-compatible server that streams one answer to everything."""
 
-    def do_GET(self) -> None:
-        body = json.dumps({"object": "list", "data": [{"id": "m", "object": "model"}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def got(self) -> None:
+        self.answer(200, json.dumps({"object": "list", "data": [{"id": "m", "object": "model"}]}).encode())
 
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+    def posted(self, body: bytes) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
@@ -56,16 +50,11 @@ class Chat(BaseHTTPRequestHandler):
 
     named: ClassVar[dict[str, Any]] = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
-    def log_message(self, *args: object) -> None:
-        """Says nothing."""
-
 
 @pytest.fixture(scope="module")
 def chat_url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-        server.shutdown()
+    with http_server(Chat) as url:
+        yield f"{url}/v1"
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +186,32 @@ def test_who_is_not_let_in_is_told_why(checkpoint: str, chat_url: str, microphon
         other.fill("#token", "open-sesame")
         other.click("#start", timeout=PATIENCE_MS)
         shows(other, "status", "Every place is taken")
+
+
+class Modules(QuietHandler):
+    """The page's modules, and an empty page to load them into."""
+
+    def got(self) -> None:
+        if self.path == "/":
+            self.answer(200, b"<!doctype html>", "text/html")
+        else:
+            self.answer(200, (TALK / self.path.lstrip("/")).read_bytes(), "text/javascript")
+
+
+ASKED_A_THOUSAND_TIMES = """async () => {
+  const { Oracles } = await import("/shown.js");
+  const oracles = new Oracles(document.createElement("ol"), document.createElement("p"));
+  for (let oracle = 0; oracle < 1000; oracle++) oracles.asked({ oracle, back_end: "a" });
+  oracles.told({ oracle: 999, text: "Paris", age_s: 0.5 });
+  return [oracles.found.size, oracles.list.textContent];
+}"""
+
+
+def test_a_long_conversation_costs_the_browser_no_memory(microphone: Path) -> None:
+    with http_server(Modules) as url, opened(f"{url}/", microphone) as page:
+        n_kept, shown = page.evaluate(ASKED_A_THOUSAND_TIMES)
+    assert n_kept <= 50
+    assert shown == "a, after 0.50 sParis"
 
 
 def _looks_like_a_page(picture: Path) -> None:

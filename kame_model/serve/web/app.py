@@ -35,7 +35,7 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
     """
     be_discreet()
     care = server.config.care
-    hall = Hall(server, Door(care), Metrics(server))
+    hall = Hall(server, Door(care, host=server.config.host), Metrics(server))
     app = FastAPI(
         title="KAME",
         summary="Speak with a front-end. Sockets: /api/chat as Moshi has it, /v1/realtime as OpenAI has it.",

@@ -9,13 +9,15 @@ from typing import cast, get_args
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from data_schemas.config.serving import LimitsConfig, Mode
+from data_schemas.config.serving import Mode
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.serve.events import SessionEvent
 from kame_model.serve.mailbox import SaidFrame
 from kame_model.serve.server import KameServer, Refused
 from kame_model.serve.session import Session
 from kame_model.serve.web.care import Denied, Door, chosen_protocol
+from kame_model.serve.web.changes import Changes, Changing
+from kame_model.serve.web.disclosure import for_callers
 from kame_model.serve.web.metrics import Metrics
 from kame_model.serve.web.pacing import Allowance
 
@@ -41,12 +43,16 @@ class Hall:
         server: has the sessions.
         door: who may come in.
         metrics: count it.
+
+    Attributes:
+        changing: of all its sessions.
     """
 
     def __init__(self, server: KameServer, door: Door, metrics: Metrics) -> None:
         self.server = server
         self.door = door
         self.metrics = metrics
+        self.changing = Changing()
 
     async def enter(self, socket: WebSocket, back_end: str | None = None) -> "Caller | None":
         """Opens the session a socket asks for and accepts the socket; None where it was refused, by an HTTP answer.
@@ -66,7 +72,7 @@ class Hall:
         except _GONE:
             await session.close("the client left")
             return None
-        return Caller(socket, session, self.server.config.limits, self.metrics)
+        return Caller(self, socket, session)
 
     async def refuse(self, socket: WebSocket, denied: Denied) -> None:
         """Answers a socket that is not let in with an HTTP error."""
@@ -101,15 +107,22 @@ class Hall:
 class Caller:
     """A client that is connected.
 
-    Attributes:
+    Args:
+        hall: where it came in.
+        socket: the way to it, accepted.
         session: its conversation.
+
+    Attributes:
+        session: as given.
     """
 
-    def __init__(self, socket: WebSocket, session: Session, limits: LimitsConfig, metrics: Metrics) -> None:
+    def __init__(self, hall: Hall, socket: WebSocket, session: Session) -> None:
         self.session = session
+        self._hall = hall
         self._socket = socket
-        self._limits = limits
-        self._watch = metrics.watch()
+        self._limits = hall.server.config.limits
+        self._watch = hall.metrics.watch()
+        self._may_be_told = Allowance(per_s=1, most=1)
         self._ended: tuple[int, str] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._is_lost = False
@@ -138,9 +151,27 @@ class Caller:
             self._closing = asyncio.create_task(self.session.close(reason))
         await asyncio.shield(self._closing)  # what it gives back is given back, whoever waits no more
 
+    def change(self, changes: Changes) -> None:
+        """Changes the session.
+
+        Raises:
+            Denied, ConfigError: as `Changing.apply`.
+        """
+        try:
+            self._hall.changing.apply(changes, self.session)
+        except Denied as denied:
+            self._hall.metrics.n_denied[denied.code] += 1
+            raise
+
+    def drop(self, code: str) -> bool:
+        """Counts a message that is not taken; True where the client should be told, which is once a second."""
+        self._hall.metrics.n_denied[code] += 1
+        return self._may_be_told.take()
+
     async def run(
         self,
         on_message: Callable[[Message], Awaitable[None]],
+        on_drop: Callable[[str], Awaitable[None]],
         on_frame: Callable[[SaidFrame], Awaitable[None]],
         on_event: Callable[[SessionEvent], Awaitable[None]],
         beside: Callable[[], Awaitable[None]] | None = None,
@@ -149,10 +180,11 @@ class Caller:
 
         Args:
             on_message: called with each message of the client; Unfit ends the session.
+            on_drop: called with the reason where messages are dropped.
             on_frame, on_event: called with each frame and each event of the session.
             beside: more work, for as long.
         """
-        work = [self._hear(on_message)] if beside is None else [self._hear(on_message), beside()]
+        work = [self._hear(on_message, on_drop)] + ([] if beside is None else [beside()])
         others = [asyncio.create_task(self._guarded(each)) for each in work]
         saying = asyncio.create_task(self._guarded(self._say(on_frame)))
         telling = asyncio.create_task(self._guarded(self._tell(on_event)))
@@ -165,15 +197,23 @@ class Caller:
             await self.end(GOING_AWAY, "the server stops")
             await self._close_socket()
 
-    async def _hear(self, on_message: Callable[[Message], Awaitable[None]]) -> None:
-        per_s = self._limits.max_messages_per_s
+    async def _hear(
+        self, on_message: Callable[[Message], Awaitable[None]], on_drop: Callable[[str], Awaitable[None]]
+    ) -> None:
+        limits = self._limits
+        per_s = limits.max_messages_per_s
         allowance = Allowance(per_s, BURST_S * per_s)
+        n_bytes = Allowance(limits.max_bytes_per_s, limits.max_burst_bytes)
         while True:
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
                 return await self._left()
             if not allowance.take():
                 return await self.end(POLICY, f"more than {per_s} messages in a second")
+            if not n_bytes.take(_n_bytes(message)):
+                if self.drop("too_many_bytes"):
+                    await on_drop(f"Messages are dropped: more than {limits.max_bytes_per_s} bytes in a second.")
+                continue
             try:
                 await on_message(message)
             except Unfit as error:
@@ -188,7 +228,7 @@ class Caller:
             self._watch.happened(event)
             if event.kind == "ended" and self._ended is None:
                 self._ended = (DONE, str(event.data.get("reason", "")))
-            await on_event(event)
+            await on_event(for_callers(event))
 
     async def _guarded(self, work: Awaitable[None]) -> None:
         """A fault of ours ends this session, and is told in the log with where it was."""
@@ -208,3 +248,8 @@ class Caller:
         with suppress(*_GONE, TimeoutError):
             async with asyncio.timeout(SEND_TIMEOUT_S):
                 await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
+
+
+def _n_bytes(message: Message) -> int:
+    """How long a message is; a character of text is a byte or more."""
+    return len(message.get("bytes") or message.get("text") or "")

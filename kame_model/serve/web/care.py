@@ -63,12 +63,13 @@ class Door:
     Args:
         care: who may.
         environ: where the token is.
+        host: where the server listens; callers may call it so.
 
     Raises:
         ConfigError: the token is set and empty, or a proxy's address is none.
     """
 
-    def __init__(self, care: CareConfig, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, care: CareConfig, environ: Mapping[str, str] = os.environ, host: str = "localhost") -> None:
         token = environ.get(care.token_env)
         if token is not None and not token.strip():
             raise ConfigError(
@@ -76,6 +77,7 @@ class Door:
             )
         self._token = None if token is None else token.strip().encode()
         self._origins = frozenset(origin.rstrip("/").lower() for origin in care.origins)
+        self._hosts = frozenset(_hostname(each) for each in (*care.hosts, host, "localhost"))
         try:
             self._proxies = [ipaddress.ip_network(each, strict=False) for each in care.trusted_proxies]
         except ValueError as error:
@@ -90,17 +92,38 @@ class Door:
         """Lets a connection in, or not.
 
         Raises:
-            Denied: 403 for a page of another origin, 401 without the token.
+            Denied: 421 for a name that is not this server's, 403 for a page of another origin, 401 without the token.
         """
+        self.check_host(connection)
         if not self._may_connect(connection.headers.get("origin"), connection.headers.get("host", "")):
             raise Denied(
                 403, "origin", "Pages of this origin may not connect; the server's care.origins lists those that may."
             )
         if self._token is not None and not any(hmac.compare_digest(self._token, each) for each in _tokens(connection)):
-            raise Denied(401, "token", "A token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN.")
+            raise Denied(401, "token", "A token is needed: Authorization: Bearer TOKEN.")
+
+    def check_host(self, connection: HTTPConnection) -> None:
+        """Asks by which name a connection came.
+
+        A page may have its own name lead to this server (DNS rebinding), and would be of the server's own origin then:
+        by an address or a name of ours it cannot come. Where the origins are listed, names do not decide.
+
+        Raises:
+            Denied: 421 for any other name.
+        """
+        host = connection.headers.get("host")
+        if host is None or self._origins or "*" in self._hosts:  # whoever sends no name is no browser
+            return
+        name = _hostname(host)
+        if name not in self._hosts and not _is_address(name):
+            raise Denied(421, "host", "This server is not called so; its care.hosts lists the names it has.")
 
     def address_of(self, connection: HTTPConnection) -> str:
-        """Where the caller is: the nearest hop of X-Forwarded-For that is no trusted proxy, or the connection's end."""
+        """Where the caller is: the nearest hop of X-Forwarded-For that is no trusted proxy, or the connection's end.
+
+        Of IPv6 it is the network of 64 bits, which is what one customer has at the least (RFC 6177): by single
+        addresses one machine would be as many callers as it likes.
+        """
         end = "unknown" if connection.client is None else connection.client.host
         address = _plain(end) or end
         hops = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")
@@ -109,7 +132,7 @@ class Door:
             if not hop:
                 break
             address = hop
-        return address
+        return _customer(address)
 
     def _may_connect(self, origin: str | None, host: str) -> bool:
         if origin is None or "*" in self._origins:  # only browsers send it, and always do
@@ -159,6 +182,31 @@ def _is_own(origin: str, host: str) -> bool:
         return page.hostname is not None and page.hostname == own.hostname and port == (own.port or port)
     except ValueError:
         return False
+
+
+def _hostname(host: str) -> str:
+    """A name or address without its port, brackets and last dot, in small letters; empty where there is none."""
+    if host.count(":") > 1 and not host.startswith("["):  # an IPv6 address as people configure it
+        return host.lower()
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _customer(address: str) -> str:
+    """What limits count by: an IPv4 address, or the /64 of an IPv6 one."""
+    if not _is_address(address) or ipaddress.ip_address(address).version == 4:
+        return address
+    return str(ipaddress.ip_network((int(ipaddress.IPv6Address(address)), 64), strict=False))
 
 
 def _plain(hop: str) -> str:

@@ -1,12 +1,18 @@
-"""What a caller may change of a running session: one form for both sockets and HTTP."""
+"""What a caller may change of a running session, and how often: one form for both sockets and HTTP."""
 
 from typing import Annotated
+from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
 from data_schemas.config import Config
 from data_schemas.config.serving import Mode
 from kame_model.serve.session import Session
+from kame_model.serve.web.care import Denied
+from kame_model.serve.web.pacing import Allowance
+
+CHANGES_PER_S, CHANGES_AT_ONCE = 2.0, 10.0
+"""Of one session. Each may have the recogniser listen anew and the device clear a slot, which costs the others."""
 
 
 class Changes(Config):
@@ -33,7 +39,33 @@ class Changes(Config):
         if self.reset:
             session.reset()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is wished."""
+        return self == Changes()
+
     @classmethod
     def hint(cls) -> str:
         """What may be given."""
         return f"a JSON object of {', '.join(cls.model_fields)}"
+
+
+class Changing:
+    """Changes sessions, each no oftener than others bear."""
+
+    def __init__(self) -> None:
+        self._allowances: WeakKeyDictionary[Session, Allowance] = WeakKeyDictionary()
+
+    def apply(self, changes: Changes, session: Session) -> None:
+        """Changes a session; what wishes nothing counts for nothing.
+
+        Raises:
+            Denied: it has been changed too often.
+            ConfigError: there is no such mode or back-end here; nothing has changed.
+        """
+        if changes.is_empty:
+            return
+        allowance = self._allowances.setdefault(session, Allowance(CHANGES_PER_S, CHANGES_AT_ONCE))
+        if not allowance.take():
+            raise Denied(429, "too_many_changes", f"A session is changed {CHANGES_PER_S:g} times a second at most.")
+        changes.apply(session)

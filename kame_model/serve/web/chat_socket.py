@@ -21,13 +21,17 @@ from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.serve.events import SessionEvent
 from kame_model.serve.mailbox import SaidFrame
 from kame_model.serve.web.caller import Caller, Hall, Unfit
+from kame_model.serve.web.care import Denied
 from kame_model.serve.web.changes import Changes
+from kame_model.serve.web.pacing import Allowance
 
 RESTART = b"\x03"
 """The one control that means something while both speak at once."""
 MAX_SOUND_S = 10.0
 """Sound in one message. Opus packs 1.3 s of nothing into half a kilobyte: what is longer is no microphone's."""
-_SLICE_BYTES = 1024
+SOUND_SPEED, SOUND_AT_ONCE_S = 1.5, 10.0
+"""Sound of a client is decoded this much faster than real time at most, but for a store of so much, seconds."""
+_SLICE_BYTES = 256
 """Read at a time, so that a message made to be long is found out early."""
 
 
@@ -47,7 +51,10 @@ async def chat(hall: Hall, socket: WebSocket) -> None:
     caller = await hall.enter(socket)
     if caller is None:
         return
-    await ChatSocket(caller, wants_events=socket.query_params.get("events") == "1").run()
+    wants_events = socket.query_params.get("events") == "1"
+    care = hall.server.config.care
+    notice = care.notice.strip() if care.notice_as_text and not wants_events else ""
+    await ChatSocket(caller, wants_events, notice).run()
 
 
 class ChatSocket:
@@ -56,19 +63,23 @@ class ChatSocket:
     Args:
         caller: the client.
         wants_events: it asked to be told what happens.
+        notice: told as the first text, if any.
     """
 
-    def __init__(self, caller: Caller, wants_events: bool) -> None:
+    def __init__(self, caller: Caller, wants_events: bool, notice: str) -> None:
         self._caller = caller
         self._session = caller.session
         self._wants_events = wants_events
+        self._notice = notice
+        self._sound = Allowance(SOUND_SPEED * SAMPLE_RATE_HZ, SOUND_AT_ONCE_S * SAMPLE_RATE_HZ)
         self._reader = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
         self._writer = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
 
     async def run(self) -> None:
         """The conversation, until it ends."""
         await self._send(Kind.HANDSHAKE)
-        await self._caller.run(self._on_message, self._on_frame, self._on_event)
+        await self._send(Kind.TEXT, self._notice.encode())
+        await self._caller.run(self._on_message, self._on_drop, self._on_frame, self._on_event)
 
     async def _on_message(self, message: Message) -> None:
         data: bytes = message.get("bytes") or b""
@@ -76,11 +87,20 @@ class ChatSocket:
         if kind == bytes([Kind.AUDIO]):
             await self._hear(body)
         elif kind == bytes([Kind.CONTROL]) and body == RESTART:
-            self._session.reset()
+            await self._change(Changes(reset=True))
         elif kind == bytes([Kind.METADATA]) and self._wants_events:
-            await self._change(body)
+            await self._wish(body)
+
+    async def _on_drop(self, reason: str) -> None:
+        if self._wants_events:  # the protocol has no word for it
+            await self._send(Kind.ERROR, reason.encode())
 
     async def _hear(self, packets: bytes) -> None:
+        """Gives sound on. What comes faster than it is spoken is dropped undecoded, whole messages: pages of Ogg."""
+        if self._sound.left <= 0:
+            if self._caller.drop("too_much_sound"):
+                await self._on_drop("Sound is dropped: it comes faster than it is spoken.")
+            return
         n_samples = 0
         for start in range(0, len(packets), _SLICE_BYTES):
             try:
@@ -88,19 +108,28 @@ class ChatSocket:
             except ValueError as error:
                 raise Unfit("this is no Opus in Ogg") from error
             n_samples += len(samples)
+            self._sound.overdraw(len(samples))
             if n_samples > MAX_SOUND_S * SAMPLE_RATE_HZ:
                 raise Unfit(f"more than {MAX_SOUND_S:g} s of sound in one message")
-            self._session.hear(samples)
+            if len(samples):  # pages without sound keep nobody's place
+                self._session.hear(samples)
             if start:
                 await asyncio.sleep(0)  # long messages let the others go first
 
-    async def _change(self, body: bytes) -> None:
+    async def _wish(self, body: bytes) -> None:
         try:
-            Changes.model_validate_json(body).apply(self._session)
-        except ConfigError as error:
-            await self._send(Kind.ERROR, str(error).encode())
+            wished = Changes.model_validate_json(body)
         except ValidationError as error:
             await self._send(Kind.ERROR, f"{error.errors()[0]['msg']}: {Changes.hint()}".encode())
+        else:
+            await self._change(wished)
+
+    async def _change(self, changes: Changes) -> None:
+        try:
+            self._caller.change(changes)
+        except (ConfigError, Denied) as error:
+            if self._wants_events:
+                await self._send(Kind.ERROR, str(error).encode())
 
     async def _on_frame(self, frame: SaidFrame) -> None:
         await self._send(Kind.AUDIO, self._writer.append_pcm(frame.samples))

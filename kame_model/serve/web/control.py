@@ -14,6 +14,7 @@ from kame_model.serve.web.care import Denied
 from kame_model.serve.web.changes import Changes
 
 SessionId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="As the event `started` says it.")]
+_Responses = dict[int | str, dict[str, Any]]
 
 
 class ErrorDetail(BaseModel):
@@ -27,6 +28,9 @@ class ErrorBody(BaseModel):
     """Every answer that is no success."""
 
     error: ErrorDetail
+
+
+_MISDIRECTED: _Responses = {421: {"model": ErrorBody}}
 
 
 class About(BaseModel):
@@ -74,12 +78,18 @@ def control_routes(hall: Hall) -> APIRouter:
     def check(request: Request) -> None:
         hall.door.check(request)
 
+    def check_host(request: Request) -> None:
+        hall.door.check_host(request)
+
     routes = APIRouter()
     guarded = APIRouter(
         dependencies=[Depends(check)],
-        responses={401: {"model": ErrorBody}, 403: {"model": ErrorBody}},
+        responses={401: {"model": ErrorBody}, 403: {"model": ErrorBody}, **_MISDIRECTED},
     )
+    named = APIRouter(dependencies=[Depends(check_host)], responses=_MISDIRECTED)
     _add_health(routes, hall)
+    _add_about(named, hall)
+    routes.include_router(named)
     _add_metrics(guarded, hall)
     _add_sessions(guarded, hall)
     _add_recordings(guarded, hall)
@@ -100,6 +110,8 @@ def _add_health(routes: APIRouter, hall: Hall) -> None:
             raise Denied(503, "full", "Every place is taken; try again later.")
         return {"status": "ready"}
 
+
+def _add_about(routes: APIRouter, hall: Hall) -> None:
     @routes.get("/v1/about", summary="What a caller should know before calling")
     async def about() -> About:
         return _about(hall.server.config, hall.door.needs_token)
@@ -112,7 +124,7 @@ def _add_metrics(routes: APIRouter, hall: Hall) -> None:
 
 
 def _add_sessions(routes: APIRouter, hall: Hall) -> None:
-    unknown: dict[int | str, dict[str, Any]] = {404: {"model": ErrorBody}, 422: {"model": ErrorBody}}
+    unknown: _Responses = {404: {"model": ErrorBody}, 422: {"model": ErrorBody}}
 
     # No list: whoever knows an id may change its session and delete its recording, and many share an address.
     @routes.get("/v1/sessions/{session_id}", summary="A session of the caller's", responses=unknown)
@@ -122,12 +134,12 @@ def _add_sessions(routes: APIRouter, hall: Hall) -> None:
     @routes.patch(
         "/v1/sessions/{session_id}",
         summary="Change a session while it goes on",
-        responses={400: {"model": ErrorBody}, **unknown},
+        responses={400: {"model": ErrorBody}, 429: {"model": ErrorBody}, **unknown},
     )
     async def change(request: Request, session_id: SessionId, changes: Changes) -> SessionShown:
         session = _own(hall, request, session_id)
         try:
-            changes.apply(session)
+            hall.changing.apply(changes, session)
         except ConfigError as error:
             raise Denied.because(error) from error
         return SessionShown.of(session)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -21,7 +22,7 @@ class Metrics:
         server: is asked at each scrape.
 
     Attributes:
-        n_denied: requests and callers not let in, by code; the server's own refusals among them.
+        n_denied: requests, callers and messages not let in, by code; the server's own refusals among them.
     """
 
     def __init__(self, server: KameServer) -> None:
@@ -92,9 +93,26 @@ class _Now(Collector):
         yield CounterMetricFamily("kame_steps", "Steps of the device.", value=meter.n_steps)
         yield CounterMetricFamily("kame_steps_late", "Steps that began a frame or more too late.", value=meter.n_late)
         yield CounterMetricFamily("kame_steps_failed", "Steps that ended their sessions.", value=meter.n_failed)
+        yield from _asked(server)
         yield _counted("kame_events", "What happened in sessions.", "kind", server.n_events)
         yield _counted("kame_frames_dropped", "Frames thrown away: heard or said.", "direction", server.n_dropped)
-        yield _counted("kame_denied", "Requests and callers not let in.", "code", self._n_denied)
+        yield _counted("kame_denied", "Requests, callers and messages not let in.", "code", self._n_denied)
+
+
+def _asked(server: KameServer) -> Iterator[Metric]:
+    """Requests to chat models: what became of them, and what they cost."""
+    requests = asdict(server.requests)
+    outcomes = {name.removeprefix("n_"): n for name, n in requests.items()}
+    yield _counted("kame_requests", "Requests to chat models, and what became of them.", "outcome", outcomes)
+    tokens = CounterMetricFamily(
+        "kame_chat_tokens",
+        "Tokens read (in, of them cached) and written (out) by chat models; estimated where a server tells none.",
+        labels=["back_end", "kind"],
+    )
+    for back_end, usage in server.usage().items():
+        for kind in ("in", "cached", "out"):
+            tokens.add_metric([back_end, kind], getattr(usage, f"n_tokens_{kind}"))
+    yield tokens
 
 
 def _counted(name: str, what: str, label: str, counts: Mapping[EventKind, int] | Mapping[str, int]) -> Metric:

@@ -1,4 +1,4 @@
-"""How fast a client may send: messages counted, and sound given on no faster than it is spoken."""
+"""How fast a client may send: messages and bytes counted, and sound given on no faster than it is spoken."""
 
 import asyncio
 from collections import deque
@@ -46,6 +46,10 @@ class Allowance:
         self._left -= amount
         return True
 
+    def overdraw(self, amount: float) -> None:
+        """Uses so much up whether it is there or not: of what is known only when it has been done."""
+        self._left = self.left - amount
+
 
 class Pacer:
     """Gives sound on as a microphone would have: what comes faster waits, and what does not come is silence.
@@ -70,11 +74,11 @@ class Pacer:
         """Adds sound; False where too much of it waits already, and it is not taken."""
         if self._n_waiting + len(samples) > self._max_waiting:
             return False
-        self._last_s = asyncio.get_running_loop().time()
         if len(samples):
+            self._last_s = asyncio.get_running_loop().time()
             self._waiting.append(samples)
-        self._n_waiting += len(samples)
-        self._give()
+            self._n_waiting += len(samples)
+            self._give()
         return True
 
     def clear(self) -> None:

@@ -26,6 +26,7 @@ from data_schemas.units import FRAME_S
 from kame_model.serve.events import SessionEvent
 from kame_model.serve.mailbox import SaidFrame
 from kame_model.serve.web.caller import POLICY, Caller, Hall
+from kame_model.serve.web.care import Denied
 from kame_model.serve.web.pacing import Pacer
 from kame_model.serve.web.realtime_config import VOICE, RealtimeConfig, changes_of
 from kame_model.serve.web.realtime_events import Event, Fault, Items, event, new_id
@@ -70,6 +71,7 @@ class RealtimeSocket:
         self._responses = Responses(self._items, self._conversation_id, VOICE)
         self._pacer = Pacer(self._session.hear, MAX_WAITING_S)
         self._wants_events = self._has_begun = False
+        self._n_resets = 0
         self._order = asyncio.Lock()  # frames, events and answers come from three tasks
         self._does: dict[str, Callable[[Event], Awaitable[list[Event]]]] = {
             "session.update": self._update,
@@ -93,7 +95,7 @@ class RealtimeSocket:
             message = f"There is no model {unknown_model[:80]!r} here; {self._session.back_end!r} answers."
             first.append(Fault("model_not_found", message, "model").event())
         await self._send(lambda: first)
-        await self._caller.run(self._on_message, self._on_frame, self._on_event, self._pace)
+        await self._caller.run(self._on_message, self._on_drop, self._on_frame, self._on_event, self._pace)
 
     async def _pace(self) -> None:
         await self._pacer.run(self._idle_s)
@@ -112,14 +114,23 @@ class RealtimeSocket:
             error = fault.event(_id_of(asked))
             await self._send(lambda: [error])
 
+    async def _on_drop(self, reason: str) -> None:
+        error = Fault("rate_limit_exceeded", reason).event()
+        await self._send(lambda: [error])
+
     async def _on_frame(self, frame: SaidFrame) -> None:
-        await self._send(lambda: self._responses.frame(frame))
+        before = self._n_resets
+        await self._send(lambda: self._responses.frame(frame) if self._n_resets == before else [])
 
     async def _on_event(self, happened: SessionEvent) -> None:
-        await self._send(lambda: self._told(happened))
+        before = self._n_resets
+        await self._send(lambda: self._told(happened) if self._n_resets == before else [])
 
     async def _send(self, make: Callable[[], list[Event]]) -> None:
-        """Makes messages and sends them, so that they are sent in the order they were made in."""
+        """Makes messages and sends them, so that they are sent in the order they were made in.
+
+        While one waits for its place a client may begin anew: what it said of before is then of nobody's any more.
+        """
         async with self._order:
             await self._say(make())
 
@@ -135,8 +146,9 @@ class RealtimeSocket:
             case "started":
                 told = self._began()
             case "speech_started":
-                told = self._turns.started(time_s)
+                told = self._turns.started(time_s) + self._responses.interrupted(self._config.interrupts)
             case "speech_stopped":
+                self._responses.listened()
                 told = self._turns.stopped(time_s)
             case "heard":
                 told = self._turns.heard(data["text"], data["is_final"], time_s)
@@ -167,9 +179,14 @@ class RealtimeSocket:
         ours = {name: value for name, value in ours.items() if name != "events"}
         changes = changes_of({**wishes.changes, **ours}, "kame" if ours else "session")
         try:
-            changes.apply(self._session)
-        except ConfigError as error:
-            raise Fault("invalid_value", str(error), "kame" if ours else "session") from error
+            self._caller.change(changes)
+        except (ConfigError, Denied) as error:
+            code = error.code if isinstance(error, Denied) else "invalid_value"
+            raise Fault(code, str(error), "kame" if ours else "session") from error
+        if changes.reset:
+            self._n_resets += 1
+            self._pacer.clear()
+        self._config.take_turns(wishes.turns)
         if changes.prompt is not None:
             self._config.instructions = changes.prompt
         self._config.wants_transcripts = self._turns.wants_transcripts = wishes.wants_transcripts
@@ -196,6 +213,7 @@ class RealtimeSocket:
         if len(data) % 2:
             raise Fault("invalid_value", "audio has half a sample: PCM16 has two bytes each.", "audio")
         if not self._pacer.put(from_pcm16(data)):
+            self._caller.drop("too_much_sound")
             message = f"{MAX_WAITING_S:g} s of your sound wait already; send it as fast as it is spoken."
             raise Fault("input_audio_buffer_full", message, "audio")
         return []

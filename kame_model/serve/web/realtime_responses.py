@@ -104,6 +104,17 @@ class Responses:
         self._n_muted = SILENT_N_FRAMES
         return self.finish("cancelled", "client_cancelled")
 
+    def interrupted(self, is_wished: bool) -> list[Event]:
+        """The user begins to speak; where the client wishes so, no more of the response is sent, as by `cancel`."""
+        if not is_wished or self._now is None:
+            return []
+        self._n_muted = SILENT_N_FRAMES
+        return self.finish("cancelled", "turn_detected")
+
+    def listened(self) -> None:
+        """The user's turn has ended: what is said now may be the answer to it, and is sent."""
+        self._n_muted = 0
+
     def finish(self, status: str, reason: str | None = None) -> list[Event]:
         """Ends the response under way, if there is one."""
         if self._now is None:

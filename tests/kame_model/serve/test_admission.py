@@ -24,12 +24,12 @@ def test_every_reason_in_turn() -> None:
     assert refused(admission, "a", ["a", "b", "a"], 4, 1.0) == "too_many_sessions"
     assert refused(admission, "b", ["a", "a"], 0, 1.0) == "full"
     for at in range(100):
-        meter.add(1.0 + 0.08 * at, 0.041, 0.0)
+        meter.add(1.0 + 0.08 * at, 0.041, 0.0, 1)
     assert refused(admission, "b", ["a"], 1, 10.0) == "busy"
     assert refused(admission, "b", [], 4, 10.0) is None  # nobody is there whose time it could take
-    assert refused(admission, "b", ["a"], 1, 60.0) is None  # what the meter saw is long ago
+    assert refused(admission, "b", ["a"], 1, 700.0) is None  # what the meter saw is long ago
     admission.drain()
-    assert refused(admission, "c", [], 4, 60.0) == "draining"
+    assert refused(admission, "c", [], 4, 700.0) == "draining"
     assert dict(admission.n_refused) == {"too_many_sessions": 1, "full": 1, "busy": 1, "draining": 1}
 
 
@@ -56,7 +56,7 @@ def test_starts_are_counted_by_the_minute_and_by_address() -> None:
 def test_the_meter_looks_at_all_but_the_worst_steps(steps: list[tuple[float, float]], has_room: bool) -> None:
     meter = FrameMeter()
     for step_s, late_s in steps:
-        meter.add(1.0, step_s, late_s)
+        meter.add(1.0, step_s, late_s, 1)
     assert meter.has_room(0.5, now_s=1.0) is has_room
     assert meter.n_steps == len(steps)
 
@@ -64,10 +64,50 @@ def test_the_meter_looks_at_all_but_the_worst_steps(steps: list[tuple[float, flo
 def test_the_meter_tells_percentiles_of_half_a_minute() -> None:
     meter = FrameMeter()
     for at in range(101):
-        meter.add(10.0, at / 1000, 0.1)
+        meter.add(10.0, at / 1000, 0.1, 1)
     assert meter.step_s(50) == pytest.approx(0.05)
     assert meter.step_s(99) == pytest.approx(0.099)
     assert meter.late_s(50) == pytest.approx(0.1)
-    meter.add(41.0, 0.02, 0.0)
+    meter.add(41.0, 0.02, 0.0, 1)
     assert meter.step_s(99) == pytest.approx(0.02)
     assert (meter.n_steps, meter.n_late) == (102, 101)
+
+
+def stepped(meter: FrameMeter, n_callers: int, step_s: float, at_s: float = 1.0, n_steps: int = 50) -> None:
+    for _ in range(n_steps):
+        meter.add(at_s, step_s, 0.0, n_callers)
+
+
+def test_who_would_cost_the_others_their_real_time_is_refused_before_it_is_so() -> None:
+    meter = FrameMeter()
+    admission = Admission(LimitsConfig(budget_share=0.8), meter)  # 64 ms
+    meter.learn({1: 0.020, 4: 0.080})  # a device on which each caller costs 20 ms
+    assert refused(admission, "b", ["a"], 3, 1.0) is None
+    assert refused(admission, "c", ["a", "b"], 2, 1.0) is None
+    assert refused(admission, "d", ["a", "b", "c"], 1, 1.0) == "busy"
+    stepped(meter, 1, 0.030)  # the server's own work is more than the device's
+    assert refused(admission, "b", ["a"], 3, 1.0) is None
+    assert refused(admission, "c", ["a", "b"], 2, 1.0) == "busy"
+
+
+def test_what_callers_cost_is_learned_as_they_come() -> None:
+    meter = FrameMeter()
+    assert meter.expected_s(4, 1.0) == 0.0  # nothing is known
+    stepped(meter, 1, 0.020)
+    assert meter.expected_s(3, 1.0) == pytest.approx(0.020)  # one caller tells nothing of the next
+    stepped(meter, 2, 0.050)
+    assert meter.expected_s(3, 1.0) == pytest.approx(0.080)
+    stepped(meter, 3, 0.030, n_steps=10)  # too few to know
+    assert meter.expected_s(3, 1.0) == pytest.approx(0.080)
+    stepped(meter, 3, 0.060)
+    assert meter.expected_s(3, 1.0) == pytest.approx(0.060)
+    assert meter.expected_s(4, 1.0) == pytest.approx(0.070)
+    stepped(meter, 1, 0.025, at_s=1000.0)
+    assert meter.expected_s(3, 1000.0) == pytest.approx(0.025)  # what was slow then may be over
+
+
+def test_a_device_whose_step_costs_the_same_for_all_is_filled() -> None:
+    meter = FrameMeter()
+    meter.learn({1: 0.050, 8: 0.051})
+    stepped(meter, 1, 0.053)
+    assert meter.expected_s(8, 1.0) == pytest.approx(0.054, abs=1e-4)

@@ -147,11 +147,11 @@ def test_another_back_end_is_asked_at_once_and_the_old_one_given_up(tokenizer: T
         talk.user("How many litres")
         await asyncio.sleep(0.5)
         with pytest.raises(ConfigError, match="There are: old, new"):
-            talk.cycle.use("newest")
+            talk.use("newest")
         with pytest.raises(ConfigError):
-            talk.cycle.use("new", "no-such-prompt")
-        assert talk.cycle.back_end.name == "old"
-        talk.cycle.use("new", "You speak like a pirate.")
+            talk.use("new", "no-such-prompt")
+        assert talk.choice.own == "old"
+        talk.use("new", "You speak like a pirate.")
         await asyncio.sleep(2)
 
     talk.runs(course)
@@ -167,7 +167,7 @@ def test_a_change_after_the_answer_asks_nobody(tokenizer: Tokenizer) -> None:
     async def course() -> None:
         talk.user("How many litres", is_final=True)
         await asyncio.sleep(3)
-        talk.cycle.use("b")
+        talk.use("b")
         await asyncio.sleep(3)
         talk.user("And how many gallons", is_final=True)
         await asyncio.sleep(3)

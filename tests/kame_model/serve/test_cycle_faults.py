@@ -35,8 +35,8 @@ def test_an_answer_that_stalls_fails_and_the_next_one_is_heard(tokenizer: Tokeni
     talk.runs(course)
     assert talk.told("oracle_failed") == [{"oracle": 1, "back_end": "a", "reason": "nothing came for 2 s"}]
     assert talk.queued() == SIXTY
-    assert talk.cycle.counts.n_failed == 1
-    assert talk.cycle.counts.n_answered == 1
+    assert talk.counts.n_failed == 1
+    assert talk.counts.n_answered == 1
 
 
 def test_a_back_end_that_is_down_is_asked_less_often_and_heals(tokenizer: Tokenizer) -> None:
@@ -66,6 +66,21 @@ def test_the_same_words_are_asked_for_a_few_times_only(tokenizer: Tokenizer) -> 
 
     talk.runs(course)
     assert len(chat.asked_s) == 2 * MAX_TRIES
+
+
+@pytest.mark.parametrize("piece", ["many ", "many litres\nmany ", "x" * 1_000])
+def test_an_answer_that_never_ends_is_cut(tokenizer: Tokenizer, piece: str) -> None:
+    chat = TimedChat([(0.01, piece)] * 10_000)
+    talk = CycleTalk(tokenizer, {"a": chat})
+
+    async def course() -> None:
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(50)
+
+    talk.runs(course)
+    assert chat.ended_s[0] < 1.5  # 128 pieces at most: twice the tokens that it was asked for
+    assert chat.given_up == [0]
+    assert len(talk.told("oracle_done")) == 1
 
 
 class Lost(Router):
@@ -122,7 +137,7 @@ def test_whatever_happens_places_are_kept_and_the_last_turn_is_answered(tokenize
         await asyncio.sleep(10)
 
     talk.runs(course)
-    counts = talk.cycle.counts
+    counts = talk.counts
     assert chat.most_open <= most + 1  # one that is being given up has a moment left
     assert counts.n_asked == counts.n_answered + counts.n_given_up + counts.n_failed == len(chat.asked_s)
     assert talk.queued().endswith(SIXTY)

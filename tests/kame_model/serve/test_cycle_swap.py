@@ -16,10 +16,10 @@ from data_schemas.config import ChatConfig
 from data_schemas.config.serving import CycleConfig
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.conversation import Conversation
-from kame_model.serve.cycle import BackEndCycle
+from kame_model.serve.cycle import BackEndCycle, RequestCounts
 from kame_model.serve.oracle_writer import OracleWriter
 from kame_model.serve.prompts import Prompt, load_prompt
-from kame_model.serve.routing import BackEnd, Router
+from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.text.tokenizer import Tokenizer
 from tests.streaming_chat import StreamingChat, Write, piece, serving
 from tests.vocabularies import make_vocabulary
@@ -52,14 +52,20 @@ class Asking:
         self.changed = asyncio.Event()
         self.conversation = Conversation(12, lambda: asyncio.get_running_loop().time())
         queue = OracleQueue(tokenizer.text_card)
+        self.choice = Choice(back_ends, Router(list(back_ends)))
+        self.counts = RequestCounts()
         self.cycle = BackEndCycle(
-            back_ends,
-            Router(list(back_ends)),
+            self.choice,
             self.conversation,
             lambda: OracleWriter(queue, tokenizer, lambda text: " ".join(text.split())),
             CycleConfig(**config),
             self.emit,
+            self.counts,
         )
+
+    def use(self, back_end: str) -> None:
+        if self.choice.use(back_end):
+            self.cycle.changed()
 
     def emit(self, kind: str, data: dict[str, Any]) -> None:
         self.events.append((kind, data))
@@ -102,7 +108,7 @@ def test_swapped_between_two_servers_in_mid_answer(tokenizer: Tokenizer) -> None
             running = asyncio.create_task(asking.cycle.run())
             asking.user("How many litres")
             await asking.until(lambda: 1 in asking.said)
-            asking.cycle.use("b")
+            asking.use("b")
             await asking.until(lambda: asking.n_told("oracle_done") == 1)
             await first.until(lambda: first.n_open == 0)
             running.cancel()
@@ -157,7 +163,7 @@ def test_closing_a_session_closes_its_streams_on_the_wire(tokenizer: Tokenizer) 
             await asking.cycle.aclose()
             await server.until(lambda: server.n_open == 0)
         assert server.n_hung_up == 2
-        assert asking.cycle.counts.n_given_up == 2
+        assert asking.counts.n_given_up == 2
 
     asyncio.run(talk())
 
@@ -172,7 +178,7 @@ def test_swapped_between_two_prompts_of_the_embedded_model(tokenizer: Tokenizer)
             running = asyncio.create_task(asking.cycle.run())
             asking.user("Which planet in our solar system has")
             await asking.until(lambda: 1 in asking.said, 300)
-            asking.cycle.use("pirate")
+            asking.use("pirate")
             asking.user("Which planet in our solar system has rings?", is_final=True)
             await asking.until(lambda: asking.n_told("oracle_done") >= 1, 300)
             running.cancel()

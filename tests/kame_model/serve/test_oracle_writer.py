@@ -80,10 +80,17 @@ def test_the_newer_oracle_ends_the_older_and_an_unbegun_one_ends_nothing(tokeniz
     assert newer.write(" tank is full") == "the tank"
     assert queue.next() == tokenizer.text_card
     assert (older.write("because of minutes "), older.finish()) == ("", "")
-    assert older.is_overtaken
-    assert not newer.is_overtaken
     tokens = tokenizer.encode("the tank")
     assert queued(queue, len(tokens) + 1) == [*tokens, PADDING_ID]
+
+
+@pytest.mark.parametrize("end", ["\n", " User: "])
+def test_an_answer_is_whole_with_its_line_or_where_it_speaks_for_somebody_else(tokenizer: Tokenizer, end: str) -> None:
+    writer = OracleWriter(OracleQueue(tokenizer.text_card), tokenizer, digits_said)
+    writer.write("\nAssistant: the tank is")
+    assert not writer.is_whole
+    writer.write(f" full{end}she earned it")
+    assert writer.is_whole
 
 
 def test_a_reset_queue_takes_no_word_of_before(tokenizer: Tokenizer) -> None:

@@ -15,7 +15,7 @@ from backends.protocols import Samples
 from data_schemas.arrow import from_table
 from data_schemas.config.serving import RecordConfig
 from data_schemas.errors import StoreError
-from data_schemas.records import HeardTurn, RecordedSession, SaidPiece
+from data_schemas.records import HeardTurn, RecordedSession, RecordedVoice, SaidPiece
 from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.serve.events import SessionEvent
@@ -23,7 +23,7 @@ from kame_model.serve.recording import BLOCK_N_FRAMES, MOST_BLOCKS, Recording
 from kame_model.serve.recordings import LOCK, About, Recordings
 from tests.inline_threads import InlineThreads
 
-ABOUT = About(checkpoint="nano", recogniser="double", notice="This is kept.")
+ABOUT = About(checkpoint="nano", recogniser="double", notice="This is kept.", cascade_voice="kokoro/af_heart")
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
@@ -99,12 +99,34 @@ def test_a_session_is_kept_with_its_sound_its_words_and_what_the_caller_was_told
     assert row.heard == (HeardTurn(text="How many eggs?", start_s=0.0, end_s=spoken_s),)
     assert row.said == (SaidPiece(text=" Well", time_s=spoken_s), SaidPiece(text=",", time_s=spoken_s + 0.4))
     assert (row.started_at, row.consented_at, row.notice) == (NOON.isoformat(), NOON.isoformat(), "This is kept.")
-    assert (row.mode, row.back_end, row.checkpoint, row.recogniser) == ("tandem", "default", "nano", "double")
+    assert (row.checkpoint, row.recogniser) == ("nano", "double")
+    assert row.voices == (RecordedVoice(start_s=0.0, mode="tandem", back_end="default", voice="front-end"),)
     sound, rate_hz = soundfile.read(io.BytesIO(row.audio.bytes or b""), dtype="float32")
     assert (rate_hz, len(sound)) == (24_000, row.n_samples)
     heard, said = whole
     np.testing.assert_allclose(sound[: len(said), 0], said, atol=1e-4)
     np.testing.assert_allclose(sound[: len(heard), 1], heard, atol=1e-4)
+
+
+def test_who_speaks_for_the_server_is_kept_with_the_time_from_which_on(tmp_path: Path) -> None:
+    async def course() -> None:
+        recording = recordings_in(tmp_path).begin("one")
+        tell(recording, "started", mode="tandem", back_end="default")
+        talk(recording, 5)
+        tell(recording, "changed", mode="direct", back_end="default")
+        tell(recording, "changed", mode="cascade", back_end="default")  # at the same frame: nothing was said between
+        talk(recording, 5)
+        tell(recording, "changed", mode="cascade", back_end="default", prompt="")
+        tell(recording, "changed", mode="cascade", back_end="math")
+        talk(recording, 5)
+        await recording.close()
+
+    run(course())
+    assert [(each.start_s, each.mode, each.back_end, each.voice) for each in read(tmp_path, "one").voices] == [
+        (0.0, "tandem", "default", "front-end"),
+        (0.4, "cascade", "default", "kokoro/af_heart"),
+        (0.8, "cascade", "math", "kokoro/af_heart"),
+    ]
 
 
 def test_a_turn_whose_words_come_late_keeps_its_own_times(tmp_path: Path) -> None:
@@ -217,6 +239,15 @@ def test_what_a_killed_server_was_writing_is_swept_by_the_next(tmp_path: Path) -
 
     run(killed())
     run(next_one())
+
+
+def test_a_folder_that_others_can_look_into_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name, mode in (("open", 0o755), ("closed", 0o700)):
+        (tmp_path / name).mkdir(mode=mode)
+        recordings_in(tmp_path / name)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Others on this machine may look into {tmp_path / 'open'}, where recordings are kept."
+    ]
 
 
 def test_two_servers_do_not_share_a_folder(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from moshi.utils import compile as compiling
 
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_S
@@ -53,11 +56,63 @@ async def test_a_caller_who_would_break_the_others_real_time_is_refused(checkpoi
     async with of_limits(checkpoint) as server:
         session = await server.open_session("here")
         for _ in range(50):
-            server.meter.add(asyncio.get_running_loop().time(), 0.9 * FRAME_S, 0.0)
+            server.meter.add(asyncio.get_running_loop().time(), 0.9 * FRAME_S, 0.0, 1)
         assert await refusal(server) == "busy"
         await session.close("bye")
         await server.open_session("here")  # alone, it takes nobody's time
         assert server.admission.n_refused == {"busy": 1}
+
+
+@pytest.mark.looptime
+async def test_a_caller_who_would_be_too_many_is_refused_before_anybody_hears_a_gap(checkpoint: Checkpoint) -> None:
+    async def slow(work: Callable[[], Any]) -> Any:
+        await asyncio.sleep(0.025 * len(server.sessions))  # each caller costs 25 of the 64 ms
+        return await inline(work)
+
+    config = serve_config(limits={"max_sessions": 4, "max_sessions_per_address": 9})
+    server = KameServer(checkpoint, config, doubles(), str, run=slow)
+    async with server:
+        clients = []
+        for _ in range(2):
+            clients.append(Client(await server.open_session("here")))
+            await asyncio.gather(*(each.talk([None] * 40) for each in clients))
+        assert await refusal(server) == "busy"  # the third would make it 75 ms
+        assert server.n_dropped == {}
+        assert server.meter.n_late == 0
+        await clients.pop().session.close("bye")
+        await clients[0].talk([None] * 5)
+        clients.append(Client(await server.open_session("here")))
+        for each in clients:
+            await each.session.close("bye")
+
+
+@pytest.mark.looptime
+async def test_a_broken_device_ends_all_sessions_and_the_server(
+    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(work: Callable[[], Any]) -> Any:
+        if server.sessions:
+            raise RuntimeError("CUDA error: device-side assert triggered")
+        return await inline(work)
+
+    config = serve_config(limits={"max_sessions": 4, "max_sessions_per_address": 9})
+    server = KameServer(checkpoint, config, doubles(), str, run=broken)
+    async with server:
+        waiting = asyncio.create_task(server.broken())
+        silent = Client(await server.open_session("here"))
+        for _ in range(3):
+            assert server.is_ready
+            client = Client(await server.open_session("here"))
+            await client.talk([None])
+            await client.over()
+            assert client.told("ended") == [{"reason": "the model's step failed"}]
+        with pytest.raises(BackendError, match="device-side assert"):
+            await waiting
+        assert not server.is_ready
+        assert await refusal(server) == "draining"
+        await silent.over()
+        assert silent.told("ended") == [{"reason": "an error inside the server"}]
+    assert "The server's own work has stopped" in caplog.text
 
 
 @pytest.mark.looptime
@@ -112,7 +167,7 @@ async def test_a_server_in_real_time_leaves_no_thread_and_no_task(checkpoint: Ch
 
 @pytest.mark.looptime
 async def test_as_many_slots_as_a_frame_has_time_for(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(engine: Engine, n_steps: int = 20) -> float:
+    def measured(engine: Engine, n_steps: int = 20, n_callers: int | None = None) -> float:
         if engine.n_slots == 8:
             raise torch.OutOfMemoryError("no room")
         return 0.015 * engine.n_slots
@@ -126,6 +181,14 @@ async def test_as_many_slots_as_a_frame_has_time_for(checkpoint: Checkpoint, mon
     with pytest.raises(torch.OutOfMemoryError):
         async with of_limits(checkpoint, max_sessions=8):
             pass
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("cuda_graphs", [True, False])
+async def test_whether_steps_are_graphs_is_a_setting(checkpoint: Checkpoint, cuda_graphs: bool) -> None:
+    async with KameServer(checkpoint, serve_config(cuda_graphs=cuda_graphs), doubles(), str, run=inline):
+        assert compiling._is_cuda_graph_enabled() is cuda_graphs
+    assert compiling._is_cuda_graph_enabled()
 
 
 @pytest.mark.looptime

@@ -240,7 +240,7 @@ async def test_a_recogniser_that_fails_is_told_and_the_model_talks_on(checkpoint
         parts.recogniser.is_gone = True
         session.reset()
         await client.over()
-        assert client.told("ended") == [{"reason": "the recogniser does not work: nobody is there"}]
+        assert client.told("ended") == [{"reason": "the recogniser does not work"}]
         with pytest.raises(BackendError):
             await server.open_session("here")
         assert not server.sessions

@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
+from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.serve.engine import FrameIn, FrameOut
 from kame_model.serve.meter import FrameMeter
@@ -176,6 +177,24 @@ async def test_a_step_that_fails_ends_its_sessions_and_no_other(caplog: pytest.L
         assert len(absent.given_s) == 3
         assert clock.box.done[2:4] == ["reset 0", [1]]  # before anything else is done with the slot
     assert "no more memory" in caplog.text
+
+
+async def test_a_device_that_fails_again_and_again_stops_the_clock(caplog: pytest.LogCaptureFixture) -> None:
+    box, meter = Box(), FrameMeter()
+    stepper = Stepper(box, 1, box.run, meter, budget_share=0.8)
+    task = asyncio.create_task(stepper.run())
+    callers = []
+    for fails in (True, True, False, True, True, True):  # one is answered: what failed before counts no more
+        assert not task.done()
+        box.fails_at = {len(box.done) + each for each in (1, 2)} if fails else set()  # it is reset before its step
+        callers.append(Frames(stepper))
+        await talk(callers[-1], 1)
+        callers[-1].slot.leave()
+    with pytest.raises(BackendError, match="3 times in a row, the last time by RuntimeError: no more memory"):
+        await asyncio.wait_for(task, 1)
+    assert [len(each.failed) for each in callers] == [1, 1, 0, 1, 1, 1]
+    assert meter.n_failed == 5
+    assert "A step of 1 sessions failed" in caplog.text
 
 
 @pytest.mark.parametrize("where", ["take", "attend", "give"])

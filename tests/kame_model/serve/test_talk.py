@@ -19,6 +19,7 @@ from websockets.http11 import Request, Response
 from backends.protocols import Samples
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
+from kame_model.serve import talk as talk_module
 from kame_model.serve.talk import Call, in_real_time, read_user, talk
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
@@ -170,7 +171,39 @@ async def test_nobody_there_and_somebody_else_are_told() -> None:
             await talk(Call(url=url), at_once(tone(1920)))
 
 
-@pytest.mark.parametrize("message", [b"\x01garbage that is no Ogg page", b"\x04{no json"])
+@pytest.mark.asyncio
+async def test_a_server_does_not_steer_the_terminal() -> None:
+    async def steer(socket: ServerConnection) -> None:
+        await socket.send(b"\x00")
+        await socket.send("\x02 a\x1b]0;b\x07\x9bc".encode())
+        await socket.send(event("ended", 0.1, reason="\x1b[2Jover"))
+        await socket.wait_closed()
+
+    async with serving(steer) as url:
+        talked = await talk(Call(url=url), forever())
+    assert talked.ended == "[2Jover"
+    assert [text for _, _, text in talked.lines()] == ["a]0;bc"]
+
+
+@pytest.mark.asyncio
+async def test_a_server_that_never_says_that_it_is_ready_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(talk_module, "READY_S", 1.0)
+    left = asyncio.Event()
+
+    async def silent(socket: ServerConnection) -> None:
+        await socket.wait_closed()
+        left.set()
+
+    async with serving(silent) as url, asyncio.timeout(20):
+        with pytest.raises(BackendError, match=r"No server answers at .*TimeoutError"):
+            await talk(Call(url=url), at_once(tone(1920)))
+        await left.wait()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"\x01garbage that is no Ogg page", b"\x04{no json", b"\x04[]", b'\x04{"data": 7}', b"\x04" + b"[" * 100_000],
+)
 @pytest.mark.asyncio
 async def test_what_is_not_of_the_protocol_ends_the_talk(message: bytes) -> None:
     async def garbage(socket: ServerConnection) -> None:

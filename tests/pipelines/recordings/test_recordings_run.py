@@ -25,7 +25,7 @@ from flows.run import OF_RECORDINGS, run_refresh
 from kame_model.encode.run import encode_dataset
 from pipelines.quality.check import examine
 from pipelines.recordings.run import SOURCE
-from tests.recorded import EGGS, NOTICE, Line, record, speech_of
+from tests.recorded import EGGS, MODE, NOTICE, Line, record, speech_of
 from tests.small_datasets import encode_settings
 from tests.vocabularies import make_vocabulary
 
@@ -174,6 +174,18 @@ def test_a_long_session_is_cut_where_nobody_speaks(tmp_path: Path) -> None:
     assert examine(config.out).faults == []
 
 
+def test_who_spoke_for_the_server_stands_in_each_row(tmp_path: Path) -> None:
+    later = [replace(line, start_s=line.start_s + 4.0) for line in EGGS[2:]]
+    record(tmp_path / "kept", {"one": [*EGGS[:2], Line(MODE, 9.0, "cascade"), *later]})
+    config = config_for(tmp_path)
+    make(config)
+    assert [(row.provenance.voice_a, row.provenance.tts) for row in rows_of(config)] == [
+        ("kame-nano", "kame serve, tandem"),
+        ("espeak/en-us", "kame serve, cascade"),
+    ]
+    assert examine(config.out).faults == []
+
+
 def test_what_cannot_be_used_is_refused_with_its_reason(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     record(
@@ -184,6 +196,7 @@ def test_what_cannot_be_used_is_refused_with_its_reason(tmp_path: Path) -> None:
             "mute": [Line("B", 0.5, "Is anybody there?")],
             "unasked": [Line("A", 0.5, "Hello there my friend.")],
             "code": [replace(EGGS[0], written="How many eggs are left? <table>"), EGGS[1]],
+            "swapped": [EGGS[0], EGGS[1], Line(MODE, 3.0, "cascade")],
             "late": [EGGS[1], replace(EGGS[0], start_s=9.0)],
         },
     )
@@ -197,6 +210,7 @@ def test_what_cannot_be_used_is_refused_with_its_reason(tmp_path: Path) -> None:
         "recordings-mute": "nothing_said",
         "recordings-unasked": "nothing_heard",
         "recordings-code": "markup",
+        "recordings-swapped": "mode_changed",
         "recordings-late": "no_exchange",
         "recordings-garbled": rejects["recordings-garbled"],
     }

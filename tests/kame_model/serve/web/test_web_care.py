@@ -74,7 +74,7 @@ def test_where_no_token_is_set_nobody_needs_one_but_an_empty_one_is_a_mistake() 
     ],
 )
 def test_pages_of_other_origins_are_kept_out(origins: list[str], origin: str | None, host: str, may: bool) -> None:
-    door = Door(CareConfig(origins=origins), {})
+    door = Door(CareConfig(origins=origins, hosts=["kame.example"]), {})
     shown = connection(host=host) if origin is None else connection(host=host, origin=origin)
     if may:
         door.check(shown)
@@ -91,7 +91,7 @@ def test_pages_of_other_origins_are_kept_out(origins: list[str], origin: str | N
         ("10.0.0.1", "198.51.100.1", "198.51.100.1"),
         ("10.0.0.1", "198.51.100.9, 198.51.100.1, 10.9.9.9", "198.51.100.1"),  # the first is the caller's own invention
         ("10.0.0.1", "198.51.100.1:4711", "198.51.100.1"),
-        ("10.0.0.1", "[2001:db8::1]:4711", "2001:db8::1"),
+        ("10.0.0.1", "[2001:db8:0:7::1]:4711", "2001:db8:0:7::/64"),
         ("10.0.0.1", "unknown", "10.0.0.1"),
         ("10.0.0.1", "", "10.0.0.1"),
         ("::ffff:192.0.2.7", "", "192.0.2.7"),
@@ -101,6 +101,55 @@ def test_pages_of_other_origins_are_kept_out(origins: list[str], origin: str | N
 def test_the_address_is_the_nearest_hop_that_no_trusted_proxy_is(end: str, forwarded: str, address: str) -> None:
     door = Door(CareConfig(trusted_proxies=["10.0.0.0/8"]), {})
     assert door.address_of(connection(end=end, x_forwarded_for=forwarded)) == address
+
+
+def test_one_ipv6_customer_is_one_caller_whatever_addresses_it_takes() -> None:
+    door = Door(CareConfig(), {})
+    ends = ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1", "::1", "fe80::1%eth0")
+    addresses = [door.address_of(connection(end=end)) for end in ends]
+    assert addresses[0] == addresses[1] == "2001:db8:1:2::/64"
+    assert len(set(addresses)) == 4
+
+
+REBOUND = "http://evil.example:8998"
+"""A page whose own name was led to this server: its origin is what it calls the server."""
+
+
+@pytest.mark.parametrize(
+    ("care", "listens_at", "host", "may"),
+    [
+        ({}, "127.0.0.1", "evil.example:8998", False),
+        ({}, "127.0.0.1", "", False),
+        ({}, "127.0.0.1", "127.0.0.1.evil.example", False),
+        ({}, "127.0.0.1", "localhost.evil.example", False),
+        ({}, "127.0.0.1", "127.0.0.1:8998", True),
+        ({}, "0.0.0.0", "192.0.2.7", True),
+        ({}, "::", "[2001:db8::1]:8998", True),
+        ({}, "127.0.0.1", "LOCALHOST:8998", True),
+        ({}, "kame.example", "kame.example.:8998", True),
+        ({"hosts": ["Talk.Example"]}, "127.0.0.1", "talk.example", True),
+        ({"hosts": ["talk.example"]}, "127.0.0.1", "evil.example", False),
+        ({"hosts": ["*"]}, "127.0.0.1", "evil.example", True),
+    ],
+)
+def test_by_a_name_that_is_not_the_servers_nobody_comes_in(
+    care: dict[str, list[str]], listens_at: str, host: str, may: bool
+) -> None:
+    door = Door(CareConfig.model_validate(care), {}, listens_at)
+    if may:
+        door.check(connection(host=host, origin=f"http://{host}"))
+    else:
+        with pytest.raises(Denied) as denied:
+            door.check(connection(host=host, origin=f"http://{host}"))
+        assert denied.value.status == 421
+
+
+def test_where_origins_are_listed_a_page_of_another_name_is_kept_out_by_them() -> None:
+    door = Door(CareConfig(origins=["https://talk.example"]), {})
+    door.check(connection(host="whatever.example", origin="https://talk.example"))
+    with pytest.raises(Denied) as denied:
+        door.check(connection(host="evil.example:8998", origin=REBOUND))
+    assert denied.value.status == 403
 
 
 def test_a_proxy_without_an_address_is_told() -> None:

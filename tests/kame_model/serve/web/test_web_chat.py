@@ -59,6 +59,28 @@ async def test_a_frame_is_said_for_each_one_heard_and_nothing_is_sent_that_was_n
     assert "machine" in talker.socket.accepted["kame-notice"]
 
 
+NOTICE = "You are talking to a machine; its voice is synthetic."
+
+
+@pytest.mark.parametrize(
+    ("query", "care", "texts"),
+    [
+        ("", {}, [NOTICE.encode()]),
+        ("", {"notice": "  "}, []),
+        ("", {"notice_as_text": False}, []),
+        ("?events=1", {}, []),  # is told by the event `started`
+    ],
+)
+async def test_a_client_that_knows_no_events_reads_the_notice_before_anything_is_said(
+    checkpoint: Checkpoint, query: str, care: dict[str, Any], texts: list[bytes]
+) -> None:
+    async with app_of(checkpoint, care=care) as (_, app):
+        talker = Talker(AsgiSocket(app, f"/api/chat{query}"))
+        await asyncio.sleep(0.5)
+        await talker.socket.leave()
+    assert talker.of_kind(2) == texts
+
+
 async def test_events_are_told_and_wishes_are_done_where_they_were_asked_for(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (_, app):
         talker = Talker(AsgiSocket(app, "/api/chat?events=1&mode=tandem"))
@@ -191,10 +213,26 @@ async def test_the_end_is_told_with_its_reason(checkpoint: Checkpoint) -> None:
     assert b'"ended"' in socket.received[-1]
 
 
+async def test_pages_without_sound_keep_nobodys_place(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, limits={"max_sessions": 4, "idle_s": 5.0}) as (_, app):
+        socket = AsgiSocket(app, "/api/chat?events=1")
+        opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
+        header = bytes(opus.append_pcm(saying(None)))[:47]  # the page OpusHead: 28 bytes and 19 of it
+        for _ in range(20):
+            socket.send(b"\x01" + header)
+            await asyncio.sleep(1)
+            if socket.over.done():
+                break
+        await socket.over
+    assert socket.closed is not None
+    assert "nothing was heard for 5 s" in socket.closed[1]
+
+
 @pytest.mark.parametrize(
     ("url", "headers", "status", "code"),
     [
-        ("/api/chat", {"origin": "https://evil.example", "host": "kame.example"}, 403, "origin"),
+        ("/api/chat", {"origin": "https://evil.example", "host": "localhost"}, 403, "origin"),
+        ("/api/chat", {"origin": "http://evil.example", "host": "evil.example"}, 421, "host"),
         ("/api/chat?mode=loud", {}, 400, "not_possible"),
         ("/api/chat?back_end=nobody", {}, 400, "not_possible"),
         ("/api/chat?prompt=../../etc/passwd", {}, 400, "not_possible"),

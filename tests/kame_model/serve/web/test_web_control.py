@@ -33,7 +33,7 @@ MINE = "192.0.2.1"
 @asynccontextmanager
 async def asking(app: Any, address: str = MINE, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(app, client=(address, 4711))
-    async with httpx.AsyncClient(transport=transport, base_url="http://kame.example", headers=headers) as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
         yield client
 
 

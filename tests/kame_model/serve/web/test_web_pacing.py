@@ -97,6 +97,7 @@ async def test_it_returns_when_nothing_has_come_for_long_enough() -> None:
     pacer.put(counting(480))
     await asyncio.sleep(59)
     assert not running.done()
+    pacer.put(counting(0))  # is nothing
     await asyncio.sleep(2)
     assert running.done()
 

@@ -1,0 +1,108 @@
+"""A cascade on a simulated clock, with a chat model that writes as slowly as it is told to."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from backends.protocols import Samples, TextToSpeech
+from backends.tts.double import DoubleTts
+from data_schemas.config.serving import CascadeConfig
+from data_schemas.units import FRAME_S
+from kame_model.serve.cascade import Cascade
+from kame_model.serve.conversation import Conversation
+from kame_model.serve.cycle import RequestCounts
+from kame_model.serve.prompts import load_prompt
+from kame_model.serve.routing import BackEnd, Choice, Router
+from kame_model.serve.speaker import Speaker
+from pipelines.script.speakable import speak
+from tests.inline_threads import InlineThreads
+from tests.jumping_clock import beside
+
+ANSWER = ["It is ", "eighteen eggs. ", "She sells ", "nine of them. ", "That makes $18."]
+
+
+class SlowChat:
+    """Writes a piece of each answer every `gap_s`; an exception among the pieces is raised."""
+
+    def __init__(self, *answers: Sequence[str | Exception], gap_s: float = 0.2) -> None:
+        self.answers, self.gap_s = list(answers), gap_s
+        self.asked: list[dict[str, Any]] = []
+        self.n_open = 0
+
+    async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
+        self.asked.append(payload)
+        self.n_open += 1
+        try:
+            for piece in self.answers.pop(0):
+                await asyncio.sleep(self.gap_s)
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
+        finally:
+            self.n_open -= 1
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+class Talk:
+    """A cascade with its conversation, driven a frame at a time as a session does."""
+
+    def __init__(
+        self,
+        asked: SlowChat | Choice,
+        tts: TextToSpeech | None = None,
+        threads: Executor | None = None,
+        max_tokens: int = 256,
+    ) -> None:
+        self.frames: list[tuple[Samples, str]] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.conversation = Conversation(12, lambda: FRAME_S * len(self.frames))
+        if isinstance(asked, Choice):
+            choice = asked
+        else:
+            back_end = BackEnd("default", asked, load_prompt("cascade"), answer_max_tokens=max_tokens)
+            choice = Choice({"default": back_end}, Router(["default"]))
+        self.counts = RequestCounts()
+        speaker = Speaker(tts or DoubleTts(), CascadeConfig(tts="double"), speak, threads or InlineThreads())
+        self.cascade = Cascade(
+            partial(choice.back_end, is_answer=True),
+            self.conversation,
+            speaker,
+            lambda kind, data: self.events.append((kind, data)),
+            5.0,
+            self.counts,
+        )
+
+    def ask(self, text: str) -> None:
+        self.conversation.user_says(text, is_final=True)
+        self.cascade.on_turn_end(text)
+
+    async def listen(self, n_frames: int) -> list[tuple[Samples, str]]:
+        """The next frames, one each 80 ms."""
+        for _ in range(n_frames):
+            await asyncio.sleep(FRAME_S)
+            frame = self.cascade.next_frame()
+            self.conversation.assistant_says(frame[1])
+            self.frames.append(frame)
+        return self.frames[-n_frames:]
+
+    @property
+    def text(self) -> str:
+        return "".join(text for _, text in self.frames)
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [data for each, data in self.events if each == kind]
+
+
+def talking(talk: Talk, course: Callable[[], Awaitable[None]]) -> None:
+    """Runs a course of a talk while its cascade runs, on a clock that jumps."""
+    beside(talk.cascade.run(), course, talk.cascade.aclose)
+
+
+def is_loud(frame: tuple[Samples, str]) -> bool:
+    return float(np.abs(frame[0]).max()) > 1e-3
