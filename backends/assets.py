@@ -12,10 +12,10 @@ import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from data_schemas import ids
 from data_schemas.errors import BackendError
 
 _log = logging.getLogger(__name__)
-_BLOCK_BYTES = 1 << 20
 
 
 def cache_dir() -> Path:
@@ -35,15 +35,11 @@ def verified(path: Path, sha256: str) -> bool:
         BackendError: the file is there but cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            digest = hashlib.sha256()
-            while block := file.read(_BLOCK_BYTES):
-                digest.update(block)
+        return ids.sha256_of(path) == sha256
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise BackendError(f"Cannot read the model file {path}: {error}.", "Check its permissions.") from error
-    return digest.hexdigest() == sha256
 
 
 def ensure(path: Path, sha256: str, blocks: Callable[[], Iterable[bytes]], remedy: str) -> Path:

@@ -19,7 +19,7 @@ from kame_model.train.logs import METRICS, read_metrics
 from kame_model.train.run import Silent, train
 from kame_model.train.runs import load_run
 
-SPEEDS = {"frames_per_s", "tokens_per_s", "mfu"}
+SPEEDS = {"frames_per_s", "tokens_per_s", "mfu", "hours"}
 """Figures that differ between equal runs."""
 
 TINY = ModelConfig(

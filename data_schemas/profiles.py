@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from data_schemas.config import ChatConfig, OracleConfig, RefreshConfig
+from data_schemas.config import ChatConfig, RefreshConfig
 
 
 def embedded() -> RefreshConfig:
@@ -14,11 +14,11 @@ def gpu() -> RefreshConfig:
     """A vLLM started for the oracle, many requests in flight; speech as in `embedded`.
 
     The model is Apache-2.0, needs no account and 16 GB of GPU memory; any other by name, or a server that runs already
-    by its URL. It does what it is told, so it is given the paper's prompts (set `whole`; not measured so far).
+    by its URL. As all models but the embedded one it is given the paper's prompts (set `whole`; not measured so far).
     """
     chat = ChatConfig(engine="vllm", model="Qwen/Qwen2.5-7B-Instruct", max_in_flight=256)
     # 1.9: as many dialogues an item as in the corpus of the paper
-    return RefreshConfig(chat=chat, oracle=OracleConfig(prompt="whole"), variants=1.9)
+    return RefreshConfig(chat=chat, variants=1.9)
 
 
 PROFILES: dict[str, Callable[[], RefreshConfig]] = {"embedded": embedded, "gpu": gpu}

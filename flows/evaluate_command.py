@@ -58,6 +58,27 @@ def evaluate(
         typer.echo(f"{out}/{REPORT} has the rest.")
 
 
+def seeds(
+    evaluation: Annotated[list[str], typer.Argument(help="Folders of `kame evaluate --out`, a training's seed each.")],
+    out: Annotated[str, typer.Option("--out", help="Folder of report.md and report.json.")] = ".",
+    as_json: AsJson = False,
+) -> None:
+    """One table of several seeds' evaluations: shares with intervals over items and seeds."""
+    with speaking_plainly(as_json):
+        from kame_model.evaluate.seeds import write_over_seeds
+
+        lines = write_over_seeds(evaluation, out)
+        if as_json:
+            print_json([each.model_dump(mode="json") for each in lines])
+            return
+        for each in lines:
+            if each.measure == "said":
+                typer.echo(
+                    f"{each.condition:<10} {each.group}: said {each.value:.0%} [{each.low:.0%}, {each.high:.0%}]"
+                )
+        typer.echo(f"{out}/report.md has the rest.")
+
+
 def hearing() -> "Callable[[Samples], Sequence[str]]":
     """The embedded recogniser, its digits read out as the pipeline reads them."""
     from backends import registry

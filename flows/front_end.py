@@ -2,11 +2,13 @@
 
     text ─ codec ─ encode ─ copy ─ train ─ export ─ evaluate ─ register
 
-    OUT/tokenizer.model   OUT/codec/   OUT/tokens/<n>-<dataset>/   OUT/copy/   OUT/run/   OUT/evaluation/
+    OUT/tokenizer.model   OUT/codec/   OUT/tokens/<n>-<dataset>/     the same for all seeds
+    OUT/seed-<n>/copy/   OUT/seed-<n>/run/   OUT/seed-<n>/evaluation/
+    OUT/report.md                                                    the evaluations of all seeds so far
     CHECKPOINTS/<name>/   CHECKPOINTS/index.json
 
-Each step goes on where it was stopped and is left out where it stands, so running again resumes. What is evaluated is
-the export, as it will be served.
+Each step goes on where it was stopped and is left out where it stands, so running again resumes, and with another seed
+trains anew on what is encoded. What is evaluated is the export, as it will be served.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from data_schemas.config.evaluation import EvaluationConfig
-from data_schemas.config.front_end import FrontEndConfig
+from data_schemas.config.front_end import DatasetShare, FrontEndConfig
 from data_schemas.config.training import Stage, TrainConfig
 from data_schemas.errors import ConfigError, KameError
-from data_schemas.reader import DatasetReader
+from flows.front_end_data import check_datasets, reader_of, spoken_datasets
+from flows.options import put, validated
 from flows.train_command import build_train_config
 from kame_model.checkpoint.from_run import export_run, training_facts
 from kame_model.checkpoint.index import Entry, register
@@ -32,7 +35,8 @@ from kame_model.train.run import SILENT, RunResult, train
 from kame_model.train.trainer import Progress
 
 FACTS = "kame.json"
-_OF_BOTH_STAGES = ("model.", "hardware.")
+HELD_OUT, EVALUATION = "held-out", "evaluation"
+_OF_BOTH_STAGES = ("model.", "hardware.", "copying.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ def make_text(config: FrontEndConfig) -> str:
 
     path = Path(config.out) / "tokenizer.model"
     if not path.exists():
-        texts = chain.from_iterable(training_texts(DatasetReader(folder)) for folder in config.datasets)
+        texts = chain.from_iterable(training_texts(reader_of(share)) for share in config.shares)
         train_tokenizer(texts, config.vocabulary, path)
     return str(path)
 
@@ -74,25 +78,31 @@ def make_codec(config: FrontEndConfig, on_step: Callable[..., None] = lambda *to
     from kame_model.codec.run import train_codec
 
     folder = str(Path(config.out) / "codec")
-    settings = CodecTrainConfig(minutes=config.codec_minutes, seed=config.seed, device=device)
-    train_codec([DatasetReader(each) for each in config.datasets], settings, folder, on_step)
+    settings = CodecTrainConfig(minutes=config.codec_minutes, device=device)
+    train_codec(spoken_datasets(config.shares), settings, folder, on_step)
     return {"path": folder, "device": device}
 
 
+def named_shares(config: FrontEndConfig) -> dict[str, DatasetShare]:
+    """What is to be encoded, by the name of its folder of token rows: the mixture in order, then what is held out."""
+    mixed = {f"{n}-{Path(each.folder).resolve().name}": each for n, each in enumerate(config.shares)}
+    return mixed if config.held_out_share is None else mixed | {HELD_OUT: config.held_out_share}
+
+
 def encode(
-    config: FrontEndConfig, number: int, tokenizer: str, codec: dict[str, str], on_rows: Callable[[int], None]
+    config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, str], on_rows: Callable[[int], None]
 ) -> str:
-    """The folder of one dataset's token rows."""
+    """The folder of one dataset's token rows; `name` is one of `named_shares`."""
     from data_schemas.config.encode import EncodeConfig
     from kame_model.encode.run import encode_dataset
 
-    dataset = config.datasets[number]
-    out = str(Path(config.out) / "tokens" / f"{number}-{Path(dataset).resolve().name}")
+    share = named_shares(config)[name]
+    out = str(Path(config.out) / "tokens" / name)
     encode_dataset(
         EncodeConfig(
-            dataset=dataset,
+            dataset=share.folder,
             out=out,
-            oracle_version=config.oracle_version,
+            oracle_version=share.oracle_version,
             codec=config.codec,
             codec_options=dict(codec),
             tokenizer=tokenizer,
@@ -106,20 +116,25 @@ def encode(
 def train_config(config: FrontEndConfig, stage: Stage, tokenizer: str, tokens: Sequence[str]) -> TrainConfig:
     """The configuration of one stage's training run; dialogues start from the copying run, where there was one.
 
+    Args:
+        tokens: folders of token rows, in the order of the datasets.
+
     Raises:
         ConfigError: a setting is unknown or out of bounds.
     """
-    copied = str(Path(config.out) / "copy")
+    copied = str(config.of_seed / "copy")
     is_copy = stage == "copy"
+    mixed = zip(tokens, config.shares, strict=True)
     both = {name: value for name, value in config.settings.items() if name.startswith(_OF_BOTH_STAGES)}
     settings: dict[str, Any] = {
-        "out": copied if is_copy else str(Path(config.out) / "run"),
+        "out": copied if is_copy else str(config.of_seed / "run"),
         "max_steps": config.copy_steps if is_copy else config.max_steps,
+        "max_hours": config.copy_hours if is_copy else config.max_hours,
         "init_from": config.init_from if is_copy or not config.copy_steps else copied,
         "tokenizer": tokenizer,
         "seed": config.seed,
         "hardware.device": config.device,
-        "data.datasets": [{"path": folder} for folder in tokens],
+        "data.datasets": [{"path": folder, "weight": share.weight} for folder, share in mixed],
         **(both | config.copy_settings if is_copy else config.settings),
     }
     return build_train_config(config.preset, stage, None, settings)
@@ -145,9 +160,10 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, str]) -> str
     Raises:
         ConfigError: that is taken too.
     """
-    run, folder = Path(config.out) / "run", Path(config.checkpoints)
+    run, folder = config.of_seed / "run", Path(config.checkpoints)
     training = training_facts(run)
     name = f"{config.preset}-{Path(config.out).resolve().name}-{config.max_steps}"
+    name += f"-seed-{config.seed}" if config.seed else ""
     folder.mkdir(parents=True, exist_ok=True)
     for each in (name, f"{name}-{training.run}"):
         if not (folder / each).exists():
@@ -161,27 +177,44 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, str]) -> str
     )
 
 
+def evaluation_config(config: FrontEndConfig) -> EvaluationConfig:
+    """How the checkpoint is run freely.
+
+    Raises:
+        ConfigError: a setting is unknown or out of bounds.
+    """
+    told = {"splits": config.evaluate_splits, "n_items": max(1, config.evaluate_items), "seed": config.seed}
+    for name, value in config.evaluation_settings.items():
+        put(told, name.split("."), value)
+    return validated(EvaluationConfig, told)
+
+
 def evaluate(
-    config: FrontEndConfig,
-    checkpoint: str,
-    tokens: Sequence[str],
-    hear: Hearing | None,
-    on_batch: Callable[[int], None],
+    config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing | None, on_batch: Callable[[int], None]
 ) -> list[ConditionFigures]:
-    """Held-out dialogues of the first dataset, run freely by the exported checkpoint; nothing where it has none."""
+    """Held-out dialogues, run freely by the exported checkpoint, and the table over all seeds made anew.
+
+    Args:
+        rows: folder of their token rows. Of a dataset that is trained on too they may have none: then nothing is run.
+    """
     if not config.evaluate_items:
         return []
     from kame_model.checkpoint.load import load_checkpoint
     from kame_model.encode.token_dataset import TokenDataset
     from kame_model.evaluate.proof import held_out
+    from kame_model.evaluate.run import FIGURES
     from kame_model.evaluate.run import evaluate as run
+    from kame_model.evaluate.seeds import write_over_seeds
 
-    settings = EvaluationConfig(splits=config.evaluate_splits, n_items=config.evaluate_items, seed=config.seed)
-    dataset = TokenDataset(tokens[0])
-    if not held_out(dataset, settings):  # a small dataset's checkpoint is registered without these figures
+    settings, dataset = evaluation_config(config), TokenDataset(rows)
+    if config.held_out is None and not held_out(dataset, settings):
         return []
     loaded = load_checkpoint(Path(config.checkpoints) / checkpoint, find_device(config.device))
-    return run(loaded, dataset, settings, str(Path(config.out) / "evaluation"), hear, on_batch)
+    figures = run(loaded, dataset, settings, str(config.of_seed / EVALUATION), hear, on_batch)
+    every = sorted(str(each.parent) for each in Path(config.out).glob(f"seed-*/{EVALUATION}/{FIGURES}"))
+    own = str(config.of_seed / EVALUATION)
+    write_over_seeds([own, *(each for each in every if each != own)], config.out, leave_out=True)
+    return figures
 
 
 def register_checkpoint(config: FrontEndConfig, name: str, figures: Sequence[ConditionFigures]) -> KameJson:
@@ -206,7 +239,7 @@ class Steps:
 
     make_text: Callable[[FrontEndConfig], str] = make_text
     make_codec: Callable[..., dict[str, str]] = make_codec
-    encode: Callable[[FrontEndConfig, int, str, dict[str, str], Callable[[int], None]], str] = encode
+    encode: Callable[[FrontEndConfig, str, str, dict[str, str], Callable[[int], None]], str] = encode
     run_training: Callable[[TrainConfig, Progress], RunResult] = run_training
     export: Callable[[FrontEndConfig, str, dict[str, str]], str] = export
     evaluate: Callable[..., list[ConditionFigures]] = evaluate
@@ -233,19 +266,22 @@ def run_front_end(
 
     Raises:
         Stopped: training was asked to stop, and is saved.
-        ConfigError: settings of a stage do not hold; before anything is made.
+        ConfigError: settings of a stage do not hold, or what is held out is trained on; before anything is made.
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
     for stage in ("copy", "dialogues") if config.copy_steps else ("dialogues",):
-        train_config(config, stage, "vocabulary", ["rows"])  # settings that do not hold are told of at once
+        train_config(config, stage, "vocabulary", config.datasets)  # settings that do not hold are told of at once
+    evaluation_config(config)
+    check_datasets(config)
     Path(config.out).mkdir(parents=True, exist_ok=True)
     tokenizer = steps.make_text(config)
     codec = steps.make_codec(config, told.codec)
-    tokens = [steps.encode(config, number, tokenizer, codec, told.count) for number in range(len(config.datasets))]
+    rows = {name: steps.encode(config, name, tokenizer, codec, told.count) for name in named_shares(config)}
+    tokens = [folder for name, folder in rows.items() if name != HELD_OUT]
     if config.copy_steps:
         steps.run_training(train_config(config, "copy", tokenizer, tokens), told.training)
     result = steps.run_training(train_config(config, "dialogues", tokenizer, tokens), told.training)
     name = steps.export(config, tokenizer, codec)
-    figures = steps.evaluate(config, name, tokens, hear, told.count)
+    figures = steps.evaluate(config, name, rows.get(HELD_OUT, tokens[0]), hear, told.count)
     facts = steps.register(config, name, figures)
     return Made(str(Path(config.checkpoints) / name), facts, result, figures)

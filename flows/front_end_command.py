@@ -20,10 +20,11 @@ def are_datasets(folders: list[str]) -> bool:
     Raises:
         ConfigError: some do and some do not.
     """
+    from data_schemas.config.front_end import dataset_share
     from data_schemas.errors import ConfigError
     from data_schemas.manifest import MANIFEST
 
-    found = {(Path(folder).expanduser() / MANIFEST).is_file() for folder in folders}
+    found = {(Path(dataset_share(folder).folder) / MANIFEST).is_file() for folder in folders}
     if len(found) > 1:
         raise ConfigError(
             f"Of {', '.join(folders)} some are datasets and some are not.",
@@ -71,6 +72,17 @@ def refuse_for_rows(typed: Mapping[str, Any]) -> None:
         )
 
 
+def settings_of(typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What `--set` gave, by the field of `FrontEndConfig` it goes to: `copy.…`, `evaluation.…`, else to training."""
+    fields = {"copy": "copy_settings", "evaluation": "evaluation_settings"}
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in typed.items():
+        first, _, rest = name.partition(".")
+        field, own = (fields[first], rest) if first in fields else ("settings", name)
+        found.setdefault(field, {})[own] = value
+    return found
+
+
 def train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
     """From datasets to a registered checkpoint; again = go on.
 
@@ -95,6 +107,8 @@ def train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
         typer.echo("note: no held-out dialogue has an answer and its oracle; nothing was run freely.", err=True)
     for each in made.figures:
         typer.echo(f"{each.condition:<10} {each.group}: answer said {each.said}")
+    if made.figures:
+        typer.echo(f"{config.of_seed}/evaluation/report.md has the rest; over all seeds so far: {config.out}/report.md")
     _tell_losses(config)
     typer.echo(f"{made.checkpoint}: {made.facts.preset}, {made.facts.training.step} steps; README.md tells what it is.")
 
@@ -115,11 +129,13 @@ class CodecLine:
 
 
 def _tell_losses(config: "FrontEndConfig") -> None:
-    """How the loss fell, in one line, and where its picture is."""
+    """How the loss fell, in one line, and where its picture is; copying has one too."""
     from kame_model.train.logs import METRICS, read_metrics
     from kame_model.train.plot import PICTURE, plot_losses
 
-    run = Path(config.out) / "run"
+    run = config.of_seed / "run"
+    if config.copy_steps:
+        plot_losses(str(config.of_seed / "copy"))
     told = [line for line in read_metrics(run / METRICS) if line["kind"] == "train"]
     plot_losses(str(run))
     if told:

@@ -1,6 +1,6 @@
 """`kame recordings`: what callers agreed to have kept, as a dataset to train on."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,13 +14,12 @@ from flows.refresh_command import (
     OracleVersion,
     Seed,
     Settings,
+    Simulator,
     Workers,
     chat_settings,
+    tell_dataset,
 )
-from flows.terminal import AsJson, print_json, speaking_plainly
-
-if TYPE_CHECKING:
-    from data_schemas.config import RefreshConfig
+from flows.terminal import AsJson, speaking_plainly
 
 
 def recordings(
@@ -41,7 +40,7 @@ def recordings(
     llm_model: LlmModel = None,
     llm_provider: LlmProvider = None,
     oracle_version: OracleVersion = None,
-    simulator: Annotated[str | None, typer.Option("--simulator", help="llm, or random: others' true answers.")] = None,
+    simulator: Simulator = None,
     evaluation_set: EvaluationSets = [],  # noqa: B006 - Typer reads the default
     settings: Settings = [],  # noqa: B006
     as_json: AsJson = False,
@@ -52,6 +51,8 @@ def recordings(
     """
     with speaking_plainly(as_json):
         from flows import options
+        from flows.progress import Bars
+        from flows.run import OF_RECORDINGS, run_refresh
 
         typed = {
             "out": out,
@@ -65,20 +66,7 @@ def recordings(
             **chat_settings(llm_url, llm_model, llm_provider),
             **options.parse_settings(settings),
         }
-        _make(options.build_config(profile, config, typed), as_json)
-
-
-def _make(config: "RefreshConfig", as_json: bool) -> None:
-    """Runs it and tells what came of it."""
-    from flows import show
-    from flows.progress import Bars
-    from flows.run import OF_RECORDINGS, run_refresh
-
-    with Bars(quiet=as_json) as bars:
-        _, manifest, figures = run_refresh(config, bars, OF_RECORDINGS)
-    if as_json:
-        print_json({"out": config.out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
-        return
-    console = show.console()
-    console.print(show.figures(figures))
-    console.print(f"\nDataset: {config.out} (fingerprint {manifest.fingerprint}); card: {config.out}/README.md")
+        built = options.build_config(profile, config, typed)
+        with Bars(quiet=as_json) as bars:
+            _, manifest, figures = run_refresh(built, bars, OF_RECORDINGS)
+        tell_dataset(built.out, manifest, figures, as_json)

@@ -9,6 +9,8 @@ from flows.terminal import AsJson, print_json, speaking_plainly
 
 if TYPE_CHECKING:
     from data_schemas.config import RefreshConfig
+    from data_schemas.manifest import Manifest
+    from pipelines.figures import Figures
 
 FEW_VOICES = 20
 """Fewer voices of users than these are told of before a run: a front-end that heard few knows few."""
@@ -41,6 +43,7 @@ LlmProvider = Annotated[
 ]
 LlmModel = Annotated[str | None, typer.Option("--llm-model", help="Model at that URL, or a GGUF file without one.")]
 OracleVersion = Annotated[str | None, typer.Option("--oracle-version", help="Folder under oracles/ to write to.")]
+Simulator = Annotated[str | None, typer.Option("--simulator", help="llm, or random: others' true answers.")]
 EvaluationSets = Annotated[
     list[str], typer.Option("--evaluation-set", help="File of questions that must not be trained on; repeatable.")
 ]
@@ -65,7 +68,7 @@ def refresh(
     budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="Most that new answers may cost.")] = None,
     budget_tokens: Annotated[int | None, typer.Option("--budget-tokens", help="Most tokens of new answers.")] = None,
     oracle_version: OracleVersion = None,
-    simulator: Annotated[str | None, typer.Option("--simulator", help="llm, or random: others' true answers.")] = None,
+    simulator: Simulator = None,
     evaluation_set: EvaluationSets = [],  # noqa: B006
     settings: Settings = [],  # noqa: B006
     prefect: Annotated[bool, typer.Option("--prefect", help="Run as a Prefect flow; the bytes are the same.")] = False,
@@ -96,7 +99,6 @@ def refresh(
 
 def _refresh(config: "RefreshConfig", prefect: bool, as_json: bool) -> None:
     """Runs a refresh and tells what came of it."""
-    from flows import show
     from flows.progress import Bars
     from flows.run import run_refresh
 
@@ -115,12 +117,19 @@ def _refresh(config: "RefreshConfig", prefect: bool, as_json: bool) -> None:
             typer.echo(f"kame: {record.n_kept} items of earlier runs stay, beyond what was read now.", err=True)
     if n_failed := figures.statuses["failed"]:
         typer.echo(f"kame: {n_failed} oracle events failed; the same command asks again where a request did.", err=True)
+    tell_dataset(config.out, manifest, figures, as_json)
+
+
+def tell_dataset(out: str, manifest: "Manifest", figures: "Figures", as_json: bool) -> None:
+    """What a dataset has come to."""
+    from flows import show
+
     if as_json:
-        print_json({"out": config.out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
+        print_json({"out": out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
         return
     console = show.console()
     console.print(show.figures(figures))
-    console.print(f"\nDataset: {config.out} (fingerprint {manifest.fingerprint}); card: {config.out}/README.md")
+    console.print(f"\nDataset: {out} (fingerprint {manifest.fingerprint}); card: {out}/README.md")
 
 
 def _tell_of_few_voices(config: "RefreshConfig") -> None:

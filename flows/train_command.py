@@ -17,12 +17,19 @@ if TYPE_CHECKING:
 
 
 Dataset = Annotated[
-    list[str], typer.Argument(help="Folders of datasets, or of token rows; of these FOLDER=WEIGHT mixes unevenly.")
+    list[str],
+    typer.Argument(
+        help="Folders of datasets, or of token rows. FOLDER=WEIGHT mixes unevenly, and of datasets "
+        "FOLDER@VERSION=WEIGHT names a version of the oracles."
+    ),
 ]
 Stage = Annotated[
     Literal["copy", "dialogues"], typer.Option("--stage", help="copy: say random words that the oracle holds.")
 ]
 MaxSteps = Annotated[int | None, typer.Option("--max-steps", min=1, help="Optimiser steps of the run.")]
+MaxHours = Annotated[
+    float | None, typer.Option("--max-hours", help="The run, of datasets that on dialogues, ends by then.")
+]
 InitFrom = Annotated[
     str | None, typer.Option("--init-from", help="A run, an export, KAME's release or Moshi's; folder or Hub.")
 ]
@@ -34,6 +41,11 @@ LoraRank = Annotated[
     int | None, typer.Option("--lora-rank", min=1, help="Train adapters of this rank, beside --init-from.")
 ]
 CopySteps = Annotated[int | None, typer.Option("--copy-steps", help="Of datasets: steps of copying first.")]
+CopyHours = Annotated[float | None, typer.Option("--copy-hours", help="Of datasets: copying ends by then.")]
+HeldOut = Annotated[
+    str | None,
+    typer.Option("--held-out", help="Of datasets: FOLDER[@VERSION] of other items, for the evaluation alone."),
+]
 Vocabulary = Annotated[
     int | None, typer.Option("--vocabulary", help="Of datasets: pieces of a vocabulary that is trained.")
 ]
@@ -51,7 +63,13 @@ EvaluateItems = Annotated[
 Listen = Annotated[bool, typer.Option("--listen", help="Of datasets: a recogniser listens to them.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of weights and of every draw.")]
 SettingsFile = Annotated[Path | None, typer.Option("--config", help="YAML of settings, over the preset.")]
-Settings = Annotated[list[str], typer.Option("--set", help="Any setting, e.g. data.swap_share=0.3.")]
+Settings = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        help="Any setting, e.g. data.swap_share=0.3; of datasets copy.… for copying, evaluation.… for the evaluation.",
+    ),
+]
 
 
 def train(
@@ -60,11 +78,14 @@ def train(
     preset: Annotated[str, typer.Option("--preset", help="nano, small or moshi-7b.")] = "nano",
     stage: Stage = "dialogues",
     max_steps: MaxSteps = None,
+    max_hours: MaxHours = None,
     init_from: InitFrom = None,
     tokenizer: TokenizerFile = None,
     learning_rate: LearningRate = None,
     lora_rank: LoraRank = None,
     copy_steps: CopySteps = None,
+    copy_hours: CopyHours = None,
+    held_out: HeldOut = None,
     vocabulary: Vocabulary = None,
     codec: CodecName = None,
     codec_path: CodecPath = None,
@@ -84,6 +105,7 @@ def train(
     both: dict[str, Any] = {
         "out": out,
         "max_steps": max_steps,
+        "max_hours": max_hours,
         "init_from": init_from,
         "tokenizer": tokenizer,
         "seed": seed,
@@ -91,6 +113,8 @@ def train(
     of_datasets: dict[str, Any] = {
         "vocabulary": vocabulary,
         "copy_steps": copy_steps,
+        "copy_hours": copy_hours,
+        "held_out": held_out,
         "codec": codec,
         "codec_path": codec_path,
         "codec_minutes": codec_minutes,
@@ -99,14 +123,20 @@ def train(
         "listen": listen,
     }
     with speaking_plainly(as_json):
-        from flows.front_end_command import are_datasets, refuse_for_datasets, refuse_for_rows, train_datasets
+        from flows.front_end_command import (
+            are_datasets,
+            refuse_for_datasets,
+            refuse_for_rows,
+            settings_of,
+            train_datasets,
+        )
         from flows.options import parse_settings
 
         named = {"optim.learning_rate": learning_rate, "lora.rank": lora_rank}
         other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
         if are_datasets(dataset):
             refuse_for_datasets(stage, config)
-            told = {"datasets": dataset, "preset": preset, "settings": other}
+            told = {"datasets": dataset, "preset": preset, **settings_of(other)}
             train_datasets({**both, **of_datasets, **told}, as_json)
         else:
             refuse_for_rows(of_datasets)
@@ -160,11 +190,9 @@ def build_train_config(
 
 def _mixed(text: str) -> dict[str, Any]:
     """`FOLDER` or `FOLDER=WEIGHT`."""
-    folder, equals, weight = text.rpartition("=")
-    try:
-        return {"path": folder, "weight": float(weight)} if equals else {"path": text}
-    except ValueError:
-        return {"path": text}  # a folder with an equals sign in its name
+    from data_schemas.config.front_end import with_weight
+
+    return dict(zip(("path", "weight"), with_weight(text), strict=True))
 
 
 class Bar:

@@ -59,12 +59,12 @@ def make_codec(config: FrontEndConfig, on_step: Callable[..., None]) -> dict[str
     return front_end.make_codec(config, on_step)
 
 
-@task(name="encode", task_run_name="encode {number}", cache_policy=NO_CACHE, persist_result=False)
+@task(name="encode", task_run_name="encode {name}", cache_policy=NO_CACHE, persist_result=False)
 def encode(
-    config: FrontEndConfig, number: int, tokenizer: str, codec: dict[str, str], on_rows: Callable[[int], None]
+    config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, str], on_rows: Callable[[int], None]
 ) -> str:
     """One dataset's token rows."""
-    return front_end.encode(config, number, tokenizer, codec, on_rows)
+    return front_end.encode(config, name, tokenizer, codec, on_rows)
 
 
 @task(name="train", task_run_name="train {config.stage}", cache_policy=NO_CACHE, persist_result=False)
@@ -84,11 +84,11 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, str]) -> str
 
 @task(name="evaluate", task_run_name="evaluate", cache_policy=NO_CACHE, persist_result=False)
 def evaluate(
-    config: FrontEndConfig, checkpoint: str, tokens: Sequence[str], hear: Any, on_batch: Callable[[int], None]
+    config: FrontEndConfig, checkpoint: str, rows: str, hear: Any, on_batch: Callable[[int], None]
 ) -> list[ConditionFigures]:
     """Held-out dialogues, run freely."""
-    figures = front_end.evaluate(config, checkpoint, tokens, hear, on_batch)
-    report = Path(config.out) / "evaluation" / REPORT
+    figures = front_end.evaluate(config, checkpoint, rows, hear, on_batch)
+    report = config.of_seed / front_end.EVALUATION / REPORT
     if figures:
         create_markdown_artifact(report.read_text(encoding="utf-8"), key="evaluation", description=checkpoint)
     return figures

@@ -3,7 +3,6 @@
 `moshi.models.loaders.get_mimi(weights, json.load(kwargs), num_codebooks=n)` loads it without us.
 """
 
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,9 +77,3 @@ def load_model(weights: Path, kwargs: dict[str, Any], n_codebooks: int | None, d
         raise BackendError(
             f"{weights} is not the Mimi of its keyword arguments: {what}", "Copy or train it again."
         ) from error
-
-
-def sha256_of(file: Path) -> str:
-    """The SHA-256 of a file's content."""
-    with file.open("rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from backends.codec.folder import load_model, read_kwargs, sha256_of
+from backends.codec.folder import load_model, read_kwargs
 from backends.codec.moshi_codec import MoshiCodec
 from backends.options import FilePath, Options
 from data_schemas import ids
@@ -43,7 +43,7 @@ class Mimi(MoshiCodec):
         weights = _weights(options)
         kwargs = read_kwargs(Path(options.kwargs)) if options.kwargs else dict(loaders._mimi_config)
         model = load_model(weights, kwargs, options.n_codebooks, options.device)
-        digest = ids.digest("mimi", sha256_of(weights), kwargs, options.n_codebooks)
+        digest = ids.digest("mimi", ids.sha256_of(weights), kwargs, options.n_codebooks)
         super().__init__(model, kwargs, digest, options.device)
 
 

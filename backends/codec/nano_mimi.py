@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from backends.codec.folder import load_model, read_folder, sha256_of
+from backends.codec.folder import load_model, read_folder
 from backends.codec.moshi_codec import MoshiCodec
 from backends.options import FilePath, Options
 from data_schemas import ids
@@ -39,7 +39,7 @@ class NanoMimi(MoshiCodec):
     def __init__(self, options: NanoMimiOptions) -> None:
         kwargs, weights = read_folder(Path(options.path))
         model = load_model(weights, kwargs, options.n_codebooks or None, options.device)
-        digest = ids.digest("nano-mimi", sha256_of(weights), kwargs, model.num_codebooks)
+        digest = ids.digest("nano-mimi", ids.sha256_of(weights), kwargs, model.num_codebooks)
         super().__init__(model, kwargs, digest, options.device)
 
 

@@ -45,11 +45,26 @@ TICK_FRAMES = (4, 8)
 """From one guess to the next: about half a second."""
 
 
+MOST_AGAIN = 3
+"""Words at most that come again in a row, as "thirty six dollars" does."""
+
+SLOW_FRAMES = (1, 3)
+"""Frames between two pieces of a word that is said slowly."""
+
+
 class Lesson(NamedTuple):
-    """How hard an example is: the widest gap after a word, and its length in frames; 0: one exchange, however long."""
+    """How hard an example is.
+
+    Attributes:
+        gap: frames at most after a word.
+        n_frames: its length; 0: one exchange, however long.
+        n_words: most words of an oracle, which then come again and slowly as real ones do; 0: those of the
+            configuration, all different, each at one go.
+    """
 
     gap: int
     n_frames: int = 0
+    n_words: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +110,8 @@ def _is_said(tokenizer: Tokenizer, token: int) -> bool:
 def copy_example(pieces: Pieces, config: CopyConfig, lesson: Lesson, draw: random.Random) -> Example:
     """Oracles and their words as text: one exchange, or as many as fit into the lesson's frames.
 
-    `answer_mask` marks the tokens whose moment can be known: those that go on with a word or come after the end of
-    padding, and at gap 0 all; by them accuracy is told.
+    `answer_mask` marks the tokens whose moment can be known: those that come after the end of padding, and that go on
+    with a word where words are said at one go, and at gap 0 all; by them accuracy is told.
     """
     events, placed = _exchange(pieces, config, lesson, draw.randint(0, LATEST_FRAME), draw)
     while True:
@@ -108,13 +123,13 @@ def copy_example(pieces: Pieces, config: CopyConfig, lesson: Lesson, draw: rando
     silence = np.full((pieces.n_codebooks, len(text)), ZERO_ID, np.int32)
     columns = lay_sequence(text, silence, silence, pieces.text_card, pieces.card)
     columns[1:] = ZERO_ID
-    known = np.append((text > PADDING_ID) & (_within_words(placed, len(text)) | (lesson.gap == 0)), False)
+    known = np.append((text > PADDING_ID) & _known(placed, len(text), lesson), False)
     oracle = lay_oracle(events, len(text) + 1, pieces.text_card)
     return Example.of(columns, oracle, known, pieces.text_card, pieces.card)
 
 
 _Placed = tuple[int, list[int]]
-"""A word's first frame and its tokens."""
+"""A word's first frame and its tokens, padding among them where it is said slowly."""
 
 
 def _exchange(
@@ -129,18 +144,18 @@ def _exchange(
     late = LAG_FRAMES
     if lesson.n_frames:
         for _ in range(draw.randint(0, MOST_GUESSES)):
-            events.append(_event(frame, _words(pieces, config, draw)))
+            events.append(_event(frame, _words(pieces, config, lesson, draw)))
             frame += draw.randint(*TICK_FRAMES)
         late = draw.choice((LAG_FRAMES, LEAD_FRAMES))
-    words = _words(pieces, config, draw)
+    words = _words(pieces, config, lesson, draw)
     events.append(_event(frame, words))
-    placed = _placed(words, frame + draw.randint(*late), lesson.gap, draw)
+    placed = _placed(words, frame + draw.randint(*late), config, lesson, draw)
     if draw.random() < config.correct_share:
         newer = draw.randint(placed[0][0], placed[-1][0])  # while the first one is being said
-        words, first = _words(pieces, config, draw), newer + draw.randint(*LAG_FRAMES)
+        words, first = _words(pieces, config, lesson, draw), newer + draw.randint(*LAG_FRAMES)
         placed = _said_before(placed, first, n_fed=newer - frame - 1)
         events.append(_event(newer, words))
-        placed += _placed(words, first, lesson.gap, draw)
+        placed += _placed(words, first, config, lesson, draw)
     return events, placed
 
 
@@ -149,28 +164,46 @@ def _end(placed: list[_Placed]) -> int:
     return frame + len(tokens)
 
 
-def _words(pieces: Pieces, config: CopyConfig, draw: random.Random) -> list[list[int]]:
-    return [
-        [draw.choice(pieces.first), *draw.choices(pieces.more, k=draw.choice(N_MORE_PIECES))]
-        for _ in range(draw.randint(config.min_words, config.max_words))
-    ]
+def _words(pieces: Pieces, config: CopyConfig, lesson: Lesson, draw: random.Random) -> list[list[int]]:
+    """An oracle's words, in the last lessons some of them more than once."""
+    n_words = draw.randint(config.min_words, max(config.min_words, lesson.n_words or config.max_words))
+    words: list[list[int]] = []
+    while len(words) < n_words:
+        if lesson.n_words and words and draw.random() < config.again_share:
+            first = draw.randrange(len(words))
+            words += words[first : first + draw.randint(1, MOST_AGAIN)]
+        else:
+            words.append([draw.choice(pieces.first), *draw.choices(pieces.more, k=draw.choice(N_MORE_PIECES))])
+    return words[:n_words]
 
 
 def _event(frame: int, words: list[list[int]]) -> OracleTokenEvent:
     return frame, [token for word in words for token in word]
 
 
-def _placed(words: list[list[int]], first: int, gap: int, draw: random.Random) -> list[_Placed]:
+def _placed(
+    words: list[list[int]], first: int, config: CopyConfig, lesson: Lesson, draw: random.Random
+) -> list[_Placed]:
     placed, frame = [], first
     for word in words:
-        placed.append((frame, word))
-        frame += len(word) + draw.randint(0, gap)
+        said = _slow(word, config, draw) if lesson.n_words else word
+        placed.append((frame, said))
+        frame += len(said) + draw.randint(0, lesson.gap)
     return placed
+
+
+def _slow(word: list[int], config: CopyConfig, draw: random.Random) -> list[int]:
+    """A word with padding before some of its later pieces."""
+    said = word[:1]
+    for piece in word[1:]:
+        n_waited = draw.randint(*SLOW_FRAMES) if draw.random() < config.slow_share else 0
+        said += [PADDING_ID] * n_waited + [piece]
+    return said
 
 
 def _said_before(placed: list[_Placed], frame: int, n_fed: int) -> list[_Placed]:
     """The words that end by a frame and of which all tokens had been fed: no others can be said."""
-    n_tokens = accumulate(len(word) for _, word in placed)
+    n_tokens = accumulate(sum(token > PADDING_ID for token in word) for _, word in placed)
     return [
         (first, word)
         for (first, word), n in zip(placed, n_tokens, strict=True)
@@ -188,11 +221,13 @@ def _laid(placed: list[_Placed]) -> NDArray[np.int32]:
     return text
 
 
-def _within_words(placed: list[_Placed], n_frames: int) -> NDArray[np.bool_]:
-    """Frames of tokens that go on with a word or follow a frame without one."""
-    within = np.zeros(n_frames, np.bool_)
+def _known(placed: list[_Placed], n_frames: int, lesson: Lesson) -> NDArray[np.bool_]:
+    """Frames of words whose token's moment can be known: it is announced, or sure to follow the one before."""
+    known = np.full(n_frames, lesson.gap == 0 and not lesson.n_words)
     end = -1
     for frame, word in placed:
-        within[frame + (frame == end) : frame + len(word)] = True
+        for at in range(len(word)):
+            follows = word[at - 1] > PADDING_ID if at else frame == end
+            known[frame + at] |= not follows or (at > 0 and not lesson.n_words)
         end = frame + len(word)
-    return within
+    return known

@@ -1,7 +1,9 @@
 """The copying stage's micro-batches, and its curriculum: harder as the words are foreseen.
 
 First the gap between words grows, in short examples of one exchange. Then their length doubles, to that of a dialogue:
-what had learnt to copy in its first five seconds alone said nothing of an oracle that came after twenty.
+what had learnt to copy in its first five seconds alone said nothing of an oracle that came after twenty. At last the
+oracles themselves become as real ones are: what had copied ten words, all different, foresaw 98 % of such words and
+80 % of thirty, 70 % after a piece that comes twice; in dialogues it lost its place and said an answer over and over.
 """
 
 import math
@@ -28,9 +30,13 @@ def lessons(config: CopyConfig) -> list[Lesson]:
     """The curriculum, from the easiest on."""
     course = [Lesson(gap) for gap in range(config.max_gap_frames + 1)]
     n_frames = min(2 * SHORT_FRAMES, config.max_frames)
-    while config.max_frames and (course[-1].n_frames < config.max_frames):
+    while course[-1].n_frames < config.max_frames:
         course.append(Lesson(config.max_gap_frames, n_frames))
         n_frames = min(2 * n_frames, config.max_frames)
+    n_words = min(2 * config.max_words, config.long_words)
+    while course[-1].n_frames and course[-1].n_words < config.long_words:
+        course.append(Lesson(config.max_gap_frames, config.max_frames, n_words))
+        n_words = min(2 * n_words, config.long_words)
     return course
 
 

@@ -101,7 +101,7 @@ class BatchPlan:
     """
 
     def __init__(self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int) -> None:
-        how = {"joins": config.swap_share + config.correct_share > 0, "without_oracle": config.feed.drop_share == 1}
+        how = {"joins": config.swap_share + config.correct_share > 0, "without_oracle": config.feed.is_silent}
         self._units = [units_of(number, each, "train", config.learn, **how) for number, each in enumerate(datasets)]
         for dataset, each in zip(datasets, self._units, strict=True):
             if not each.units:

@@ -87,7 +87,7 @@ class EncodeRun:
         self._on_dialogues = on_dialogues
         self._reader = DatasetReader(config.dataset, config.oracle_version)
         self._flagged = frozenset(flagged(self._reader.store))
-        self._oracles = _oracle_files(self._reader)
+        self._oracles = oracle_files(self._reader)
         self._codec = registry.build("codec", config.codec, config.codec_options)
         self._tokenizer = Tokenizer.from_file(config.tokenizer)
         self._made_with = made_with(self._codec, self._tokenizer.digest, self._tokenizer.text_card)
@@ -193,7 +193,7 @@ def _found_anywhere(options: Mapping[str, OptionValue]) -> dict[str, OptionValue
     }
 
 
-def _oracle_files(reader: DatasetReader) -> dict[str, list[ShardEntry]]:
+def oracle_files(reader: DatasetReader) -> dict[str, list[ShardEntry]]:
     """The files of the reader's oracle version by the data file that they were made for.
 
     Raises:

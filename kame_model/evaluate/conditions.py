@@ -67,3 +67,9 @@ def question_end_frame(row: TokenRow) -> int:
     """The frame in which the question that the row's answer is for has been heard; 0 where no event says so."""
     event = answering_event(row)
     return 0 if event is None else int(row.a.oracle.frame[event])
+
+
+def next_turn_frame(row: TokenRow) -> int | None:
+    """The frame of the first event after the answering one, in the user's next turn; None where there is none."""
+    event, frames = answering_event(row), row.a.oracle.frame
+    return None if event is None or event + 1 >= len(frames) else int(frames[event + 1])

@@ -1,15 +1,24 @@
 """Outcomes to figures: shares with intervals, answers that stand in the question apart, WER against the oracle."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
 import jiwer
 
 from data_schemas.config.base import Config
-from kame_model.evaluate.conditions import CONDITIONS
+from kame_model.evaluate.conditions import CONDITIONS, Condition
 from kame_model.evaluate.proof import Outcome
 
 CONFIDENCE = 0.95
+
+MEASURES: dict[str, Callable[[Outcome], bool | None]] = {
+    "said": lambda each: each.n_said > 0,
+    "said_stranger": lambda each: each.n_stranger > 0,
+    "said_at_last": lambda each: None if each.n_said_at_last is None else each.n_said_at_last > 0,
+    "repeated": lambda each: each.n_said > max(each.n_told, 1) if each.n_said else None,
+    "silent": lambda each: each.delay_s is None,
+    "heard": lambda each: None if each.n_heard is None else each.n_heard > 0,
+}
+"""What shares are counted of, by name: whether it holds of an outcome; None: it is not asked of that one."""
 
 
 class Share(Config):
@@ -35,10 +44,11 @@ class ConditionFigures(Config):
     Attributes:
         said: the true answer was said.
         said_stranger: the answer of the dialogue whose oracle the wrong one is was said.
-        said_at_last: the true answer was said after the correction; null where there was none.
+        said_at_last: the answer that was said last, after the correction, is the true one; null where there was none.
         repeated: the true answer was said more often than the oracle says it, of those that said it.
         silent: nothing was said once the question was heard.
-        wer: words of the answer against those of the oracle that told it; null without an oracle.
+        wer: what was said in the answer's turn against the oracle that told it; null without an oracle.
+        wer_recorded: the same of what the recording says there, so that leads and tails can be told from stammering.
         median_delay_s: from the end of the question to the answer's first word.
         heard: a recogniser heard the true answer in the decoded sound; null where nobody listened.
     """
@@ -51,31 +61,27 @@ class ConditionFigures(Config):
     repeated: Share
     silent: Share
     wer: float | None
+    wer_recorded: float | None
     median_delay_s: float | None
     heard: Share | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    name: str
-    holds: Callable[[Outcome], bool]
+GROUPS = {False: "answer not in the question", True: "answer in the question"}
+"""By whether the question itself holds the answer."""
 
 
-GROUPS = (
-    _Group("answer not in the question", lambda each: not each.in_question),
-    _Group("answer in the question", lambda each: each.in_question),
-)
+def grouped(outcomes: Sequence[Outcome]) -> Iterator[tuple[Condition, str, list[Outcome]]]:
+    """Outcomes by condition and group, those without any left out."""
+    for condition in CONDITIONS:
+        for in_question, group in GROUPS.items():
+            own = [each for each in outcomes if each.condition == condition and each.in_question == in_question]
+            if own:
+                yield condition, group, own
 
 
 def figures(outcomes: Sequence[Outcome]) -> list[ConditionFigures]:
-    """A line a condition and group, those without outcomes left out."""
-    lines = []
-    for condition in CONDITIONS:
-        for group in GROUPS:
-            own = [each for each in outcomes if each.condition == condition and group.holds(each)]
-            if own:
-                lines.append(_line(condition, group.name, own))
-    return lines
+    """A line a condition and group."""
+    return [_line(condition, group, own) for condition, group, own in grouped(outcomes)]
 
 
 def share(n: int, of: int) -> Share:
@@ -89,28 +95,36 @@ def share(n: int, of: int) -> Share:
 
 
 def _line(condition: str, group: str, own: Sequence[Outcome]) -> ConditionFigures:
-    corrected = [each for each in own if each.n_said_at_last is not None]
-    listened = [each for each in own if each.n_heard is not None]
-    sayers = [each for each in own if each.n_said]
     delays = sorted(each.delay_s for each in own if each.delay_s is not None)
     return ConditionFigures(
         condition=condition,
         group=group,
-        said=share(len(sayers), len(own)),
-        said_stranger=share(sum(each.n_stranger > 0 for each in own), len(own)),
-        said_at_last=share(sum(bool(each.n_said_at_last) for each in corrected), len(corrected)) if corrected else None,
-        repeated=share(sum(each.n_said > max(each.n_told, 1) for each in sayers), len(sayers)),
-        silent=share(sum(each.delay_s is None for each in own), len(own)),
-        wer=_wer(own),
+        said=_counted(own, "said"),
+        said_stranger=_counted(own, "said_stranger"),
+        said_at_last=_counted_if_any(own, "said_at_last"),
+        repeated=_counted(own, "repeated"),
+        silent=_counted(own, "silent"),
+        wer=_wer([(each.told, each.said_in_turn) for each in own]),
+        wer_recorded=_wer([(each.told, each.recorded) for each in own]) if condition != "wrong" else None,
         median_delay_s=delays[len(delays) // 2] if delays else None,
-        heard=share(sum(bool(each.n_heard) for each in listened), len(listened)) if listened else None,
+        heard=_counted_if_any(own, "heard"),
     )
 
 
-def _wer(own: Sequence[Outcome]) -> float | None:
-    """Over all words; what was told is the reference."""
-    pairs = [(each.told.lower(), each.said) for each in own if each.told]
-    if not pairs:
+def _counted(own: Sequence[Outcome], measure: str) -> Share:
+    asked = [each for each in map(MEASURES[measure], own) if each is not None]
+    return share(sum(asked), len(asked))
+
+
+def _counted_if_any(own: Sequence[Outcome], measure: str) -> Share | None:
+    counted = _counted(own, measure)
+    return counted if counted.of else None
+
+
+def _wer(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Over all words of (what was told, what was said); the former is the reference, where there is one."""
+    judged = [(told.lower(), said) for told, said in pairs if told]
+    if not judged:
         return None
-    told, said = zip(*pairs, strict=True)
+    told, said = zip(*judged, strict=True)
     return round(float(jiwer.wer(list(told), list(said))), 4)

@@ -10,9 +10,15 @@ from data_schemas.config.evaluation import EvaluationConfig
 from data_schemas.units import FRAMES_PER_S
 from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.evaluate.conditions import Condition, answering_event, question_end_frame, script_for
+from kame_model.evaluate.conditions import (
+    Condition,
+    answering_event,
+    next_turn_frame,
+    question_end_frame,
+    script_for,
+)
 from kame_model.evaluate.free_running import FreeRun, run_freely
-from kame_model.evaluate.said import key_words, times_said
+from kame_model.evaluate.said import ends_of, key_words, times_said
 from kame_model.frames.inner_monologue import words_on_frames
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import Tokenizer
@@ -27,11 +33,13 @@ class Outcome:
     Attributes:
         answer: the words that tell the true answer, stranger_answer those of the dialogue whose oracle a wrong one is.
         in_question: whether the question itself holds the answer's words; such items tell little and are counted apart.
-        said: what the model said once the question was heard.
+        said: what the model said once the question was heard; said_in_turn what of it before the user's next turn.
+        recorded: what the recording's speaker says in that turn: the answer with its lead and its tail.
         told: what its last oracle told it; empty where there was none.
         n_said, n_stranger: how often either answer was said.
         n_told: how often the oracle itself says the true answer.
-        n_said_at_last: how often the true answer was said once a correction had come; null where none came.
+        n_said_at_last: how often the true answer was said once a correction had come and the other's was said no more;
+            null where none came.
         delay_s: from the end of the question to the answer's first word; null where nothing was said.
         heard: what a recogniser heard of the decoded sound once the question was heard, n_heard how often that holds
             the true answer; null where nobody listened.
@@ -45,6 +53,8 @@ class Outcome:
     stranger_answer: str
     in_question: bool
     said: str
+    said_in_turn: str
+    recorded: str
     told: str
     n_said: int
     n_stranger: int
@@ -125,11 +135,12 @@ def strangers_of(rows: Sequence[TokenRow]) -> list[TokenRow]:
 def judged(row: TokenRow, stranger: TokenRow, condition: Condition, run: FreeRun, tokenizer: Tokenizer) -> Outcome:
     """What a run comes to."""
     answer, other = _key(row), _key(stranger)
-    asked_frame = question_end_frame(row)
-    words = [(frame, word) for frame, word in words_on_frames(run.text, tokenizer) if frame >= asked_frame]
-    said = _words(" ".join(word for _, word in words))
+    asked_frame, next_frame = question_end_frame(row), next_turn_frame(row)
+    words = words_on_frames(run.text, tokenizer)
+    said = _said(words, asked_frame)
     corrected = run.correction_frame
-    at_last = _words(" ".join(word for frame, word in words if corrected is not None and frame > corrected))
+    at_last = [] if corrected is None else _said(words, corrected + 1)
+    at_last = at_last[max(ends_of(other, at_last), default=0) :]
     told = _told(row, stranger, condition, tokenizer)
     return Outcome(
         dialogue_id=row.dialogue_id,
@@ -140,6 +151,8 @@ def judged(row: TokenRow, stranger: TokenRow, condition: Condition, run: FreeRun
         stranger_answer=" ".join(other),
         in_question=times_said(answer, _words(row.question)) > 0,
         said=" ".join(said),
+        said_in_turn=" ".join(_said(words, asked_frame, next_frame)),
+        recorded=" ".join(_said(words_on_frames(row.a.text, tokenizer), asked_frame, next_frame)),
         told=told,
         n_said=times_said(answer, said),
         n_stranger=times_said(other, said),
@@ -156,6 +169,11 @@ def _told(row: TokenRow, stranger: TokenRow, condition: Condition, tokenizer: To
     teller = stranger if condition == "wrong" else row
     event = answering_event(teller)
     return "" if event is None else tokenizer.decode(teller.a.oracle.said(event).tolist())
+
+
+def _said(words: Sequence[tuple[int, str]], start: int, end: int | None = None) -> list[str]:
+    """The words that begin at frames from `start` on, and before `end` where there is one."""
+    return _words(" ".join(word for frame, word in words if frame >= start and (end is None or frame < end)))
 
 
 def _key(row: TokenRow) -> list[str]:

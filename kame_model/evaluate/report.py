@@ -12,11 +12,12 @@ _HEAD = (
     "items",
     "answer said",
     "the other's answer said",
-    "said after the correction",
+    "right at last",
     "heard in the sound",
     "said too often",
     "silent",
     "WER to the oracle",
+    "of the recording",
     "median delay, s",
 )
 
@@ -29,7 +30,8 @@ def as_markdown(
         f"# {name}, running freely\n",
         f"Splits {', '.join(config.splits)}; the back-end takes {config.delay_s} s; seed {config.seed}. The model "
         "hears a recorded user and its own voice, and reads its own text. *Said* is by its inner monologue, once the "
-        "question has been heard.\n",
+        "question has been heard. The word error rate is of what was said in the answer's turn, lead and tail among "
+        "it; beside it that of the recording, which has both too.\n",
     ]
     for group in dict.fromkeys(each.group for each in lines):
         parts += [f"## {group[0].upper()}{group[1:]}\n", _row(_HEAD), _row(["---"] * len(_HEAD))]
@@ -54,13 +56,18 @@ def _cells(line: ConditionFigures) -> list[str]:
         _share(line.heard),
         _share(line.repeated),
         _share(line.silent),
-        "" if line.wer is None else f"{line.wer:.1%}",
+        _rate(line.wer),
+        _rate(line.wer_recorded),
         "" if line.median_delay_s is None else f"{line.median_delay_s:.2f}",
     ]
 
 
 def _heard(outcome: Outcome) -> str:
     return f" / *heard:* {outcome.heard}" if outcome.heard is not None else ""
+
+
+def _rate(rate: float | None) -> str:
+    return "" if rate is None else f"{rate:.1%}"
 
 
 def _share(share: Share | None) -> str:

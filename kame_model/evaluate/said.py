@@ -6,19 +6,23 @@ from data_schemas.number_words import number_at
 
 
 def times_said(answer: Sequence[str], text: Sequence[str]) -> int:
-    """How often the answer's words stand in a text, in a row and in small letters.
+    """How often an answer is said in a text."""
+    return len(ends_of(answer, text))
+
+
+def ends_of(answer: Sequence[str], text: Sequence[str]) -> list[int]:
+    """Where the answer's words end that stand in a text, in a row and in small letters: the places of the words after.
 
     A number that is part of a larger one is another number: "thirty six" is not said in "one hundred thirty six".
     """
     if not answer:
-        return 0
-    runs = _number_runs(text)
-    n_times = 0
-    for start in range(len(text) - len(answer) + 1):
-        end = start + len(answer)
-        if list(text[start:end]) == list(answer) and not any(_cuts(run, start, end) for run in runs):
-            n_times += 1
-    return n_times
+        return []
+    runs, n_words = _number_runs(text), len(answer)
+    return [
+        end
+        for end in range(n_words, len(text) + 1)
+        if list(text[end - n_words : end]) == list(answer) and not any(_cuts(run, end - n_words, end) for run in runs)
+    ]
 
 
 def key_words(answer: Sequence[str]) -> list[str]:

@@ -148,26 +148,34 @@ def _model(config: TrainConfig, speaks_with: SpeaksWith, computing: Computing, i
 def _data(config: TrainConfig, datasets: list[TokenDataset], processes: Processes) -> tuple[Loader, list[Judged]]:
     """Where micro-batches come from, and the examples of validation."""
     accumulation, n_judged = config.optim.accumulation or processes.share.world, config.keep.evaluate_examples
-    loader: Loader
-    needs_pieces = config.stage == "copy" or config.data.copy_share + config.data.substitute_share > 0
-    pieces = _pieces(config, datasets[0]) if needs_pieces else None
+    how = (config.seed, accumulation, processes.share)
     if config.stage == "copy":
-        assert pieces is not None
-        loader = lessons.CopyLoader(pieces, config.copying, config.seed, accumulation, processes.share)
-        return loader, lessons.judged(pieces, config.copying, n_judged, config.seed)
-    loader = DialogueLoader(datasets, config.data, config.seed, accumulation, processes.share, pieces)
-    if config.data.copy_share and pieces is not None:
-        again = lessons.CopyLoader(pieces, config.copying, config.seed, accumulation, processes.share)
-        loader = lessons.Rehearsal(loader, again, config.data.copy_share)
+        pieces = _pieces(config, datasets[0])
+        judged = lessons.judged(pieces, config.copying, n_judged, config.seed)
+        return lessons.CopyLoader(pieces, config.copying, *how), judged
+    judged = _judged(config, datasets, n_judged)
+    if not config.data.needs_pieces:
+        return DialogueLoader(datasets, config.data, *how), judged
+    pieces = _pieces(config, datasets[0])
+    dialogues = DialogueLoader(datasets, config.data, *how, pieces)
+    if not config.data.copy_share:
+        return dialogues, judged
+    again = lessons.CopyLoader(pieces, config.copying, *how)
+    return lessons.Rehearsal(dialogues, again, config.data.copy_share), judged
+
+
+def _judged(config: TrainConfig, datasets: list[TokenDataset], n_examples: int) -> list[Judged]:
+    """Examples of validation dialogues, drawn by the run's seed."""
     maker = ExampleMaker(datasets, config.data, config.seed)
-    without_oracle = config.data.feed.drop_share == 1
     units = [
         unit
         for number, each in enumerate(datasets)
-        for unit in units_of(number, each, "validation", config.data.learn, without_oracle=without_oracle).units
+        for unit in units_of(
+            number, each, "validation", config.data.learn, without_oracle=config.data.feed.is_silent
+        ).units
     ]
     order = torch.randperm(len(units), generator=torch.Generator().manual_seed(ids.seed_for("validation", config.seed)))
-    return loader, [maker.judge(units[at]) for at in order[:n_judged].tolist()]
+    return [maker.judge(units[at]) for at in order[:n_examples].tolist()]
 
 
 def _pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:

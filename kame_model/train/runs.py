@@ -23,7 +23,17 @@ from kame_model.train.processes import Processes
 from kame_model.train.saving import CHECKPOINTS, Saved, best_of, load_tensors, saved_in
 
 CONFIG = "config.json"
-MAY_CHANGE = ("out", "max_steps", "hardware", "keep", "data.workers", "data.datasets", "tokenizer", "init_from")
+MAY_CHANGE = (
+    "out",
+    "max_steps",
+    "max_hours",
+    "hardware",
+    "keep",
+    "data.workers",
+    "data.datasets",
+    "tokenizer",
+    "init_from",
+)
 """Settings of which a run may be gone on with other values: where and how it is computed, how long, how often it is
 looked at, and paths (the datasets' content is compared by fingerprint; that of `init_from`, which adapters need again,
 by digest). Another `max_steps` bends what is left of the cosine."""

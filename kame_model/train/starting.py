@@ -1,6 +1,5 @@
 """The weights that a run begins with."""
 
-import hashlib
 from pathlib import Path
 
 import torch
@@ -58,16 +57,11 @@ def digest_of(place: str) -> str:
     else:
         files = [look_into(find(place)).path]
     try:
-        return ids.digest("weights", [_sha256(each) for each in files])
+        return ids.digest("weights", [ids.sha256_of(each) for each in files])
     except OSError as error:
         raise StoreError(
             f"The weights of {place} cannot be read: {error}.", "Look at their rights and disk."
         ) from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _is_run(place: str) -> bool:

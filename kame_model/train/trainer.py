@@ -1,6 +1,7 @@
 """The loop: steps, looks at validation, checkpoints; all of its state can be saved, and it goes on to the last bit."""
 
 import math
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, NamedTuple, Protocol
@@ -74,11 +75,18 @@ class Trainer:
         self._score: float | None = None  # of the step just done
         self._best: float | None = None
         self._saved_step: int | None = None
+        self._began_s, self._earlier_s = time.monotonic(), 0.0  # this start, and how long those before it trained
+        self._is_late = False
 
     @property
     def is_done(self) -> bool:
-        """Whether no step is left."""
-        return self.step >= self._config.max_steps or self._parts.loader.is_finished
+        """Whether no step is left, or no time."""
+        return self.step >= self._config.max_steps or self._parts.loader.is_finished or self._is_late
+
+    @property
+    def hours(self) -> float:
+        """How long the run has trained; what earlier starts did after their last checkpoint is not counted."""
+        return (self._earlier_s + time.monotonic() - self._began_s) / 3600
 
     def run(self, progress: Progress, stop: StopRequest) -> bool:
         """Trains to the end, or until asked to stop; then everything is saved.
@@ -90,7 +98,7 @@ class Trainer:
             TrainingError: a loss or gradient is no number; the last checkpoint stays.
             StoreError: the disk is full; the last checkpoint stays.
         """
-        keep = self._config.keep
+        keep, self._began_s = self._config.keep, time.monotonic()
         progress.begin(self.step, self._config.max_steps)
         while not self.is_done and not self._is_asked_of_any(stop):
             self._train_step()
@@ -104,6 +112,10 @@ class Trainer:
             self._save()
         self._parts.checkpoints.settle()
         return self.is_done
+
+    @property
+    def _limit_s(self) -> float:
+        return math.inf if self._config.max_hours is None else self._config.max_hours * 3600
 
     def _is_asked_of_any(self, stop: StopRequest) -> bool:
         """Whether any process was asked to stop: all leave before the same step, and none waits for batches then."""
@@ -138,6 +150,8 @@ class Trainer:
         self.step = self._saved_step = state["step"]
         self._best, self.evaluation = state["best"], state["evaluation"]
         self._evaluation_step = state.get("evaluation_step")  # a run of before has none
+        self._earlier_s = state.get("trained_s", 0.0)
+        self._is_late = self._earlier_s >= self._limit_s
         return True
 
     def _train_step(self) -> None:
@@ -147,9 +161,11 @@ class Trainer:
         loss, tallies, n_frames = self._gradients(batches)
         norm = torch.nn.utils.clip_grad_norm_(self._parts.model.parameters(), self._config.optim.clip_norm)
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-        told = torch.tensor([loss, float(n_frames)], dtype=torch.float64)
+        is_late = self.hours * 3600 >= self._limit_s
+        told = torch.tensor([loss, float(n_frames), float(is_late)], dtype=torch.float64)
         summed = self._processes.summed(torch.cat([told, tallies])).tolist()
         loss, n_frames = summed[0] / self._processes.share.world, int(summed[1])
+        self._is_late = summed[2] > 0  # all leave when one's time is up
         self._refuse_no_numbers(loss, float(norm), batches)
         rate = learning_rate(self.step, self._config.max_steps, self._config.optim)
         for group in self._optimiser.param_groups:
@@ -161,7 +177,7 @@ class Trainer:
         self.step += 1
         self._score = None
         self._parts.speedometer.end(n_frames)
-        self._look(loss, summed[2:], {"learning_rate": rate, "gradient_norm": float(norm)}, batches)
+        self._look(loss, summed[3:], {"learning_rate": rate, "gradient_norm": float(norm)}, batches)
 
     def _gradients(self, batches: list[MicroBatch]) -> tuple[float, torch.Tensor, int]:
         """Gradients of a step's micro-batches, their mean loss, summed tallies and frames."""
@@ -206,7 +222,7 @@ class Trainer:
 
     def _tell(self) -> None:
         """A line of metrics."""
-        self.figures = self._window.figures() | self._shown | self._parts.speedometer.read()
+        self.figures = self._window.figures() | self._shown | self._parts.speedometer.read() | {"hours": self.hours}
         self._window = Window()
         if self.log is not None:
             self.log.write("train", self.step, self.figures)
@@ -243,6 +259,7 @@ class Trainer:
             "window": self._window.state_dict(),
             "evaluation": self.evaluation,
             "evaluation_step": self._evaluation_step,
+            "trained_s": self.hours * 3600,
         }
         self._parts.checkpoints.save(self.step, self._tensors(), state)
         self._saved_step = self.step

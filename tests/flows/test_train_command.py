@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from benchmarks.train_runs import TINY, tiny_dataset
 from data_schemas.errors import ConfigError
+from flows.front_end_command import settings_of
 from flows.train_command import build_train_config, train
 from kame_model.model.presets import PRESETS
 
@@ -89,10 +90,20 @@ def test_settings_that_do_not_hold_are_named(preset: str, stage: str, typed: dic
 
 
 def test_options_of_datasets_are_not_passed_over_where_there_are_rows(rows: Path, tmp_path: Path) -> None:
-    code, said = run(rows, "--out", tmp_path / "run", "--listen", "--copy-steps", 100, "--evaluate", 0)
+    typed = ("--listen", "--copy-steps", 100, "--evaluate", 0, "--held-out", tmp_path)
+    code, said = run(rows, "--out", tmp_path / "run", *typed)
     assert code == 2
-    assert "--copy-steps, --evaluate, --listen: of datasets only" in said
+    assert "--copy-steps, --held-out, --evaluate, --listen: of datasets only" in said
     assert not (tmp_path / "run").exists()
+
+
+def test_settings_of_datasets_go_to_the_step_they_name() -> None:
+    typed = {"copy.optim.learning_rate": 0.1, "evaluation.delay_s": 1.0, "data.swap_share": 0.3, "copying.max_words": 4}
+    assert settings_of(typed) == {
+        "copy_settings": {"optim.learning_rate": 0.1},
+        "evaluation_settings": {"delay_s": 1.0},
+        "settings": {"data.swap_share": 0.3, "copying.max_words": 4},
+    }
 
 
 def test_several_processes_do_not_train_on_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,8 +130,9 @@ def test_a_folder_without_token_rows_is_told_plainly(tmp_path: Path) -> None:
 
 def test_weights_of_a_mixture_are_typed_behind_the_folder(rows: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    code, said = run(f"{rows}=3", "--out", out, "--max-steps", 1, "--config", settings(tmp_path), "--json")
+    typed = ("--out", out, "--max-steps", 1, "--max-hours", 0.5, "--config", settings(tmp_path), "--json")
+    code, said = run(f"{rows}=3", *typed)
     assert code == 0, said
-    assert json.loads((out / "config.json").read_text())["config"]["data"]["datasets"] == [
-        {"path": str(rows), "weight": 3.0}
-    ]
+    begun_with = json.loads((out / "config.json").read_text())["config"]
+    assert begun_with["data"]["datasets"] == [{"path": str(rows), "weight": 3.0}]
+    assert begun_with["max_hours"] == 0.5

@@ -1,3 +1,4 @@
+import random
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ PIECES = Pieces(first=range(10, 60), more=range(60, 100), text_card=100, card=16
 
 
 def config(**changes: Any) -> CopyConfig:
-    return CopyConfig.model_validate({"batch_size": 4, "max_frames": 0, "correct_share": 0.0} | changes)
+    return CopyConfig.model_validate(
+        {"batch_size": 4, "max_frames": 0, "long_words": 0, "correct_share": 0.0} | changes
+    )
 
 
-def examples(gap: int, n: int = 40, n_frames: int = 0, **changes: Any) -> list[Example]:
-    import random
-
+def examples(gap: int, n: int = 40, n_frames: int = 0, n_words: int = 0, **changes: Any) -> list[Example]:
     draw = random.Random(0)
-    return [copy_example(PIECES, config(**changes), Lesson(gap, n_frames), draw) for _ in range(n)]
+    return [copy_example(PIECES, config(**changes), Lesson(gap, n_frames, n_words), draw) for _ in range(n)]
 
 
 def fed(example: Example) -> list[list[int]]:
@@ -121,6 +122,31 @@ def test_long_examples_hold_many_exchanges_and_guesses_that_are_not_said() -> No
     assert n_guesses > 40
 
 
+def test_the_last_lessons_have_oracles_as_long_as_real_ones_and_words_that_come_again() -> None:
+    lengths, n_again, n_slow = [], 0, 0
+    for each in examples(2, n_frames=400, n_words=36, min_words=20, max_words=20):
+        oracles = [oracle for oracle in fed(each) if len(oracle) >= 20]  # guesses are cut where the next one comes
+        text = each.text_labels
+        said = [token for token in text.tolist() if token > PADDING_ID]
+        spoken = [oracle for oracle in oracles if has_run(said, oracle)]
+        assert [token for oracle in spoken for token in oracle] == said
+        firsts = [[token for token in oracle if token in PIECES.first] for oracle in spoken]
+        lengths += list(map(len, firsts))
+        n_again += sum(len(words) - len(set(words)) for words in firsts)
+        waited = np.flatnonzero(text == END_OF_PADDING_ID) + 1
+        n_slow += int(np.isin(text[waited], PIECES.more).sum())
+    assert max(lengths) > 30
+    assert 0.2 < n_again / sum(lengths) < 0.5, "of 50 words that begin one, a good part comes again by chance too"
+    assert n_slow > 100
+
+
+def test_of_words_said_slowly_only_what_is_announced_can_be_known() -> None:
+    for each in examples(2, n=10, n_frames=200, n_words=20):
+        text, known = each.columns[0, 1:], each.answer_mask
+        announced = np.append(False, text[:-1] == END_OF_PADDING_ID)
+        assert (known == (announced & (text > PADDING_ID))).all()
+
+
 def has_run(said: list[int], oracle: list[int]) -> bool:
     return any(said[at : at + len(oracle)] == oracle for at in range(len(said)))
 
@@ -135,6 +161,9 @@ def test_lessons_widen_the_gap_then_lengthen_the_examples_and_the_stage_ends_wit
         met.append(loader.observe(1.0)["lesson"])
     assert met == sorted(met)
     assert set(met) == set(map(float, range(6)))
+    at_last = config(max_gap_frames=2, max_frames=400, max_words=10, long_words=36)
+    assert lessons(at_last)[5:] == [Lesson(2, 400), Lesson(2, 400, 20), Lesson(2, 400, 36)]
+    assert lessons(config(max_gap_frames=0, long_words=36)) == [Lesson(0)], "short examples have no room for them"
 
 
 def test_a_step_of_long_examples_is_no_longer_than_one_of_short_ones() -> None:

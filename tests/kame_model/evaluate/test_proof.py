@@ -1,5 +1,6 @@
 """Held-out dialogues to outcomes and figures: whose answer was said, when, and how sure the share is."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ def outcome(condition: Condition = "right", **fields: Any) -> Outcome:
         "stranger_answer": "six",
         "in_question": False,
         "said": "it is five",
+        "recorded": "well it is five",
         "told": "it is five",
         "n_said": 1,
         "n_stranger": 0,
@@ -74,7 +76,8 @@ def outcome(condition: Condition = "right", **fields: Any) -> Outcome:
         "n_said_at_last": None,
         "delay_s": 0.4,
     }
-    return Outcome(condition=condition, **values | fields)
+    values |= fields
+    return Outcome(condition=condition, said_in_turn=values["said"], **values)
 
 
 def test_the_event_that_knows_the_answer_is_the_one_that_heard_the_question(tokenizer: Tokenizer) -> None:
@@ -110,6 +113,10 @@ def test_a_corrected_run_is_judged_by_what_follows_the_correction(tokenizer: Tok
     words = {12: "it", 13: "is", 14: "six", 26: "no", 27: "wait", 30: "five"}
     found = judged(one, other, "corrected", run_of(tokenizer, words, correction_frame=25), tokenizer)
     assert (found.n_stranger, found.n_said, found.n_said_at_last) == (1, 1, 1)
+    back = judged(
+        one, other, "corrected", run_of(tokenizer, words | {32: "it", 34: "six"}, correction_frame=25), tokenizer
+    )
+    assert (back.n_said, back.n_said_at_last) == (1, 0), "it ends with the wrong one"
     before = judged(one, other, "corrected", run_of(tokenizer, {14: "five"}, correction_frame=25), tokenizer)
     assert (before.n_said, before.n_said_at_last) == (1, 0)
 
@@ -127,6 +134,7 @@ def test_figures_are_by_condition_and_apart_where_the_question_holds_the_answer(
     right = lines["right", "answer not in the question"]
     assert (right.said.n, right.said.of, right.repeated.n, right.silent.n) == (2, 3, 1, 1)
     assert right.wer == pytest.approx(3 / 9, abs=1e-4)
+    assert right.wer_recorded == pytest.approx(3 / 9, abs=1e-4), "leads and tails count in both"
     assert right.median_delay_s == 0.4
     assert lines["right", "answer in the question"].said.of == 1
     assert lines["wrong", "answer not in the question"].said_stranger.value == 1.0
@@ -134,6 +142,17 @@ def test_figures_are_by_condition_and_apart_where_the_question_holds_the_answer(
     assert at_last is not None
     assert at_last.n == 1
     assert ("none", "answer not in the question") not in lines
+
+
+def test_what_is_said_in_the_users_next_turn_is_no_more_the_answer(tokenizer: Tokenizer) -> None:
+    one, other = row("one", "five", tokenizer), row("other", "six", tokenizer)
+    told = tokenizer.encode("no")
+    oracle = OracleTokens.pack([QUESTION_END, 25], [1.0, 0.3], [5, 0], [True, True], [told, told], [[], []])
+    text = run_of(tokenizer, {13: "wait", 14: "five", 30: "six"}).text
+    turned = replace(one, a=replace(one.a, oracle=oracle, text=text))
+    run = run_of(tokenizer, {12: "five", 26: "five"})
+    found = judged(turned, other, "right", run, tokenizer)
+    assert (found.said, found.said_in_turn, found.recorded) == ("five five", "five", "wait five")
 
 
 def test_a_share_has_wilsons_interval() -> None:

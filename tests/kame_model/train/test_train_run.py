@@ -236,3 +236,46 @@ def test_nothing_of_this_process_is_changed_by_a_run(rows: Path, tmp_path: Path)
     before = (signal.getsignal(signal.SIGTERM), os.environ.copy())
     train(tiny_run(tmp_path / "run", rows, max_steps=1))
     assert (signal.getsignal(signal.SIGTERM), os.environ.copy()) == before
+
+
+class Hourly(Silent):
+    """A clock by which each step takes an hour; as progress it is told of them, and may ask to stop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        self.stop_at: int | None = None
+        monkeypatch.setattr(trainer_module, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        self.now_s += 3600.0
+        if step == self.stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_run_ends_whole_when_its_time_is_up(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hourly = Hourly(monkeypatch)
+    config = tiny_run(tmp_path / "run", rows, max_hours=2.5, keep={"save_every": 50, "evaluate_every": 50})
+    result = train(config, hourly)
+    assert (result.step, result.is_done) == (4, True)  # begun after 0, 1, 2 and 3 hours
+    assert result.evaluation is not None, "the end is looked at, by time as by steps"
+    assert steps_saved(tmp_path / "run") == [4]
+    assert (tmp_path / "run" / DONE).exists()
+    assert result.figures["hours"] == 3.0
+    assert train(config, hourly).step == 4
+    assert train(config.model_copy(update={"max_hours": 4.5}), hourly).step == 6
+
+
+def test_a_run_gone_on_with_counts_the_hours_of_before(
+    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hourly = Hourly(monkeypatch)
+    hourly.stop_at = 2
+    config = tiny_run(tmp_path / "run", rows, max_hours=2.5)
+    assert not train(config, hourly).is_done
+    hourly.stop_at = None
+    hourly.now_s += 1e6  # it stood still meanwhile
+    result = train(config, hourly)
+    assert (result.step, result.is_done) == (4, True)
