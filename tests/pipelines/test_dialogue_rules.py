@@ -135,20 +135,32 @@ def test_an_early_start_needs_its_lead(early: AudioDialogue, lead: str | None) -
     assert broken(on_answer(lambda turn: replace(turn, lead=lead))(early)) == {EARLY}
 
 
-def louder_after_the_cut(row: AudioDialogue) -> AudioDialogue:
-    """A whisper of the assistant's, 0.2 s after the cut."""
-    start = seconds_to_samples((row.turns[1].cut_s or 0.0) + 0.2)
+def whispering(row: AudioDialogue, start_s: float, amplitude: float = 0.01) -> AudioDialogue:
+    """A tenth of a second of the assistant's, 40 dB below full scale unless told otherwise."""
+    start = seconds_to_samples(start_s)
 
     def whisper(sound: Sound) -> Sound:
-        sound[start : start + 2_400, 0] += 0.01 * np.sin(np.arange(2_400) * 0.1)
+        sound[start : start + 2_400, 0] += amplitude * np.sin(np.arange(2_400) * 0.1)
         return sound
 
     return on_sound(whisper)(row)
 
 
-def test_a_cut_turn_is_silent_afterwards(interrupted: AudioDialogue) -> None:
+NOT_SILENT = "each speaker is on their own channel"
+
+
+@pytest.mark.parametrize("after_s", [0.05, 0.3])
+def test_a_cut_turn_is_silent_afterwards(interrupted: AudioDialogue, after_s: float) -> None:
     assert broken(interrupted) == set()
-    assert broken(louder_after_the_cut(interrupted)) == {"a cut turn is silent from its cut on"}
+    louder = whispering(interrupted, (interrupted.turns[1].cut_s or 0.0) + after_s)
+    assert broken(louder) == {"a cut turn is silent from its cut on", NOT_SILENT}
+
+
+def test_the_assistant_is_silent_by_level_wherever_it_says_nothing(interrupted: AudioDialogue) -> None:
+    (last,) = interrupted.turns[3].utterances
+    for start_s in (0.0, (last.end_s or 0.0) + 0.1):
+        assert broken(whispering(interrupted, start_s, amplitude=2e-3)) == {NOT_SILENT}
+        assert broken(whispering(interrupted, start_s, amplitude=5e-4)) == set(), "no louder than silence may be"
 
 
 def test_a_turn_is_not_cut_before_it_is_interrupted(interrupted: AudioDialogue) -> None:

@@ -7,11 +7,12 @@ import pytest
 
 from data_schemas.arrow import to_table
 from data_schemas.manifest import Counts, ShardEntry, make_manifest
-from data_schemas.records import AudioDialogue, Hearing
+from data_schemas.records import AudioDialogue, Hearing, OracleEvent, OracleRow
 from data_schemas.store import Store
 from pipelines.card import render
 from pipelines.figures import Figures, count, tables
 from tests import mixed as made
+from tests.token_rows import event, oracle_row
 
 PATH = "data/train.parquet"
 
@@ -106,3 +107,22 @@ def test_each_engine_is_counted_once_a_dialogue_by_its_role(tmp_path: Path) -> N
 def by_model(found: AudioDialogue, turns: str) -> AudioDialogue:
     method = f"{found.provenance.script_method}; {turns}"
     return replace(found, provenance=replace(found.provenance, script_method=method))
+
+
+def test_answers_are_counted_by_the_model_that_gave_them(tmp_path: Path) -> None:
+    def answered(number: int, by: str | None, status: str = "answered") -> OracleEvent:
+        return event(number, t_s=0.5, r=0.5, text="Maybe.", status=status, request_id="r", answered_by=by)
+
+    asked = oracle_row(answered(0, "big-2025-04-14"), answered(1, "small"), answered(2, "small", "shared"))
+    rows = [replace(asked, model="big"), oracle_row(answered(0, None), event(1, t_s=1.0, r=1.0, text="So."))]
+    store = Store(str(tmp_path))
+    written = store.write_table("oracles.parquet", to_table(rows, OracleRow))
+    entry = ShardEntry(
+        path="oracles.parquet", kind="oracle", source="mine", split="train", oracle_version="default", n_rows=2,
+        n_bytes=written.n_bytes, sha256="0" * 64,
+    )  # fmt: skip
+    assert rows_of(count(store, [entry], "default"), "answered-by") == [
+        ("default", "", "not told", "no", 1),
+        ("default", "big", "big-2025-04-14", "yes", 1),
+        ("default", "big", "small", "no", 1),
+    ]
