@@ -10,7 +10,7 @@ from pipelines.script.choices import lower_start, signed
 from pipelines.script.numerals import year
 from pipelines.script.refusals import refers_to_options
 from pipelines.script.speakable import Unspeakable, read_aloud
-from pipelines.script.spoken import Spoken, joined, spoken_words, word_set
+from pipelines.script.spoken import Spoken, joined, last_place, spoken_words, word_set
 
 _CONCLUSIONS: Final = ("The answer is {answer}.", "So the answer is {answer}.", "So that makes {answer}.",
                        "That makes {answer}.", "So it's {answer}.")  # fmt: skip
@@ -176,7 +176,7 @@ def _place_in(step: Spoken, answers: list[str]) -> int | None:
     for answer in answers:
         wanted = spoken_words(read_aloud(answer).text)
         for words in (stated, said):
-            if (at := _last_place(wanted, words)) is not None:
+            if (at := last_place(wanted, words)) is not None:
                 return at
     return None
 
@@ -261,24 +261,3 @@ def as_noun_phrase(option: str) -> str | None:
     ):
         return None
     return lower_start(text)
-
-
-_NUMBER_WORDS: Final = word_set(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion point "
-    "minus"
-)  # fmt: skip
-
-
-def _last_place(target: list[str], words: list[str]) -> int | None:
-    """Where the target last starts among the words; "four" is not found in "twenty four"."""
-    wanted, said = [word.lower() for word in target], [word.lower() for word in words]
-    for start in reversed(range(len(said) - len(wanted) + 1)):
-        end = start + len(wanted)
-        if said[start:end] != wanted:
-            continue
-        before = wanted[0] in _NUMBER_WORDS and start > 0 and said[start - 1] in _NUMBER_WORDS
-        after = wanted[-1] in _NUMBER_WORDS and end < len(said) and said[end] in _NUMBER_WORDS
-        if not before and not after:
-            return start
-    return None

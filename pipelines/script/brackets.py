@@ -6,6 +6,7 @@ Grouping brackets are named, as teachers do and as the ClearSpeak rules for read
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from pipelines.script.spoken import word_set
@@ -20,6 +21,10 @@ _CALLED: Final = word_set("f g h u v y z F G H P E V T U C Q N φ ψ Φ Ψ phi p
 _CALLED_OF: Final = word_set("x p q r s w i e X Y R S M I v a b")
 _ARGUMENTS: Final = [["t"], ["x"], ["n"], ["z"], ["0"]]
 """Letters that are functions of one of these: "p(x)", "x(t)"."""
+
+_CALLED_GREEK: Final = frozenset("δΘΓ")
+_QUANTITIES: Final = frozenset("TPVNCQ")
+"""Letters that "(1 + r)" after them is rather a factor of."""
 
 _SIGNALS: Final = word_set("x y h u g f v w d X Y H")
 _LISTS: Final = word_set("vector matrix list array row column sequence point pair tuple")
@@ -116,6 +121,11 @@ def _is_plain(pair: _Pair) -> bool:
     return len([token for token in pair.inside if token.kind != "suffix"]) == 1 and pair.inside[0].kind != "operator"
 
 
+def _is_measure(pair: _Pair) -> bool:
+    """Whether the brackets hold a number with its unit: "H_2 (4.5 eV)"."""
+    return len(pair.inside) == 1 and pair.inside[0].kind == "quantity" and pair.inside[0].written[-1].isalpha()
+
+
 def _follows_closely(pair: _Pair) -> bool:
     return pair.before is not None and pair.before.kind == "close" and pair.is_glued
 
@@ -142,15 +152,28 @@ def _say_call(pair: _Pair) -> tuple[str, str]:
     return f"{opening} open parenthesis", "close parenthesis"
 
 
+def _is_factor(pair: _Pair) -> bool:
+    """Whether a letter is no function of the brackets after it: "y(4 - y)", "RT(1 + B/V)", "P(1 + r)"."""
+    letter, inside = pair.line.tokens[pair.start - 1].written, [token.written for token in pair.inside]
+    is_sum = inside[:1] == ["1"] and inside[1:2] in (["+"], ["-"])
+    is_in_it = any(one == letter and following != "(" for one, following in pairwise([*inside, ""]))
+    is_product = letter == "π" and any(sign in inside for sign in "+-×")
+    return is_product or (len(letter) == 1 and is_in_it) or (is_sum and letter[-1:] in _QUANTITIES)
+
+
 def _is_called(pair: _Pair) -> bool:
     """Whether the brackets hold the argument of a function: "f(x)", "f'(2)", "F_1(x)"."""
     at = pair.start - 1
     tokens = pair.line.tokens
+    if _is_factor(pair):
+        return False
     if "prime" in tokens[at].text:
         return True
     while at > 0 and tokens[at].kind == "suffix" and tokens[at].written.startswith("_"):
         at -= 1
     is_letter = tokens[at].kind in {"variable", "word"}
+    if tokens[at].written in _CALLED_GREEK:
+        return True
     if is_letter and tokens[at].text in _CALLED_OF and [token.written for token in pair.inside] in _ARGUMENTS:
         return True
     return is_letter and tokens[at].text in _CALLED
@@ -179,14 +202,19 @@ def _rises(pair: _Pair) -> bool:
 
 
 def _say_square(pair: _Pair) -> tuple[str, str] | None:
-    """ "[0, 1]" by itself is an interval."""
-    is_square = pair.line.tokens[pair.start].text == "[" and pair.line.tokens[pair.end].text == "]"
+    """ "[0, 1]" by itself is an interval, and so is "[0, 1)", without one of its ends."""
+    ends = pair.line.tokens[pair.start].text + pair.line.tokens[pair.end].text
+    is_square = ends in {"[]", "[)", "(]"}
     is_listed = pair.before is not None and pair.before.text.lower() in _LISTS
     is_pair = (
         not pair.line.is_list and pair.is_maths and _n_commas(pair) == 1 and len(pair.inside) <= 5 and _rises(pair)
     )
     if is_square and is_pair and not is_listed and not (pair.is_glued and is_term(pair.before)):
-        return ("" if pair.before is not None and pair.before.text == "interval" else "the interval"), ","
+        last = pair.inside[-1].text
+        left_out = {"[)": f", without {last},", "(]": f", without {pair.inside[0].text},"}.get(ends, ",")
+        is_open = last == "infinity" and ends == "[)"  # never in it
+        name = "" if pair.before is not None and pair.before.text == "interval" else "the interval"
+        return name, "," if is_open else left_out
     return None
 
 
@@ -195,6 +223,8 @@ def _say(pair: _Pair) -> tuple[str, str]:
     if before is not None and before.kind == "function":
         return _say_call(pair)
     name = _NAMES[pair.line.tokens[pair.start].text]
+    if before is not None and before.kind == "suffix" and _is_measure(pair):
+        return ",", ","
     if name == "brace" and before is not None and before.kind == "suffix" and pair.is_maths:
         return "of", ","
     if name == "bracket" and _is_sequence(pair):
@@ -228,6 +258,8 @@ def _say_prose(pair: _Pair) -> tuple[str, str]:
         return "", ""
     if pair.is_glued and _is_called(pair):
         return "of", ","
+    if pair.is_glued and pair.is_maths and before is not None and re.search("[a-z][A-Z]", before.written):
+        return _say_call(pair)  # "ReLU(x)"
     return ",", ";" if pair.is_maths and _n_commas(pair) else ","
 
 

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from pipelines.script.chemistry import COMPOUND
 from pipelines.script.spoken import word_set
 from pipelines.script.traced import Traced
 from pipelines.script.vocabulary import is_content, is_word, part_words, parted
@@ -33,6 +34,12 @@ _SMALL_WORDS: Final = (
     "|where|rate|constant|about|molar|atomic|contains|find|using"
 )
 _PARTED_CAPITAL: Final = re.compile(rf"(?<![A-Za-z'])({_SMALL_WORDS})(?=[A-Z][a-z]{{2,}}|[A-Z]{{1,2}}(?![A-Za-z]))")
+_PARTED_I: Final = re.compile(
+    r"(?<![A-Za-z'])(I)(have|had|was|am|would|will|did|do|and|is|when|think|the|to|in|of)(?![A-Za-z'])"
+)
+"""The pronoun, or the numeral of a war or a king."""
+
+_PARTED_BEFORE_NUMBER: Final = re.compile(r"(?<![A-Za-z'])([a-z]{4,})(at|of|is|to|by|from|with)(?= \$?\d)")
 _PARTED_AFTER_WORD: Final = re.compile(r"(?<![A-Za-z])([a-z]{4,})(?=[A-Z](?![A-Za-z]))")
 """A whole word and one capital: "productsA"."""
 
@@ -42,7 +49,6 @@ _PARTED_THE: Final = re.compile(
     r"|\b(what|how|there|this|that)(is|are|was|were|would|will)\b",
     re.IGNORECASE,
 )
-_KEPT_WHOLE: Final = word_set("tothe withthe")
 _PARTED_FIRST: Final = re.compile(
     r"(?<![A-Za-z'])(The|Find|If|Given|Assume|Calculate|For|Using)(?=(?:[A-Z][a-z]{4,}|[A-Z]|HCl|NaCl)(?![A-Za-z']))"
 )
@@ -54,6 +60,13 @@ _PARTED_FORMULA: Final = re.compile(
 _NAME_PARTS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NAMES: Final = re.compile(r"(?<![\w'-])(?:[A-Z][a-z]+)+[A-Z][a-z]{2,}(?![\w-])|(?<![\w'-])[A-Z]{5,}[a-z]{2,}(?![\w-])")
 _PARTICIPLE: Final = 6
+_LEAST_OF_NAME: Final = 4
+_MOST_OF_NAME: Final = 9
+"""Letters of a name that no dictionary has; a longer one may have a word run into it."""
+
+_MIXED: Final = re.compile(
+    r"(?<![\w'-])[A-Za-z]*[a-z][A-Z][A-Za-z]*(?![\w-])|(?<![\w'-])[A-Z][a-z]?[A-Z][A-Za-z]{3,}(?![\w-])"
+)
 _DIGITS_AFTER: Final = re.compile(rf"(?<![A-Za-z\d])((?:{_SMALL_WORDS}|[a-z]{{4,}}|[A-Z][a-z]{{3,}}))(?=\d)")
 _DIGITS_BEFORE: Final = re.compile(r"(?<![A-Za-z_^])(\d+(?:\.\d+)?)(?=(?!th\b)[a-z]{4,}(?![\d_^(]))")
 _GLUED: Final = re.compile(
@@ -75,6 +88,7 @@ def mend_words(text: Traced) -> Traced:
         .sub(_PARTED_FORMULA, r"\g<0> ")
         .sub(_NAMES, _part_names)
     )
+    text = text.sub(_MIXED, _part_mixed).sub(_PARTED_I, r"\1 \2").sub(_PARTED_BEFORE_NUMBER, _part_small)
     text = text.sub(_DIGITS_AFTER, r"\1 ").sub(_DIGITS_BEFORE, r"\1 ")
     return text.sub(r"(?<=[A-Za-z,;])(_{2,})|(_{2,})(?=[A-Za-z])", lambda m: f" {m[0]} ")
 
@@ -97,6 +111,11 @@ def _part_capital(match: re.Match[str]) -> str:
     return f"{match[1]} " if is_word(match[1]) else match[0]
 
 
+def _part_small(match: re.Match[str]) -> str:
+    """ "plateat 220": a word and a small one before a number, where both together are no word."""
+    return f"{match[1]} {match[2]}" if is_word(match[1]) and not is_word(match[0]) else match[0]
+
+
 def _part_names(match: re.Match[str]) -> str:
     """ "TheAlforsCompany", "JimDagneyis", "STAFFStaff": two or more names, the last perhaps with a small word after it.
 
@@ -114,6 +133,42 @@ def _part_names(match: re.Match[str]) -> str:
     if not pieces or not any(is_word(part.lower()) for part in first):
         return match[0]
     return " ".join([*first, pieces[0].capitalize(), *pieces[1:]])
+
+
+_PIECES: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_LETTER_INSIDE: Final = re.compile(r"([A-Z])(in|is|and|of|to|for|if|are|was)")
+_FORMULA_LAST: Final = re.compile(r"([A-Za-z][a-z]{1,})((?:[A-Z][a-z]?\d?){2,5})")
+_FORMULA_FIRST: Final = re.compile(r"((?:[A-Z][a-z]?\d?){2,4}?)([a-z]{2,})")
+
+
+def _part_mixed(match: re.Match[str]) -> str:
+    """ "usedAerozine", "HaversonStores", "intensityHin", "NaClforms": parted where each part is a word, a name or a
+    formula, and one at least is a word or all are names."""
+    if not is_run_together(match[0]) or COMPOUND.fullmatch(match[0]):
+        return match[0]
+    if (found := _FORMULA_LAST.fullmatch(match[0])) and COMPOUND.fullmatch(found[2]) and is_word(found[1].lower()):
+        return f"{found[1]} {found[2]}"
+    whole = _inner_parts(match[0])
+    pieces = [*whole] if len(whole) > 1 else [part for each in _PIECES.split(match[0]) for part in _inner_parts(each)]
+    are_known = [len(part) > 1 and is_word(part.lower()) for part in pieces]
+    are_names = [_LEAST_OF_NAME <= len(part) <= _MOST_OF_NAME and part[0].isupper() for part in pieces]
+    are_formulas = [re.fullmatch(r"[A-Z]{1,3}|[A-Z][a-z]|(?:[A-Z][a-z]?\d?){2,4}", part) is not None for part in pieces]
+    is_sure = (
+        sum(are_formulas) <= 1
+        and max(map(len, pieces)) > 2
+        and all(map(any, zip(are_known, are_names, are_formulas, strict=True)))
+    )
+    return " ".join(pieces) if is_sure and len(pieces) > 1 and (any(are_known) or all(are_names)) else match[0]
+
+
+def _inner_parts(piece: str) -> tuple[str, ...]:
+    """The parts of a piece without a capital inside: a letter or a formula and the word after it."""
+    if found := _LETTER_INSIDE.fullmatch(piece):
+        return found[1], found[2]
+    found = _FORMULA_FIRST.fullmatch(piece)
+    if found and COMPOUND.fullmatch(found[1]) and is_word(found[2]) and not is_word(piece.lower()):
+        return found[1], found[2]
+    return parted(piece, True) if piece.islower() else (piece,)
 
 
 def _after_name(word: str) -> tuple[str, ...]:

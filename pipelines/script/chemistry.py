@@ -36,7 +36,10 @@ _CHARGE: Final = (
 )
 _STATE: Final = r"(?P<state> ?\( ?~? ?(?:g|s|l|aq|solution|gas|solid|liquid)\.? ?\))"
 _STATES: Final = {"g": "gas", "s": "solid", "l": "liquid", "aq": "aqueous", "solution": "in solution"}
-_IONS: Final = "Cl|Br|I|F|OH|CN|SH|NO_?[23]|HS?CO_?3|HSO_?[34]|MnO_?4|ClO_?[34]?|SCN|CH_?3COO|HCO_?3|X|Cl_?2|A|RO"
+_IONS: Final = (
+    "Cl|Br|I|F|OH|CN|SH|NO_?[23]|HS?CO_?3|HSO_?[34]|MnO_?4|ClO_?[34]?|SCN|CH_?3COO|NH_?2|BrO_?3|IO_?[34]|HCO_?3|X|Cl_?2"
+    "|A|RO"
+)
 _CATIONS: Final = "H|Na|K|Li|Ag|H_?3O|NH_?4|NADP?|Rb|Cs|Cu|FAD"
 _DIVALENT: Final = r"(?:Ca|Mg|Zn|Fe|Cu|Mn|Ba|Sr|Ni|Co|Sn|Pb|Hg|Cd|Al|Cr|Ce|Ti|V)[234]"
 
@@ -75,7 +78,7 @@ def _compound(match: Match) -> str:
         size = groups.get("size") or groups.get("size3") or ("2" if groups.get("sign2") else "")
         said += f" {charge(size, sign)}"
     if groups.get("state"):
-        said += f", {_STATES.get(re.sub(r'[^a-z]', '', groups['state']), '')},"
+        said = said.rstrip(" ,") + f", {_STATES.get(re.sub(r'[^a-z]', '', groups['state']), '')},"
     return said
 
 
@@ -151,17 +154,21 @@ CHEMISTRY_RULES: Final[list[Rule]] = [
     rule("word", r"(?<![\w.,$])(?P<mass>1|2|3|6|7|9|1[0-9])(?P<symbol>H|C|N|O|F|B|Li|Be)(?= (?:NMR|nucl|isotop"
          r"|magnet|Larmor|spect|hyperf"
          r"|spin|signal|atom|and (?:\d{1,2})(?:H|C|N|F|P)\b))", _isotope),
+    rule("word", rf"{_STANDS}(?P<symbol>{_TWO}|U|C|H|N|O)\^\{{?(?P<mass>\d{{2,3}})\}}?(?![\w^+-])", _isotope),
     rule("word", rf"{_STANDS}(?P<symbol>U|Pu|C|K|I|Co|Sr|Cs|Ra|Rn|Po|Th)-(?P<mass>\d{{2,3}})(?![\w^])", _isotope),
     rule("word", rf"{_STANDS}({_DIVALENT})([+-])(?![\w(+]| ?\d)", _plain_ion),
     rule("word", rf"{_STANDS}({_CATIONS}) ?(\+)(?=$|[,.;:)\]/?]| (?![A-Z\d(+=]|[a-z] ))", _plain_ion),
     rule("word", rf"{_STANDS}({_IONS})(-)(?=$|[\s,.;:)\]?](?! ?[\d(]))", _plain_ion),
     rule("word", rf"{_STANDS}(HPO|SO|CO|PO|C2O|Cr2O|CrO|S2O|SiO)(\d)([23])([-+])(?![\w(])",
          lambda m: f"{spell_compound(m[1] + m[2])} {charge(m[3], m[4])}"),
+    rule("variable", r"(?<![A-Za-z\d_.])([B-DF-HJ-NP-Z])(?=_ ?(?:1?\d|\{ ?1?\d ?\})"
+         r"(?![A-Za-z\d^]| [A-Z][a-z]?(?:_|\()| ?\( ?~? ?(?:aq|[gsl]) ?\)))",
+         lambda m: m[1]),
     rule("word", rf"{_FOLLOWS}{_NOT_A_WORD}(?P<formula>(?=[^\s]*[\d)])(?:{_ATOMS}|{_GROUP}){{1,14}})"
          rf"(?:{_CHARGE})?{_STATE}?"
          r"(?![A-Za-z_]|\()", lambda m: _checked(m)),
     rule("variable", r"(?<![A-Za-z\d_.])([A-Z])\(s\)(?! ?[\u2192+])(?<!C\(s\))", lambda m: f"{m[1]} of s"),
-    rule("word", rf"{_FOLLOWS}(?P<formula>{_ATOMS}{{1,8}})(?=\^| ?\(){_CHARGE}?{_STATE}?(?<=[)}}+\-\d])"
+    rule("word", rf"{_FOLLOWS}(?P<formula>{_ATOMS}{{1,8}})(?=\^| ?\()(?:{_CHARGE}?)?{_STATE}?(?<=[)}}+\-\d])"
          rf"(?![A-Za-z\d^_])",
          _compound),
     rule("number", rf"(?<![\w.,])[1-9]\d?(?=(?:{_ATOMS}{{2,10}}|{_GROUP}|(?:H|O|N|F|Cl|Br|I)_?2){{1,4}}(?:[ ^(]|$))"

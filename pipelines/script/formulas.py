@@ -3,17 +3,31 @@
 import re
 from typing import Final
 
+from pipelines.script.arrows import ARROWS, say_arrow
 from pipelines.script.ranges import (
     is_chained,
     is_difference,
+    is_factored,
     is_normal_range,
     is_rising,
     is_telephone,
     range_word,
     tells_range,
 )
+from pipelines.script.rule import about
 from pipelines.script.spoken import Unspeakable, word_set
-from pipelines.script.tokens import NUMBERS, OPERANDS, Line, Place, Token, ends_term, is_operand, is_term, starts_term
+from pipelines.script.tokens import (
+    NUMBERS,
+    OPERANDS,
+    OVER_LETTERS,
+    Line,
+    Place,
+    Token,
+    ends_term,
+    is_operand,
+    is_term,
+    starts_term,
+)
 
 OPERATORS: Final = "=+*×÷/<>≤≥≠≈≪≫≡∝~±∓√∛∜-—&@#%∀∃⊃∨∧¬∩∪⊂⊆∈∉→←↔⇒⇌∥∠∑∏∬∮∫∂∇△⊥|‖∖↑↓•…_"
 """Signs that this module can call by a name; every other one is refused before."""
@@ -33,8 +47,6 @@ _PREFIXES: Final = {
     "∏": "the product of", "∫": "the integral of", "∬": "the double integral of", "∮": "the contour integral of",
     "∂": "partial", "∇": "del", "△": "triangle", "∠": "angle", "∀": "for all", "∃": "there exists", "¬": "not",
 }  # fmt: skip
-_ARROWS: Final = {"→": "to", "←": "from", "↔": "if and only if", "⇒": ", so", "⇌": "in equilibrium with",
-                  "↑": "up", "↓": "down"}  # fmt: skip
 _RATES: Final = word_set("hour day week month year minute second person mole mile gallon pound kilogram liter hr sec")
 _BEFORE_NUMBERS: Final = word_set("at of is to from by was be between and or than equals minus by")
 """Words after which "- 5" is a number below zero, not a dash."""
@@ -46,6 +58,8 @@ _ALTERNATIVES: Final = frozenset({("he", "she"), ("she", "he"), ("his", "her"), 
 def _say_binary(place: Place) -> str:
     sign, left, right = place.sign, place.left, place.right
     name = _BINARY[sign.text]
+    if sign.text in "•×" and (place.line.is_logic or (sign.text == "•" and place.joins_sentences)):
+        return "and"
     if sign.text == "•" and not (is_operand(left) and starts_term(place)):
         return ","
     if (is_operand(left) or (left is not None and left.kind == "close")) and starts_term(place):
@@ -97,7 +111,9 @@ def _say_slash(place: Place) -> str:
         return ", therefore"
     if place.in_equation and left.kind == "word" and right.kind == "operator" and right.text == "/":
         return ""
-    if left.kind == "close" or right.kind in {"open", "function"}:
+    if left.text == "pi" and right.kind in NUMBERS:
+        return "over"
+    if left.kind == "close" or right.kind in {"open", "function"} or (right.text in "∂√∛" and ends_term(left)):
         return "over"
     if left.kind in OPERANDS and right.kind in OPERANDS:
         return "over"
@@ -136,8 +152,7 @@ def _say_between_numbers(place: Place, left: Token, right: Token) -> str:
         return "minus"
     if is_rising(left, right):
         return range_word(place)
-    beyond = place.line.tokens[place.at + 2] if place.at + 2 < len(place.line.tokens) else None
-    if beyond is not None and beyond.kind == "operator" and beyond.text in "/×*":
+    if is_factored(place):
         return "minus"
     if left.written == right.written:
         return ""  # a "50-50 chance"
@@ -150,7 +165,7 @@ def _is_symbolic(left: Token, right: Token) -> bool:
     """Whether a hyphen between two operands without spaces can only be a minus sign."""
     pieces = {left.kind, right.kind}
     small = any(token.kind == "variable" and not token.written[:1].isupper() for token in (left, right))
-    return bool(pieces & {"suffix", "function"}) or small
+    return bool(pieces & {"suffix", "function"}) or small or left.text in OVER_LETTERS
 
 
 def _say_hyphen(place: Place) -> str:
@@ -158,6 +173,8 @@ def _say_hyphen(place: Place) -> str:
     if right is None or left is None or left.kind in {"mark", "open", "operator"}:
         return _say_sign(place)
     closes, opens = left.kind == "close", right.kind == "open"
+    if right.text in OVER_LETTERS:
+        return ""  # "y-hat"
     if sign.space_before == sign.space_after:
         if left.kind in NUMBERS and right.kind in NUMBERS:
             return _say_spaced(place, left, right) if sign.space_after else _say_between_numbers(place, left, right)
@@ -167,6 +184,8 @@ def _say_hyphen(place: Place) -> str:
         if is_operand(left) and right.kind == "operator" and right.text in "√∛∜∫∑∏":
             return "minus"
         if sign.space_after:
+            if closes and place.is_call_after:
+                return "minus"
             if left.text.lower() in _BEFORE_NUMBERS and right.kind in NUMBERS:
                 return "minus"
             return "minus" if place.in_equation and starts_term(place) and is_term(left) else ","
@@ -174,7 +193,7 @@ def _say_hyphen(place: Place) -> str:
     if not sign.space_before:
         is_minus = (is_operand(left) or closes) and (place.in_equation or opens)
         return "minus" if is_minus else ""
-    return "minus" if is_operand(right) or (opens and place.in_equation) else ","
+    return "minus" if is_operand(right) or (opens and (place.in_equation or place.is_sum_after)) else ","
 
 
 def _say_sign(place: Place) -> str:
@@ -182,16 +201,23 @@ def _say_sign(place: Place) -> str:
     right = place.right
     if right is None:
         return ","
-    is_signed = right.kind in OPERANDS or right.kind == "function" or (right.kind == "open" and place.in_equation)
+    is_group = right.kind == "open" and (place.in_equation or (not place.sign.space_after and place.is_sum_after))
+    is_signed = right.kind in OPERANDS or right.kind == "function" or is_group
     after_sign = place.left is not None and place.left.kind == "operator" and place.left.text not in "-—&"
     if right.kind == "word" and len(right.text) == 1 and (after_sign or not place.sign.space_after):
         return "minus"
-    return "minus" if is_signed and (not place.sign.space_after or after_sign or place.in_equation) else ","
+    if right.kind == "word" and len(right.written) == _PRODUCT_LETTERS and after_sign:
+        return "minus"  # "y = - kt"
+    opens_list = place.left is None or place.left.text in ",:([{"
+    is_listed = opens_list and (right.kind == "quantity" or (right.kind == "number" and not place.is_counted))
+    is_sign = not place.sign.space_after or after_sign or place.in_equation or is_listed
+    return "minus" if is_signed and is_sign else ","
 
 
 def _say_spaced(place: Place, left: Token, right: Token) -> str:
     if place.in_equation or not is_rising(left, right):
-        return "" if left.written == right.written and not place.in_equation and not is_chained(place) else "minus"
+        is_even = left.written == right.written and not place.in_equation and not is_chained(place)
+        return "" if is_even and not is_factored(place) else "minus"
     if is_difference(place):
         return "minus"
     if tells_range(place, left, right):
@@ -216,29 +242,6 @@ def _say_bar(place: Place) -> str:
     raise place.refuse()
 
 
-def _nears(place: Place) -> bool:
-    """ "as x → 0": a variable that comes near to something."""
-    cue = place.line.tokens[place.at - 2] if place.at >= 2 else None
-    return place.left is not None and place.left.kind == "variable" and cue is not None and cue.text == "as"
-
-
-def _say_arrow(place: Place) -> str:
-    name = _ARROWS[place.sign.text]
-    if place.sign.text not in "↑↓" and not (ends_term(place.left) and starts_term(place)):
-        if name == ", so" and starts_term(place):
-            return name
-        raise place.refuse()
-    if name == "to" and _nears(place):
-        return "approaches"
-    is_reaction = place.sign.text == "→" and any(
-        token is not None
-        and token.kind == "word"
-        and re.search(r"\b[A-Z] (?:[A-Z]|two|three|four|five|six|eight)\b", token.text)
-        for token in (place.left, place.right)
-    )
-    return "yields" if is_reaction else name
-
-
 def say_operator(line: Line, at: int) -> str:
     """What the sign at `at` is called, "," for a dash, "" for a hyphen.
 
@@ -251,13 +254,13 @@ def say_operator(line: Line, at: int) -> str:
         return _say_binary(place)
     if sign in _RELATIONS:
         return _say_relation(place)
-    if sign in _ARROWS:
-        return _say_arrow(place)
+    if sign in ARROWS:
+        return say_arrow(place)
     if sign in _PREFIXES:
         if not starts_term(place):
             raise place.refuse()
         return _PREFIXES[sign]
-    if sign == "%" and (place.left is None or place.left.kind not in {"word", "close"}):
+    if sign == "%" and (place.left is None or place.left.kind not in {"word", "close", "quantity"}):
         raise place.refuse()
     if sign == "@" and place.right is None:
         raise Unspeakable("symbol", "@")
@@ -274,6 +277,11 @@ def say_operator(line: Line, at: int) -> str:
     return named[sign](place)
 
 
+_PRODUCT_LETTERS: Final = 2
+_MULTIPLIES: Final = re.compile(r"\b(?:expressions?|products?|multipl\w+|factors?|calculate|compute|evaluate|solve)\b")
+"""Words of sums, in which "9x80" is a product and no measure."""
+
+
 def say_times(line: Line, at: int) -> str:
     """The letter x between two numbers: "times" in an equation, "by" in measures, else the letter."""
     place = Place(line, at)
@@ -282,5 +290,7 @@ def say_times(line: Line, at: int) -> str:
         is_product = left is not None and right is not None and left.kind in NUMBERS and right.kind == "open"
         return "times" if is_product and place.in_equation and place.sign.space_after else "x"
     if left.kind in NUMBERS or (left.kind == "word" and len(left.text) > 1 and place.in_equation):
-        return "times" if place.in_equation else "by"
+        are_bare = left.kind == right.kind == "number"
+        is_product = are_bare and _MULTIPLIES.search(f"{line.words} {about()}") is not None
+        return "times" if place.in_equation or is_product else "by"
     return "x"

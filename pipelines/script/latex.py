@@ -46,7 +46,6 @@ _BEFORE: Final = {"vec": "vector ", "overrightarrow": "vector "}
 _AFTER: Final = {"hat": " hat", "widehat": " hat", "bar": " bar", "overline": " bar", "tilde": " tilde",
 "widetilde": " tilde", "dot": " dot",
                  "ddot": " double dot"}  # fmt: skip
-_FRACTIONS: Final = frozenset({"frac", "dfrac", "tfrac", "cfrac"})
 _ROOTS: Final = {"": "√", "2": "√", "3": "∛", "4": "∜"}
 _ESCAPED: Final = "%$&#_{}"
 _HIDDEN: Final = {"%": "\ue000", "$": "\ue001", "#": "\ue002", "~": "\ue003"}
@@ -57,9 +56,14 @@ _GLUED: Final = re.compile(rf"\\({'|'.join(sorted(_SIGNS.keys() - {'in', 'to', '
                            r"(?=[A-Za-z])")  # fmt: skip
 """A name with a letter stuck to it: "\\DeltaH"; LaTeX's own longer names are looked up first."""
 
+_MINUS_FRACTION: Final = re.compile(r"(?:(?<=[\d)}\]])|(?<=(?<![A-Za-z\\])[A-Za-z])) *-\s*(?=\\frac)")
+_SIGN_OF_FRACTION: Final = re.compile(r"(?<!\w |[\d)}\]] )-\s+(?=\\frac)")
+"""A minus between two terms stands apart from both, a sign right before its fraction."""
+
 _KNOWN: Final = (
-    _SIGNS.keys() | _FUNCTIONS | _DROPPED | _UNWRAPPED | _BEFORE.keys() | _AFTER.keys() | _FRACTIONS
-    | {"sqrt", "binom", "dbinom", "pmod", "bmod", "mod", "begin", "end", "substack", "not", "newline", "qquad", "quad"}
+    _SIGNS.keys() | _FUNCTIONS | _DROPPED | _UNWRAPPED | _BEFORE.keys() | _AFTER.keys()
+    | {"frac", "sqrt", "binom", "dbinom", "pmod", "bmod", "mod", "begin", "end", "substack", "not", "newline", "qquad",
+       "quad"}
 )  # fmt: skip
 _SPOILT: Final = {"\x08": "\\b", "\x07": "\\a", "\x0b": "\\v", "\x0c": "\\f", "\t": "\\t"}
 """What a program made of "\\beta", "\\alpha", "\\vert" and "\\frac" that read the backslash as an escape."""
@@ -100,7 +104,8 @@ class _Reader:
             return self._macro(node, whole)
         if name == "LatexGroupNode":
             inner = self.nodes(node.nodelist)
-            if is_script or node.delimiters[0] != "{" or "," in inner.text:
+            is_argument = self._source.text[: node.pos][-1:].isdigit() and "/" in inner.text  # "L^-1{2s / 3}"
+            if is_script or node.delimiters[0] != "{" or "," in inner.text or is_argument:
                 return Traced.joined([whole[:1], inner, whole[-1:]])
             return inner
         if name == "LatexEnvironmentNode":
@@ -112,21 +117,23 @@ class _Reader:
         arguments = [self._argument(each) for each in (node.nodeargd.argnlist if node.nodeargd else []) if each]
         if name in _SIGNS or name in _FUNCTIONS:
             sign = _SIGNS.get(name, name)
-            return _as(whole, sign if sign in {"°", "'", "¢"} else f" {sign} ")
+            is_called = sign.isalpha() and self._source.text[node.pos + node.len :].startswith("(")
+            return _as(whole, sign if sign in {"°", "'", "¢"} else f" {sign}{'' if is_called else ' '}")
         if name in _DROPPED or name in _SPACES:
             return _as(whole, ", " if name in {"quad", "qquad"} else " " if name in _SPACES else "")
         if name in _ESCAPED:
             return _as(whole, name)
         if name in _UNWRAPPED and arguments:
             return arguments[-1]
+        if name == "frac" and len(arguments) == 2:
+            gap = "" if self._source.text[: node.pos].endswith("-") else " "
+            return _glue(whole, gap, _grouped(arguments[0], whole), "/", _grouped(arguments[1], whole), " ")
         return self._construct(name, whole, arguments)
 
     def _argument(self, node: Any) -> Traced:
         return self._node(node)
 
     def _construct(self, name: str, whole: Traced, given: list[Traced]) -> Traced:
-        if name in _FRACTIONS and len(given) == 2:
-            return _glue(whole, " ", _grouped(given[0], whole), "/", _grouped(given[1], whole), " ")
         if name == "sqrt" and given:
             index = given[0].text.strip("[] ") if len(given) == 2 else ""
             if index in _ROOTS or index == "":
@@ -158,6 +165,8 @@ def _glue(whole: Traced, *pieces: str | Traced) -> Traced:
 
 
 def _grouped(piece: Traced, whole: Traced) -> Traced:
+    bare = piece.text.strip()
+    piece = piece[piece.text.find(bare) :][: len(bare)]
     return piece if _ATOM.fullmatch(piece.text) else _glue(whole, "(", piece, ")")
 
 
@@ -174,14 +183,17 @@ def open_latex(text: Traced) -> Traced:
     """
     from pylatexenc.latexwalker import LatexWalker, LatexWalkerError
 
-    text = _mended(text)
+    text = text.sub(r"\\[dt]?binom *\{([^{}]{1,20})\} *\{([^{}]{1,20})\}", r" \1 choose \2 ")
+    text = _mended(text.sub(r"\\[dtc]frac(?![A-Za-z])", r"\\frac"))
     if "\\" not in text.text:
         return text
     text = text.sub(r"\\[()\[\]]", " ").sub(r"\\([$%#])", lambda m: _HIDDEN[m[1]]).translated(_HIDDEN)
     text = text.sub(r"\^ ?\{? ?((?:\\prime *)+)\}?", lambda m: "'" * m[1].count("prime"))
     text = text.sub(r"\\rule ?\{1em\}\{1pt\}", "-")  # a line as long as a letter is a minus sign
+    text = text.sub(r"\{ *\} *\^ *\{ *(\d{1,3}) *\} *(?=\\mathrm|[A-Z])", r" ^{\1}")  # an isotope's number
+    text = text.sub(_MINUS_FRACTION, " - ").sub(_SIGN_OF_FRACTION, "-")
     text = text.sub(r"\\ding\{2\d\d\}", " → ")
-    text = text.sub(r"\^ ?\{? ?\\circ ?\}?", "°")
+    text = text.sub(r"\^ ?\{? ?\\(?:circ|ominus) ?\}?", "°")
     try:
         nodes, _, _ = LatexWalker(text.text, tolerant_parsing=True).get_latex_nodes()
         opened = _Reader(text).nodes(nodes)

@@ -175,7 +175,9 @@ MATHS_RULES: Final[list[Rule]] = [
     rule("function", rf"(?<![A-Za-z])(?P<name>{'|'.join(CALLED_FUNCTIONS)}){_BASE}{_RAISED}(?=\()", _function),
     rule("variable", r"(?<![A-Za-z\d])d(?:\^(?P<order>[23]))? ?(?P<top>[a-zA-Z])?/\(?d ?(?P<bottom>[a-zA-Z])"
          r"(?(order)\^(?P=order))\)?(?![\w^])", _derivative),
-    rule("suffix", r"(?<=[A-Za-z)])(?<![A-Za-z]{2})(?<!'[A-Za-z])('{1,3})(?=[ ]?[(=+\-,)*/]|$)(?! ?\()|"
+    rule("suffix", r"(?<=[A-Za-z)])(?<![A-Za-z]{2})(?<!'[A-Za-z])('{1,3})"
+         r"(?=[ ]?[(=+\-,)*/]|$| (?:is|are|was|be|and|or|of|to|at|by|in|on|from|with|lies|has)\b"
+         r"|[.?;:](?: |$))(?! ?\()|"
          r"(?<=[A-Za-z])(?<![A-Za-z]{2})('{1,3})(?=\()",
          lambda m: ["prime", "double prime", "triple prime"][len(m[1] or m[2]) - 1]),
     rule("suffix", r"(?<=_[A-Za-z\d])('{1,3})(?=[ .,)=]|$)", _prime),
@@ -186,7 +188,7 @@ MATHS_RULES: Final[list[Rule]] = [
     rule("suffix", POWER, _power),
     rule("suffix", rf"(?<=[\w)\]}}α-ωΑ-Ω'])(?<!_){_INDEX}", _index),
     rule("variable", r"‖([^‖\n]{1,60})‖", lambda m: ["the norm of", Inner(m[1]), ","]),
-    rule("variable", r"(?<![\w)|])\|([^|\n]{1,60}?)\|(?![\w|(])", _absolute),
+    rule("variable", r"(?<![A-Za-z_)|])\|([^|\n]{1,60}?)\|(?![\w|(])", _absolute),
     rule("variable", f"[{''.join(GREEK)}]", lambda m: GREEK[m[0]]),
 ]  # fmt: skip
 """Tried before words and numbers that stand by themselves."""

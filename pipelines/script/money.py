@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from pipelines.script.numerals import NUM, cardinal, decade, is_one, ordinal, written_number, year
-from pipelines.script.rule import Match, Rule, after, before, rule, starts_sentence
+from pipelines.script.rule import Match, Rule, after, before, rule, starts_sentence, topic
 from pipelines.script.spoken import Unspeakable, word_set
 
 START: Final = r"(?:(?<![A-Za-z\d._^])|(?<=\dx))"
@@ -24,12 +24,17 @@ _CURRENCIES: Final = {"$": ("dollar", "cent"), "£": ("pound", "penny"), "€": 
 _SCALES: Final = {"k": "thousand", "K": "thousand", "m": "million", "M": "million", "b": "billion", "B": "billion",
                   "bn": "billion", "mil": "million"}  # fmt: skip
 _YEAR_CUE: Final = re.compile(
-    r"\b(?:in|since|until|till|year|during|before|after|by|from|between|to|and|of|early|late|mid|circa|spring|summer"
+    r"\b(?:in|since|until|till|years?|during|before|after|by|from|between|to|and|of|early|late|mid|circa|spring|summer"
     rf"|autumn|fall|winter|the|ca\.|{MONTHS})[ -]$|[(]$",
     re.IGNORECASE,
 )
 _NAME_AND_VERB: Final = re.compile(r" (?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)[A-Z][a-z]+ [a-z]+s\b")
 """What begins a sentence after "6 P.M.": "Anna takes", but not "Monday" nor "Eastern time"."""
+
+_MAKE: Final = (
+    r" (?!Watt|Hertz|Hz|Ohm|Calorie|Kelvin|Pound|Euro|Dollar|Joule|Newton|Pascal|BTU|Btu|MHz|GHz|MW|KW)[A-Z][a-z]+"
+)
+"""What a year stands before: "a 1957 Chevy", "the 1787 Convention"."""
 
 _DESCRIBED: Final = re.compile(
     r"(?:bill|note|coupon|voucher|gift|coin|deposit|bond|pencil|pen|ticket|stamp|payment|installment|prize|share|token"
@@ -118,7 +123,7 @@ def _clock(match: Match) -> str:
 def _colon(match: Match) -> str:
     """Two numbers about a colon without morning or afternoon: a ratio, or a time of day."""
     parts = re.split(r" ?: ?", match[0])
-    is_ratio = re.search(r"\bratios?\b|\bproportion|\bodds\b|\bscale\b|\bmix", match.string[:2000], re.IGNORECASE)
+    is_ratio = re.search(r"\bratios?\b|\bproportion|\bodds\b|\bscale\b|\bmix", topic(match), re.IGNORECASE)
     minute = match["minute"]
     could_be_time = len(minute) == 2 and int(minute) < 60 and int(match["hour"]) <= 24 and " " not in match[0]
     if is_ratio or match["third"] or not could_be_time:
@@ -149,6 +154,7 @@ def is_year(match: Match) -> bool:
     if not re.fullmatch(r"1[1-9]\d\d|20[0-4]\d", match[0]):
         return False
     left, right = before(match), after(match)
+    text_ends_hundred = match[0].endswith("00")
     earlier, later = re.search(r"\b(1[1-9]\d\d) ?- ?$", left), re.match(r" ?- ?((?:1[1-9]|20)\d\d)\b(?! ?=)", right)
     if (earlier and earlier[1] < match[0] and not re.match(" ?=", right)) or (later and match[0] < later[1]):
         return True
@@ -156,8 +162,12 @@ def is_year(match: Match) -> bool:
         r"[,.;:?)]|$| (?:[A-Z]|(?:in|at|on|by|the|and|was|is)\b)", right
     ):
         return True
+    if re.search(r"\b(?:an?|his|her|their|my|your|the) $", left) and re.match(_MAKE, right) and not text_ends_hundred:
+        return True
     if re.match(r" to (?:1[1-9]|20)\d\d (?:[BC]\.? ?[CE]|A\.? ?D)", right):
         return True
+    if re.search(r"[a-z]{2}'?s?, $", left) and re.match(r"\. |$", right):
+        return True  # the date of a title
     if re.search(r"[A-Za-z]\($", left):
         return False  # the argument of a function
     noun = re.match(r"\s+([A-Za-z$%]+)", right)
@@ -186,6 +196,10 @@ MONEY_RULES: Final[list[Rule]] = [
     rule("quantity", rf"{START}(?P<hour>\d{{1,4}}(?:\.\d+)?) ?: ?(?P<minute>\d{{1,4}}(?:\.\d+)?)(?P<third>"
          rf"(?: ?: ?\d{{1,3}})*)"
          r"(?P<half>)(?![\d:]|[.,]\d| [A-Z])", _colon),
+    rule("quantity", rf"(?<![Ii]n )(?<!uring )(?<!ast )(?<!ext )(?<!his )(?<!very )(?<!ach )(?<![A-Za-z])"
+         rf"(?P<month>{MONTHS}) "
+         r"(?P<day>[1-9]|[12]\d|3[01])(?P<year>)(?= [a-z])"
+         r"(?! (?:people|men|women|students|of|days|weeks|times|more|new)\b)", _date),
     rule("quantity", rf"(?<![A-Za-z])(?P<month>{MONTHS}) (?P<day>[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
          r"(?:,? ?(?P<year>1[0-9]\d\d|20[0-4]\d))?(?![\d:/%]|[.,]\d)(?!\s(?!and\b|to\b|was\b|is\b|the\b|he\b|she\b|it\b"
          r"|in\b|at\b|of\b|with\b|for\b|if\b|when\b|a\b|as\b|that\b|on\b|by\b|they\b|how\b|until\b|but\b|had\b)[a-z])",

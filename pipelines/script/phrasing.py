@@ -11,6 +11,7 @@ from pipelines.script.answers import Answer
 from pipelines.script.questions import Asked
 from pipelines.script.quiz import Quiz, take
 from pipelines.script.refusals import NotAskable, check_brackets, check_wording
+from pipelines.script.rule import reading_about
 from pipelines.script.speakable import Unspeakable, read_aloud
 from pipelines.script.spoken import Spoken
 
@@ -40,7 +41,11 @@ def phrase(item: Item, config: ScriptConfig, seed: int) -> Exchange:
         NotAskable: it cannot be asked and answered aloud (`refusals.REASONS`).
         Unspeakable: its text has no sure reading (`spoken.REASONS`).
     """
-    rng = random.Random(seed)
+    with reading_about(item.question):
+        return _phrase(item, config, random.Random(seed))
+
+
+def _phrase(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
     told = pictures.with_picture_told(item)
     check_wording(told, item.answer)
     quiz = take(item, told)

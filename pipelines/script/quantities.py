@@ -1,12 +1,12 @@
 """Readings of what has digits: fractions, powers of ten, angles, quantities with their unit, plain numbers."""
 
 import re
-from functools import lru_cache
 from typing import Final
 
-from pipelines.script.money import END, START, follows_as_noun, is_year, measures_noun
-from pipelines.script.numerals import NUM, cardinal, digits, fraction, is_one, ordinal, power, written_number, year
-from pipelines.script.rule import Match, Rule, Saying, after, before, refusal, rule, starts_sentence
+from pipelines.script.letter_units import say_quantity, say_unit_of
+from pipelines.script.money import END, START, is_year
+from pipelines.script.numerals import NUM, cardinal, digits, fraction, ordinal, power, written_number, year
+from pipelines.script.rule import Match, Rule, Saying, after, before, refusal, rule
 from pipelines.script.spoken import Unspeakable
 from pipelines.script.unit_names import WORDS_AS_UNITS
 from pipelines.script.units import UNIT, UNIT_BEYOND, say_unit
@@ -67,96 +67,12 @@ def _ten_to(match: Match) -> str:
     exponent = match["exponent"].replace(" ", "").lstrip("+").strip("{}()")
     said = "to the power of two" if exponent == "2" else "to the power of three" if exponent == "3" else power(exponent)
     times = f"{written_number(match['amount'])} times " if match["amount"] else ""
-    unit = f" {_unit(match, plural=True)}" if match["unit"] else ""
+    unit = f" {say_unit_of(match, plural=True)}" if match["unit"] else ""
     return f"{times}ten {said}{unit}"
 
 
 def _exponent(match: Match) -> str:
     return f"{written_number(match[1])} times ten {power(str(int(match[2])))}"
-
-
-@lru_cache(maxsize=64)
-def _speaks_of(text: str) -> tuple[bool, bool, bool]:
-    """Whether a text is about temperature, about electricity, about gravity."""
-    return (
-        bool(re.search(r"(?i)temperature|°|boil|melt|heat|cool|warm|oven|freez|steam|water|bath\b", text)),
-        bool(re.search(r"(?i)charge|capacit|coulomb|electric|induct|circuit|field|volt|flux", text)),
-        bool(re.search(r"\baccelerat|\bgravit|\bmass m\b", text)),
-    )
-
-
-_LETTER_UNITS: Final = {"C": ("degrees Celsius", "coulombs"), "F": ("degrees Fahrenheit", "farads")}
-
-
-def _unit(match: Match, plural: bool) -> str:
-    unit = match["unit"]
-    hot, electric, heavy = _speaks_of(match.string)
-    if unit in {"g", "mg"} and heavy:
-        raise Unspeakable("formula", match[0])  # (milli)grams, or (mass) times the earth's pull
-    first = re.match(r"[CF](?![A-Za-z°])", unit)
-    if first is None:
-        return say_unit(unit, plural)
-    if unit[0] == "C" and match.groupdict().get("exponent") is not None:
-        hot, electric = False, True  # nobody writes a temperature as a power of ten
-    if hot == electric:
-        raise Unspeakable("number", match[0])
-    name = _LETTER_UNITS[unit[0]][electric]
-    return " ".join([name, *([say_unit(unit[1:], plural=True)] if len(unit) > 1 else [])])
-
-
-_OF_TIME: Final = re.compile(r"(?i)second|veloc|accelerat|speed|/s\b|time|puls|half-li|\bms\b|\(s\)|s\^")
-
-
-def _plural_number(amount: str) -> str:
-    """Several of a number: "3s" on dice or cards are "threes"."""
-    words = written_number(amount)
-    if words.endswith("y"):
-        return words[:-1] + "ies"
-    return words + ("es" if words.endswith("six") else "s")
-
-
-_SEVERAL: Final = re.compile(
-    r"(?i)\b(?:by|of|all|many|the|two|three|four|five|six|several|any|more|less|and|gets|as|in) $|\d $|, $|^$"
-)
-_LASTS: Final = re.compile(
-    r"(?i)\b(?:for|takes?|took|lasts?|lasted|waits?|waited|every|after|within|at|under|last) $|\bt ?[=<≤>≥] ?$"
-    r"|\b(?:ran|runs?|swam|swims?|raced?|laps?)\b"
-)
-
-
-def _bare_s(match: Match) -> str:
-    """ "3s" where nothing else tells of time: after "waits" seconds, after "four" or "by" several threes."""
-    if _LASTS.search(before(match)):
-        return f"{written_number(match['amount'])} {_unit(match, plural=not is_one(match['amount']))}"
-    if re.search(r"\d[pdf]\b", match.string[:2000]):
-        return f"{written_number(match['amount'])} s"  # an orbital
-    if _SEVERAL.search(before(match)):
-        return _plural_number(match["amount"])
-    raise Unspeakable("number", before(match)[-10:] + match[0])
-
-
-@lru_cache(maxsize=256)
-def _is_variable(letter: str, text: str) -> bool:
-    """Whether a letter stands for a quantity somewhere in a text: "mass m", "a voltage V", "V = 3"."""
-    if not re.fullmatch("[VmMWLTNA]", letter):
-        return False
-    named = (
-        r"\b(?:mass(?:es)?|voltage|difference|lengths?|force|weight|area|width|period|volume|radius) "
-        rf"{letter}(?![\w'°])"
-    )
-    return re.search(rf"{named}|(?<![\w.)\]}}^/] )(?<![\w.^/\]]){letter} ?=", text) is not None
-
-
-def _quantity(match: Match) -> str:
-    if match["unit"] == "s" and not match["gap"] and not re.search(_OF_TIME, match.string[:4000]):
-        return _bare_s(match)
-    if match["unit"] == "s" and not match["gap"] and re.search(r"\(s\)|s\^2", match.string[:2000]):
-        return f"{written_number(match['amount'])} s"  # the Laplace transform's variable
-    if not match["gap"] and _is_variable(match["unit"], match.string[:4000]):
-        return f"{written_number(match['amount'])} {match['unit']}"
-    singular = is_one(match["amount"]) or match["gap"] == "-" or follows_as_noun(match) or measures_noun(match)
-    stop = "." if match["unit"].endswith(".") and starts_sentence(after(match)) else ""
-    return f"{written_number(match['amount'])} {_unit(match, plural=not singular)}{stop}"
 
 
 def _fraction_of_unit(match: Match) -> str:
@@ -209,9 +125,9 @@ def _temperature(match: Match) -> Saying:
 
 _WORDS: Final = "|".join(WORDS_AS_UNITS)
 _NO_UNIT: Final = (
-    rf"(?!A [a-z]+s\b|A['-]|[A-Z]&|A (?:student|grade|paper)"
+    rf"(?!A [a-z]+s\b|A['-]|[A-Z]&|H[_\d]|A (?:student|grade|paper)"
     rf"|in\b(?!\.? ?(?:x|by|wide|long|tall|Hg|high|thick|diameter)\b"
-    rf"|[.)] ?(?:$|[a-z),])|\^|\. [a-z]|-lb)|[AHKMNTVWJLGC] (?:atom|ion|bond|cell|nucle|molecule|people|subject)"
+    rf"|[;,]|$|[.)] ?(?:$|[a-z),])|\^|\. [a-z]|-lb)|[AHKMNTVWJLGC] (?:atom|ion|bond|cell|nucle|molecule|people|subject)"
     rf"|M(?: (?!sol|[A-Z]|in\b|of\b|and|at\b|or\b)|[.,]? ?$)(?<=\d )|deg\b(?!\.)|(?:{_WORDS})\b(?! ?[/^])|h\(|s's)"
 )
 """Not amps but marks ("5 A students"), not inches but a word ("5 in the morning")."""
@@ -224,11 +140,12 @@ QUANTITY_RULES: Final[list[Rule]] = [
     rule(
         "number",
         r"(?:(?<=[Ff]igure )|(?<=[Ff]ig\. )|(?<=[Ss]ec\. )|(?<=[Cc]h\. )|(?<=[Ee]q\. )|(?<=[Tt]able )"
-        r"|(?<=[Ee]xhibit )|(?<=[Ss]ection ))(\d{1,2})[-.](\d{1,2})(?:[-.]"
-             r"(\d{1,2}))?(?![\d%])",
+        r"|(?<=[Ee]xhibit )|(?<=[Ss]ection )|(?<=[Ee]xample )|(?<=[Ee]xercise )|(?<=[Pp]roblem ))"
+        r"(\d{1,2})[-.](\d{1,2})(?:[-.](\d{1,2}))?(?![\d%])",
         lambda m: " point ".join(cardinal(int(part)) for part in m.groups() if part),
     ),
-    refusal("number", r"(?<![\w.])\d{1,2}V[24](?= ?(?:%|percent|per cent|inch|feet|years?|months?|days?|hours?)\b)"),
+    rule("number", rf"{START}(\d{{1,3}})-(\d{{1,3}})-(\d{{1,3}}(?:\.\d+)?)(?![\w-]|[.,]\d| ?[-+=*/×])",
+         lambda m: " ".join(written_number(part) for part in m.groups())),
     rule("word", r"(?<![\w.,(])\d{1,2}(?:, ?\d{1,2})+-(?=[a-zA-Z]{3})", _locants),
     rule("quantity", rf"{START}(?P<amount>{NUM}) ?° ?(?P<point>[NSEW])(?![A-Za-z])", _latitude),
     rule("number", rf"{START}(\d+)/(\d+)\)?, ?\(?n/(\d+)", _terms),
@@ -264,13 +181,13 @@ QUANTITY_RULES: Final[list[Rule]] = [
     rule("number", rf"{START}(?:(?P<whole>\d+)(?: |-| and ))?(?P<numerator>\d+)/(?P<denominator>\d+)"
          r"(?:st|nd|rd|th|ths|rds|s)?(?![\d/A-Za-z_]|[.,]\d)(?P<percent> ?%)?", _percent_fraction),
     refusal("number", r"(?<=[Cc]all )\d{3}-\d{4}(?![\d-])|\(?(?<!\d)\d{3}\)?[ -]\d{2,3}-\d{4}(?!\d)"),
-    rule("quantity", rf"{START}(?P<amount>{NUM})(?P<gap>[ -]?){_NO_UNIT}(?P<unit>{_ANY_UNIT})", _quantity),
+    rule("quantity", rf"{START}(?P<amount>{NUM})(?P<gap>[ -]?){_NO_UNIT}(?P<unit>{_ANY_UNIT})", say_quantity),
     refusal("number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d"),
     refusal("formula", rf"{START}{NUM} ?(?!in\b|A\b|as?\b|h\b|s\b|m\b|T\b|C\b|N\b|V\b|K\b|min\b){UNIT_BEYOND}"),
     rule("number", rf"{START}(\d+)\+(?=[ ,.)?](?! ?[-\d($.A-Za-z]\b))", lambda m: f"{written_number(m[1])} plus"),
     rule("word", r"(?<![\w.,])([23])-?D(?![\w'])", lambda m: f"{cardinal(int(m[1]))} D"),
     rule("variable", rf"{START}({NUM})([a-z]{{1,2}})(?![\dA-Za-z(])", _coefficient),
-    rule("variable", rf"{START}({NUM})([A-Z])(?![\dA-Za-z(])", _coefficient),
+    rule("variable", rf"{START}({NUM})(?![HONFI]_\{{?[234])([A-Z])(?![\dA-Za-z(])", _coefficient),
     rule("number", rf"{START}{NUM}(?=x\d|x \d)|{START}{NUM}{END}|{START}{NUM}(?=[A-Za-zα-ωΔ]\(|[a-zA-Z]{{1,3}}"
          rf"(?![A-Za-z])"
          r"|[α-ωΔ])", _number),

@@ -69,9 +69,10 @@ def is_telephone(place: Place, left: Token, right: Token) -> bool:
 
 
 def _value(token: Token) -> float | None:
+    top, _, bottom = token.written.strip("$£€¥%° ").replace(",", "").partition("/")
     try:
-        return float(token.written.strip("$£€¥%° ").replace(",", ""))
-    except ValueError:
+        return float(top) / float(bottom or "1")
+    except (ValueError, ZeroDivisionError):
         return None
 
 
@@ -90,3 +91,9 @@ def is_normal_range(place: Place) -> bool:
 def is_chained(place: Place) -> bool:
     """Whether the two numbers about a hyphen are part of a longer sum: "12 - 2 - 2"."""
     return any((token := _at(place, offset)) is not None and token.text in {"-", "+"} for offset in (-2, 2))
+
+
+def is_factored(place: Place) -> bool:
+    """Whether the second number goes on as a product or quotient: "1 - 1/e"."""
+    beyond = _at(place, 2)
+    return beyond is not None and beyond.kind == "operator" and beyond.text in "/×*"

@@ -29,8 +29,20 @@ _OF_FACTORIALS: Final = re.compile(r"(?i)\b(?:factorials?|value|comput\w+|calcul
                                    r"|permutations?|divid\w+)\b|[a-z\d]! ?[-+*/=×]")  # fmt: skip
 
 
+_ASKED_OR_ALONE: Final = re.compile(r"(?:^|[?:] |\b[Ww]hat(?: is|'s) |\b[Ii]t(?: is|'s) |\banswer is |[=] ?)[\dn]+$")
+_EXCLAIMS: Final = re.compile(
+    r"\b(?:I|[Ww]e|[Yy]ou|[Hh]e|[Ss]he|[Tt]hey|[A-Z][a-z]+) (?:\w+ed|won|got|has|have|had|ate|sold|bought|made|found"
+    r"|lost|gave|needs?|wants?|only|just|saw|read) (?:(?:only|just|all|over|up) )?\d+$"
+)
+"""A number before "!" that is asked for or stands alone, and one that somebody won or has."""
+
+
 def _mark_or_factorial(match: Match) -> str:
     """A number or letter with "!" at the end of a sentence: a factorial in maths, else it may be either."""
+    if _ASKED_OR_ALONE.search(before(match)):
+        return "factorial."
+    if _EXCLAIMS.search(before(match)):
+        return "!"
     is_denominator = re.search(r"[/=×*+][a-z]$", before(match)) is not None
     if is_denominator or _OF_FACTORIALS.search(before(match)) or _OF_FACTORIALS.search(after(match)):
         return "factorial."

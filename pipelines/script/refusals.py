@@ -67,12 +67,15 @@ _REFERS_TO_OPTIONS: Final = any_of(
 _NEEDS_WRITING: Final = any_of(
     r"\b(?:predicate|propositional) logic\b|\bproposition in PL\b|\bbest translation\b",
     r"\bwell[- ]formed formula|\bwff\b|\b(?:use|using|construct|complete) (?:an? )?(?:\w+ )?truth tables?\b",
+    r"(?:\b[A-Da-d]{4}\b\W+){5,}",
+    r">>(?=.*\bPython\b)",
+    r"\bprogram below\b|\bREPEAT \w+ TIMES\b",
     r"\bfollowing (?:code|program|pseudo-?code|script|list of steps|sequence of characters)\b",
     r"\bFORTRAN\b|\bBASIC (?:program|statement)|\bprogram segment\b|\bsubroutine\b",
     r"\bcode (?:fragment|segment|snippet)\b|\bpseudo-?code\b|\bint main\b",
     r"\bdot diagram\b|\bstructural formula\b|\bsketch\b",
     r"\bdraw (?:the|a) (?:\w+ )?(?:graph|diagram|structure|curve|figure|circuit|tree)\b",
-    r"(?:(?<![\w.])-?\d[\d.]*\s+){6,}",
+    r"(?:(?<![\w.])-?\d[\d.]*\s+){5,}|(?:(?<![\w.,-])\d{1,2}\s+){4,}",
     r"[^\s.?!][ \t\u00a0]{3,}\S.*[^\s.?!][ \t\u00a0]{3,}\S",
 )
 """Programs, formal logic, drawings, and rows of a table run into one line."""
@@ -87,6 +90,13 @@ _JOINING: Final = word_set(
 )
 _COLUMNS: Final = re.compile(r"\S[ \t\u00a0]{3,}\S")
 _COLUMNS_OF_MONEY: Final = re.compile(r"\$\d[\d,]*(?:\.\d+)?(?:(?<=\d)\s+\$\d[\d,]*(?:\.\d+)?){2,}")
+_PAIR_OF_CELLS: Final = re.compile(
+    r"(?<![\w.,/^_({-])(?<![=+×*/-] )(?<!\d )\$?\d+(?:,\d{3})*(?:\.\d+)?%? "
+    r"(?=\$?(?:\d+(?:,\d{3})*)?\.?\d+(?![\w/^]| ?[×x/]))"
+)
+_MAX_PAIRS: Final = 2
+"""Two numbers side by side with nothing between them are cells; twice they may be a slip."""
+
 _MAX_BRACKETS: Final = 4
 
 
@@ -98,10 +108,12 @@ def check_wording(question: str, answer: str) -> None:
     """
     if columns := _COLUMNS_OF_MONEY.fullmatch(answer.strip()):
         raise NotAskable("needs_writing", columns[0][:80])
-    if written := _NEEDS_WRITING.search(question) or _COLUMNS.search(answer):
+    if written := _NEEDS_WRITING.search(question) or _COLUMNS.search(re.sub(r"[^\S\n]+(?=\\mathrm)", " ", answer)):
         raise NotAskable("needs_writing", written[0][:80])
     if table := _run_of_cells(question):
         raise NotAskable("needs_writing", table[:80])
+    if len(pairs := _PAIR_OF_CELLS.findall(question)) > _MAX_PAIRS:
+        raise NotAskable("needs_writing", " … ".join(pairs)[:80])
 
 
 def _run_of_cells(text: str) -> str | None:

@@ -1,7 +1,9 @@
 """What a rule of reading is: the kind of token it makes, the pattern it tries at a place, and how the match is said."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +12,9 @@ from pipelines.script.spoken import Unspeakable
 Match = re.Match[str]
 _SEEN: Final = 60
 """How far a rule looks to either side of its match; bounded so that reading takes time linear in the text."""
+
+_TOPIC: Final = 4000
+"""How much of a text tells what it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,30 @@ def refusal(reason: str, pattern: str) -> Rule:
         raise Unspeakable(reason, match.string[max(0, match.start() - 15) : match.end() + 15])
 
     return "refused", re.compile(pattern), refuse
+
+
+_ABOUT: ContextVar[str] = ContextVar("what a text is about", default="")
+
+
+@contextmanager
+def reading_about(text: str) -> Iterator[None]:
+    """Within it, what a short text such as an option is about is told by this one too: whether "3h" are hours."""
+    token = _ABOUT.set(text[:_TOPIC])
+    try:
+        yield
+    finally:
+        _ABOUT.reset(token)
+
+
+def about() -> str:
+    """What the text that is read is about, as `reading_about` tells; empty where nothing does."""
+    return _ABOUT.get()
+
+
+def topic(match: Match) -> str:
+    """The text of a match with what it is about, bounded."""
+    told = about()
+    return f"{match.string[:_TOPIC]}\n{told}" if told else match.string[:_TOPIC]
 
 
 _STARTERS: Final = re.compile(

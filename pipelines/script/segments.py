@@ -36,7 +36,7 @@ _PREFIXES: Final = word_set(
 
 _NEVER: Final = word_set(
     "hereof whereof persisters atrioventricular parthenogenesis sidereal windowsill endothermy relaxin atrial "
-    "amoralists histone histones vaginalis forbear marginalist rationalist airstream"
+    "amoralists histone histones vaginalis forbear induration indurations marginalist rationalist airstream"
 )
 """Words that the dictionary lacks and whose parts are frequent."""
 
@@ -60,6 +60,11 @@ _LONG: Final = 8
 """A part that the model does not know is a word all the same if the dictionary has it and it is as long as this."""
 _LOG_BASE: Final = 1e-4
 """Of the model's integers, whose base is 1.0001."""
+_NEVER_SEEN: Final = 30.0
+_RARE: Final = 11.5
+_MUCH_RARER: Final = 1.5
+"""Nats of a word that the model lacks, of one so rare that it may be half of another, and how many more it has then."""
+
 _UNKNOWN: Final = -500_000_000
 
 
@@ -76,7 +81,12 @@ def _cost(part: str) -> float | None:
     is_short = len(part) <= 3
     if part in _NEVER_PARTS or (is_short and part not in _SMALL and part not in _SHORT_CONTENT):
         return None
-    logarithm = int(_model().prob([part]))
+    return _nats(part)
+
+
+def _nats(word: str) -> float | None:
+    """Nats of a word by itself; None where the model lacks it."""
+    logarithm = int(_model().prob([word]))
     return None if logarithm < _UNKNOWN else -logarithm * _LOG_BASE
 
 
@@ -91,6 +101,12 @@ def are_frequent(parts: tuple[str, ...]) -> bool:
     if None in costs:
         return all(cost is not None or len(part) >= _LONG for cost, part in zip(costs, parts, strict=True))
     return sum(cost or 0.0 for cost in costs) <= _NATS_OF_TWO * sum(map(len, parts))
+
+
+def is_likelier(whole: str, parts: tuple[str, ...]) -> bool:
+    """Whether a word is much more frequent than the rarest of the parts it broke into: "corresponding" than "cor"."""
+    rarest = max(_nats(part) or _NEVER_SEEN for part in parts)
+    return rarest > _RARE and (_nats(whole) or _NEVER_SEEN) < rarest - _MUCH_RARER
 
 
 @lru_cache(maxsize=20_000)

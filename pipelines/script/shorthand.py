@@ -85,6 +85,12 @@ def _capitals(match: Match) -> str:
     return f"{first} and {second}" + ("'s" if match[3] else "")
 
 
+def _shells(match: Match) -> str:
+    """ "1s^2 2s^2 2p^2", where electrons are, is "one s two, two s two, two p two"."""
+    shells = re.findall(r"([1-7]) ?([spdf])[ ^{]*(\d{1,2}?)(?=\}| ?[1-7] ?[spdf]|$)", match[0])
+    return " , ".join(f"{cardinal(int(level))} {letter} {cardinal(int(n))}" for level, letter, n in shells)
+
+
 SHORTHAND_RULES: Final[list[Rule]] = [
     rule("word", rf"(?<![A-Za-z.'])(?<!\d )(?i:({_PLACE}))\. ?(?=\d)", _place),
     rule("word", r"(?<![A-Za-z.'])Mts\.(?= [A-Z])", "Mounts"),
@@ -106,6 +112,8 @@ SHORTHAND_RULES: Final[list[Rule]] = [
     rule("number", r"(?<=Boeing )7\d7", lambda m: f"seven {cardinal(int(m[0][1:]))}"),
     rule("number", r"(?<![\w.])80[58][0-9](?= ?(?:micro|[Aa]ssembl|chips?|instruct|CPU|process))",
          lambda m: f"eighty {cardinal(int(m[0][2:]))}"),
+    rule("word", r"(?<![\w.,^])[1-7] ?[spdf] ?(?:\^ ?\{?\d{1,2}\}? ?[1-7] ?[spdf] ?)+\^ ?\{?\d{1,2}\}?"
+         r"(?![\w^])", _shells),
     rule("word", r"(?<=[Tt]ype[ -])I([ab])\b", lambda m: f"one {m[1].upper()}"),
     rule("word", r"(?<![A-Za-z])(di|tri|tetra|bi)-(?= ?(?:or|and|to)\b)", lambda m: m[1]),
     refusal("formula", r"\[ ?\[|\{ ?_|(?<= )_ ?\*"),

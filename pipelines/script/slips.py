@@ -31,6 +31,9 @@ _SLIPS: Final = tuple(
         # the natural log taken for the word, the digit one for the letter
         (r"(?<![A-Za-z]{2} )(?<=[\w)}\]] )In(?= ?[\[(])", "ln"),
         (r"(?<![\w.])leV\b", "1 eV"),
+        # the state of a substance lowered with its count, a small word run into a variable
+        (r"_?\(_? ?\{?(g|l|s|aq)\}?_\)_?|_\((g|l|s|aq)\)_|(?<=[A-Za-z\d}])_?\(_\{?(g|l|s|aq)\}?\)_?", r"(\1\2\3)"),
+        (r"(?<![A-Za-z])(for|if|when|where|with|and|of|that|find|let)([a-zA-Z])(?= ?= ?[-\d(])", r"\1 \2"),
         # units: a dot, a space or capitals that do not belong to them
         (r"\bM\. ?P\. ?H\.(?= [a-z]|[,;])", "mph"),
         (r"\bM\. ?P\. ?H\.", "mph."),

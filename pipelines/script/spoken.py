@@ -9,8 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from data_schemas.number_words import cardinal_of, number_at
+
 _WORD: Final = r"[A-Za-z]+(?:'[A-Za-z]+)*"
 _MARKED: Final = rf"{_WORD}[,.?!;:]?"
+
+_FRACTIONS: Final = frozenset({"half", "halves", "quarter", "quarters"})
+"""Parts of a number that `number_words` does not count as such."""
 
 SPOKEN: Final = re.compile(rf"{_MARKED}(?: {_MARKED})*")
 """Full match of every spoken text: words of ASCII letters and inner apostrophes, single spaces, marks on words."""
@@ -87,10 +92,40 @@ def lowered_words(text: str) -> list[str]:
     return [word.lower() for word in spoken_words(text)]
 
 
-def position_of(wanted: list[str], words: list[str]) -> int | None:
-    """Where some words first stand in others; None where they do not."""
-    starts = range(len(words) - len(wanted) + 1)
-    return next((at for at in starts if words[at : at + len(wanted)] == wanted), None)
+def last_place(wanted: Sequence[str], words: Sequence[str]) -> int | None:
+    """Where some words last stand in others, capitals aside; None where they do not.
+
+    A number is found only as a whole: "six" neither in "thirty six" nor in "six and a half" or "minus six".
+    """
+    sought, said = [word.lower() for word in wanted], [word.lower() for word in words]
+    inside = _inside_numbers(said)
+    for start in reversed(range(len(said) - len(sought) + 1)):
+        end = start + len(sought)
+        if said[start:end] == sought and not {start, end} & inside:
+            return start
+    return None
+
+
+def _inside_numbers(words: Sequence[str]) -> set[int]:
+    """The places between two words of one number, by the second word."""
+    inside: set[int] = set()
+    at = 0
+    while at < len(words):
+        end = at + number_at(words, at)
+        if end > at:
+            end += _n_fraction(words[end : end + 3])
+            inside.update(range(at + 1, end))
+        at = max(end, at + 1)
+    return inside
+
+
+def _n_fraction(words: Sequence[str]) -> int:
+    """How many words after a whole number are a fraction of it: "and a half", "quarters"."""
+    if words[:1] and words[0] in _FRACTIONS:
+        return 1
+    is_part = len(words) == len(("and", "a", "half")) and words[0] == "and"
+    is_part = is_part and (words[1] == "a" or cardinal_of(words[1]) is not None)
+    return 3 * (is_part and (words[2] in _FRACTIONS or cardinal_of(words[2]) not in {None, words[2]}))
 
 
 def word_set(text: str) -> frozenset[str]:

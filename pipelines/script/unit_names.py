@@ -50,7 +50,8 @@ UNCHANGING: Final = {
     "hp": "horsepower", "HP": "horsepower", "fps": "feet per second", "T": "tesla", "μT": "microtesla",
     "cfs": "cubic feet per second",
     "cfm": "cubic feet per minute", "fpm": "feet per minute", "cps": "cycles per second",
-    "vps": "vibrations per second", "psia": "pounds per square inch absolute", "psig": "pounds per square inch gauge",
+    "vps": "vibrations per second", "psia": "pounds per square inch absolute",
+    "Psia": "pounds per square inch absolute", "Psi": "pounds per square inch", "psig": "pounds per square inch gauge",
     "Mbps": "megabits per second", "kbps": "kilobits per second", "Gbps": "gigabits per second",
     "MBps": "megabytes per second", "sq ft": "square feet", "sq. ft.": "square feet", "sq. ft": "square feet",
     "sq. in.": "square inches", "sq. in": "square inches", "sq in": "square inches", "cu ft": "cubic feet",
@@ -67,6 +68,7 @@ UNCHANGING: Final = {
     "BTU": "B T U", "B.T.U.": "B T U", "kVA": "kilovolt amperes", "kva": "kilovolt amperes", "KVA": "kilovolt amperes",
     "kVAR": "kilovars", "M": "molar", "mM": "millimolar", "nM": "nanomolar", "IU": "international units",
     "Da": "daltons", "kDa": "kilodaltons", "kbp": "kilobase pairs", "bp": "base pairs", "diopters": "diopters",
+    "dptr": "diopters", "dptrs": "diopters", "cP": "centipoise", "cp": "centipoise",
     "nt-m": "newton meters", "lumens": "lumens", "Mbytes": "megabytes", "kmph": "kilometers per hour",
 }  # fmt: skip
 IRREGULAR: Final = {"ft": ("foot", "feet"), "in": ("inch", "inches"), "inch": ("inch", "inches"),

@@ -117,5 +117,7 @@ def _factors(text: str) -> list[re.Match[str]]:
 PLAIN_UNITS: Final = word_set("lbs hrs kgs mins mL mph kWh kJ kPa kW yds Hz kHz MHz GHz kcal mmHg atm")
 """Units said in full even without a number before them, for they can be nothing else."""
 
-NUMBERED_UNITS: Final = word_set("km cm mm kg mg lb hr hp nm ml ft oz kw lbf lbm cc rpm mL dB cfm mol psi dm")
+NUMBERED_UNITS: Final = word_set(
+    "km cm mm kg mg lb hr hp nm ml ft oz kw kbps Mbps Gbps lbf lbm cc rpm mL dB cfm mol psi dm"
+)
 """Units said in full only where something counts them, as in "how many km": alone they may be two variables."""

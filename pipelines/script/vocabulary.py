@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
-from pipelines.script.segments import are_frequent, are_small, segmented
+from pipelines.script.segments import are_frequent, are_small, is_likelier, segmented
 from pipelines.script.spoken import word_set
 from pipelines.script.traced import Traced
 
@@ -57,9 +57,10 @@ _AFTER_CUT: Final = word_set(
 )
 """What stands after "re-" or "in-" with a hyphen of its own: "re-sign" is not "resign"."""
 
-_NEVER: Final = word_set("seisin offence offences hereof thereof whereof therefor")
+_NEVER: Final = word_set("induration seisin offence offences hereof thereof whereof therefor")
 _SUFFIXES: Final = word_set(
-    "able ably ing ed er ers ly ment ments ness tion tions sion ous ity ive al ally ism ist arianism oration"
+    "ture tures ance ence able ably ing ed er ers ly ment ments ness tion tions sion ous ity ive al ally ism ist "
+    "arianism oration"
 )
 _PREFIXES: Final = word_set("re un de ex bi no so up by we my me he go do us am pre non pro sub anti")
 _UNKNOWN: Final = re.compile(r"(?<![\w'\\^_{$-])[a-z]{4,48}(?![\w'^_}-])")
@@ -78,7 +79,7 @@ _GLUED_NAME: Final = re.compile(
 )
 _AFTER_UNIT: Final = re.compile(
     r"(?<=\d)([ -]?)([Pp]sia?|psig|lbm|lbf|lbs?|cms?|mm|nm|km|kg|mg|gms?|ft|rpm|mph|atm|sec|hrs?|min|ml|[kM]eV|Mev|mW"
-    r"|[kM]?Pa|[kKM]?Hz)([a-z]{2,30})(?![\w^-])"
+    r"|[kM]?Pa|[kKM]?Hz|diopters?)([a-z]{2,30})(?![\w^-])"
 )
 _AFTER_POWER: Final = re.compile(r"(?<=\^\d)([a-z])(where|when|and|for|is)\b")
 _BROKEN_AT_HYPHEN: Final = re.compile(r"(?<![\w'-])([A-Za-z][a-z]+)- ?([a-z]{2,})(?![\w'-])")
@@ -207,8 +208,10 @@ def _part_named(match: re.Match[str]) -> str:
 def _part_unit(match: re.Match[str]) -> str:
     """ "20cmslong", "15psiaand": a unit and the word after it."""
     gap, unit, rest = match.groups()
-    if unit + rest in _words() or not (rest in _FUNCTION or is_content(rest)):
+    is_sure = rest in _FUNCTION or is_content(rest) or len(parted(rest, is_broken=True)) > 1
+    if unit + rest in _words() or not is_sure:
         return match[0]
+    rest = " ".join(parted(rest, is_broken=True))
     return f"{gap}{'cm' if unit == 'cms' else unit} {rest}"
 
 
@@ -217,9 +220,16 @@ def _put_together(match: re.Match[str]) -> str:
     left, right = match[1].lower(), match[2]
     if " " in match[0] and right in _FUNCTION:
         return match[0]  # "mono- and disaccharides"
+    if not is_word(left) and len(pieces := parted(left + right)) > 1 and len(pieces[0]) > len(left):
+        return f"{match[1]}{' '.join(pieces)[len(left) :]}"  # "contrib-uteto"
     is_cut = left in _CUT and right not in _AFTER_CUT
     is_one = left + right in _words() and (
-        is_cut or " " in match[0] or right in _SUFFIXES or not _stands_alone(left) or not _stands_alone(right)
+        is_cut
+        or " " in match[0]
+        or right in _SUFFIXES
+        or not _stands_alone(left)
+        or not _stands_alone(right)
+        or (left not in _PREFIXES and is_likelier(left + right, (left, right)))
     )
     return match[1] + right if is_one else match[0]
 

@@ -29,14 +29,15 @@ _ONE_OF: Final = re.compile(
 _NO_VOWEL_WORDS: Final = frozenset({"hmm", "nth", "th", "Mc", "St", "Mt", "tv", "shh", "psst", "pfft", "brr", "hm"})
 _SHORT_WORDS: Final = word_set(
     "a i ad ah am an as at ax be by do ed eh el en er ex go ha he hi ho id if in is it la lo ma me my no of oh ok on "
-    "or ow ox pa pi re so ta to uh um up us we ye yo de du le al et st th nu mu xi von"
+    "or ow ox pa pi re so ta to uh um up us we ye yo de du le al et st th nu mu xi von co bi"
 )
 _VERY_SHORT: Final = 2
 _RESERVED: Final = frozenset(
     word.lower()
     for words in (
-        short.FULL_WITHOUT_DOT, short.FULL, PLAIN_UNITS, NUMBERED_UNITS, short.ROMAN_VALUES, short.TITLED.split("|"),
-        short.MONARCHS.split("|"), MONTHS.split("|"), CALLED_FUNCTIONS, NAMES, PLACES, ("Mt", "Mts"),
+        short.FULL_WITHOUT_DOT, short.FULL, PLAIN_UNITS, NUMBERED_UNITS, short.ROMAN_VALUES,
+        re.split("[| ]", short.TITLED),
+        short.MONARCHS.split("|"), MONTHS.split("|"), CALLED_FUNCTIONS, NAMES, PLACES, ("Mt", "Mts", "cal", "kcal"),
     )
     for word in words
 )  # fmt: skip
@@ -110,7 +111,8 @@ def _unit_alone(match: Match) -> str:
     one = _ONE_OF.search(left)
     counted = re.search(r"([A-Za-z]+)[ -]$", left)
     is_counted = re.search(r"(?:\d|_) ?$", left) or (counted is not None and counted[1].lower() in _COUNTS)
-    is_asked = re.search(r"(?:\b[Ii]n |\(|, )$", left) and re.match(r"\s*(?:[.,;:?)]|$)", right)
+    is_top = re.search(r"[\d)\](/] ?[\[(]+$", left) and right.startswith(" of ")
+    is_asked = is_top or (re.search(r"(?:\b[Ii]n |\(|, )$", left) and re.match(r"\s*(?:[.,;:?)]|$)", right))
     goes_on = re.match(r"-[A-Za-z]", right) or (unit == "mph" and left.endswith("/"))
     if (unit in PLAIN_UNITS or one or is_counted or is_asked) and not goes_on:
         return say_unit(unit, plural=not one)
@@ -123,22 +125,40 @@ def _rate(match: Match) -> str:
     return say_unit(match[0], plural=True)
 
 
+_MAY_END: Final = frozenset(
+    short.FULL.get(each, each) for each in ("etc", "et al", "Inc", "Corp", "Ltd", "Jr", "Sr", "Co", "Ave", "Drive")
+)
+"""What a sentence may end with, so that its dot is also a full stop."""
+
+
 def _abbreviation(match: Match) -> str:
-    full = short.FULL[match[1]]
-    ends = match[1] in {"etc", "et al", "Inc", "Corp", "Ltd", "Jr", "Sr", "Co"} and re.match(
-        r"\s*$|\s+[A-Z]", after(match)
-    )
+    full = "Drive" if match[1] == "Dr" and _is_street(match) else short.FULL[match[1]]
+    ends = full in _MAY_END and re.match(r"\s*$|\s+[A-Z]", after(match))
     return full + ("." if ends else "")
 
 
+def _is_street(match: Match) -> bool:
+    """ "110 Walnut St., Salem", "on Main Dr. and", but "St. Helena", "Ask Dr. Who"."""
+    if re.search(r"\d (?:[NSEW]\. )?(?:[A-Z][a-z]+ ){1,2}$", before(match)):
+        return True
+    follows_name = re.match(r" [A-Z]", after(match)) is not None and not starts_sentence(after(match))
+    return re.search(r"[a-z] [A-Z][a-z]+ $", before(match)) is not None and not follows_name
+
+
 def _saint_or_street(match: Match) -> str:
-    """ "St. Helena", but "110 Walnut St., Salem"."""
-    return "Street" if re.search(r"\d [A-Z][a-z]+ $", before(match)) else "Saint"
+    if not _is_street(match):
+        return "Saint"
+    return "Street" + ("." if starts_sentence(after(match)) else "")
 
 
 def _initials(match: Match) -> str:
     letters = " ".join(match[1].replace(".", "").replace(" ", "").upper())
     return letters + ("." if not after(match).strip() or starts_sentence(after(match)) else "")
+
+
+def _versus(match: Match) -> str:
+    """ "Roe v. Wade"; a speed v may end a sentence."""
+    return "versus" if re.search(r"(?:^|[^A-Za-z])[A-Z][\w.']*,? $", before(match)) else "v ."
 
 
 def _roman_after_title(match: Match) -> str:
@@ -171,6 +191,7 @@ WORD_RULES: Final[list[Rule]] = [
     rule("word", r"(?<![A-Za-z\d])(?:N/m|(?:km|mi|m|cm|ft|kg|mg|g|lb|Btu|J|kJ|W|gal|mol)/(?:h|hr|sec|s|min|L|ml|mL"
          r"|dL|kg|cm|m|day))"
          r"(?![A-Za-z\d^/])", _rate),
+    rule("word", r"(?<![\w/^])(?:k?cal|k?J|Btu|N|W|k?g)(?: (?:deg|K|mole?|k?g|s|m)\^\{?-[1-3]\}?(?!\d))+", _rate),
     rule("word", r"(?<![A-Za-z\d])r(?:ev)?/min(?![A-Za-z])", "revolutions per minute"),
     rule("word", rf"\(?\b[Uu]nits?: ?(?P<unit>{UNIT})\)?", lambda m: f", in {say_unit(m['unit'], plural=True)},"),
     rule("word", r"(?<=[\d)]) ?/ ?°([CFK])(?![A-Za-z])", lambda m: f"per {say_unit('°' + m[1], plural=False)}"),
@@ -183,11 +204,11 @@ WORD_RULES: Final[list[Rule]] = [
     rule("word", r"(?<![A-Za-z])(i{2,3}|iv|vi{1,3}|ix|xi{1,3})(?=[).,;:]|$| [A-Z])", _listed),
     rule("word", short.ABBREVIATION.pattern, _abbreviation),
     rule("word", r"(?<![A-Za-z.])Ph\.? ?D(?:\.(?! [A-Z]|$)|\b)", "P H D"),
-    rule("word", r"(?<![A-Za-z.])St\.(?= [A-Z])|(?<=[a-z] )St\.(?= ?[,;])", _saint_or_street),
+    rule("word", r"(?<![A-Za-z.])St\.(?= [A-Z])|(?<=[a-z] )St\.(?= ?[,;]| [a-z]|$)", _saint_or_street),
     rule("word", r"(?<![A-Za-z.])w/o(?![A-Za-z])", "without"),
     rule("word", r"(?<![A-Za-z.])w/ ?(?=[a-z\d])", "with"),
     rule("word", r"(?<![A-Za-z.])c/o(?![A-Za-z])", "care of"),
-    rule("word", r"(?<= )v\.(?= [A-Z])", "versus"),
+    rule("word", r"(?<= )v\.(?= [A-Z])", _versus),
     rule("word", r"(?<![A-Za-z.])((?:[A-Za-z]\.){2,}|(?:[A-Z]\. )+[A-Z]\.|(?:[A-Z]\.)+[A-Z]\b)(?![A-Za-z])", _initials),
     rule("word", rf"(?:{_MANY}|(?<=[A-Z][a-z]{{4}} )|(?<=[A-Z][a-z]{{5}} ))([A-Z])\.(?= [A-Za-z])", _initials),
     rule("word", r"(?<![A-Za-z])([A-Za-z]+)\(s\) ([a-z]+)\(s\)", lambda m: f"{m[1]}s {m[2]}"),

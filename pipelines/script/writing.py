@@ -52,7 +52,8 @@ _MONTHS: Final = {
 _ENTITIES: Final = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&nbsp;": " ", "&quot;": '"', "&#39;": "'", "&deg;": "°"}
 
 _MATHS: Final = re.compile(
-    r"\$\$?([^$]{0,400}?[\\^_={}(+<>][^$]{0,400}?|[A-Za-z(|][^$]{0,160}?|-?\d[\d.,]*"
+    r"\$\$?( ?\d+ ?/ ?\d+ ?(?=\$)| ?\d[\d.]* ?[-+] ?\d[^$a-z]{0,20}[a-z] ?(?=\$)|[^$]{0,400}?[\\^_={}(+<>][^$]{0,400}?"
+    r"|[A-Za-z(|][^$]{0,160}?|-?\d[\d.,]*"
     r"|(?![^$]*[a-z]{3})\d[^$]{0,40}?[A-Za-z|!)}])\$\$?(?!\d)"
 )
 _CALCULATION: Final = re.compile(r"<<[^<>]*>>")
@@ -63,7 +64,9 @@ _FORMATTING: Final = re.compile(
 _SCRIPTS: Final = re.compile(r"<(su[bp])>([^<>]{1,20})</\1>", re.IGNORECASE)
 _MARKUP: Final = re.compile(r"</?[a-zA-Z][^<>]{0,200}>|<!--|```|#include|</|/\*|\*/|&[a-z]{2,8};")
 _NOT_MARKUP: Final = re.compile(r"<[A-Za-z]\w?(?:, ?[A-Za-z]\w?)*>")
-_UNREADABLE: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ufffd]|\b[?]{2,}\w|[\u202a-\u202e\u2066-\u2069]")
+_UNREADABLE: Final = re.compile(
+    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ufffd]|\b[?]{2,}\w|(?<![A-Za-z\\])(?:ext(?:phi|theta|bullet)|lpha|ullet|heta)(?![a-z])|[\u202a-\u202e\u2066-\u2069]"
+)
 _TOO_LONG: Final = re.compile(r"\d{25}|\d(?:,\d{3}){8}")
 """Numbers that nobody reads out, and that Python would not convert."""
 
@@ -136,7 +139,11 @@ def _lines(text: Traced) -> Traced:
     text = text.sub(
         r"(?<=[a-z]) *\n\s*\n\s*(?=(?:between|of|and|or|in|to|for|with|by|on|at|from|that|which|than)\b)", ", "
     )
+    text = text.sub(
+        r"\b(to|of|the|an?|in|by|for|with|other|and|or|that|is|are|at|on|from|this|its) *\n\s*\n\s*(?=[a-z])", r"\1 "
+    )
     text = text.sub(r"([^\s.?!:;,]) *\n\s*\n\s*", r"\1. ")
+    text = text.sub(r"(?<=, \d{4}) *\n\s*(?=[A-Z])", ". ")
     text = text.sub(r"(?<=\d) *\n\s*(?=(?:The|Which|What|According|This|In|How|Who|Based|All|It|Why)\b)", ". ")
     text = text.sub(r"(?<=[a-z)]) *\n\s*(?=(?:Which|What|How|Based on|According to|Who|Why)\b)", ". ")
     text = text.sub(r"([^\s.?!:;,]) *\n\s*(?=[A-Z0-9\ue100-\uf8ff][^\n]*\n|[•*-] )", r"\1. ")
@@ -169,6 +176,7 @@ def normalise(written: str | Traced) -> Traced:
     text = text.sub(_ADDRESS, _say_address)
     if "$$" in text.text:
         text = text.sub(r"(?<=[^$\s])\$\$(?=[^$\s.,;:?)])", "$ $")
+    text = text.sub(r"\$ ?([A-Za-z]) ?\$-(?=[a-z])", r"\1-")
     if has_latex(text.text):
         text = open_latex(text.sub(_MATHS, lambda m: f" {m[1]} ") if "$" in text.text else text)
     elif "$" in text.text:
@@ -192,6 +200,9 @@ def normalise(written: str | Traced) -> Traced:
         "",
     )
     text = text.sub(rf"(?<![\w.])(\d[\d,.]*) ?\( ?(?!T ?/)({UNIT}) ?\)", r"\1 \2")
+    text = text.sub(r"(?<![\w'])'(\d{1,3})'(?![\w'])", r"\1").sub(
+        r"(?<=\d/\d),(?=\d+/\d)|(?<=\d, \d),(?=\d{1,2}[)}\]])", ", "
+    )
     text = text.sub(r",(?=-\d)|(?<=\.\d),(?=\d)|(?<=\.\d\d),(?=\d)|(?<=\d),(?=\d{1,2}\.\d)", ", ")
     return _lines(mend_words(_fold(text)))
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from data_schemas.number_words import number_at, value_of
 from pipelines.script.speakable import read_aloud
-from pipelines.script.spoken import Spoken, Unspeakable, lowered_words, position_of, spoken_words
+from pipelines.script.spoken import Spoken, Unspeakable, last_place, lowered_words, spoken_words
 
 LEAST_SHARE: Final = 0.5
 MOST_SHARE: Final = 1.6
@@ -48,10 +48,10 @@ def faithful(raw_text: str, said: str, answer: str, *, must_answer: bool) -> Spo
         raise NotFaithful(f"{n_new} negations for {n_old}")
     if ("?" in said) != ("?" in new.text):
         raise NotFaithful("a question for a statement, or the other way round")
-    has_answer = position_of(wanted, words) is not None
+    has_answer = last_place(wanted, words) is not None
     if must_answer and not has_answer:
         raise NotFaithful("without the answer")
-    if not must_answer and has_answer and position_of(wanted, old) is None:
+    if not must_answer and has_answer and last_place(wanted, old) is None:
         raise NotFaithful("gives the answer away")
     return new
 

@@ -1,7 +1,7 @@
 """Dialogues to dialogues: the question and the answer are worded anew by a chat model, where it says the same.
 
 What the model writes is checked (`faithful.py`) and asked for again; what never passes stays in the rules' words, and
-`provenance.script_method` says which turns are whose: `rules-5; turns 0, 1 by NAME`. Turns that somebody breaks into at
+`provenance.script_method` says which turns are whose: `rules-6; turns 0, 1 by NAME`. Turns that somebody breaks into at
 a word, or that are said in several breaths, keep their words, because the script counts on them.
 """
 
@@ -17,7 +17,7 @@ from data_schemas.records import Dialogue, Turn, WrittenSpan
 from pipelines.asking import read_texts
 from pipelines.script.forms.turns import verbatim
 from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import Spoken, joined, lowered_words, position_of, spoken_words
+from pipelines.script.spoken import Spoken, joined, last_place, lowered_words, spoken_words
 from pipelines.stage import StageResult
 from pipelines.wording.faithful import NotFaithful, faithful
 
@@ -47,7 +47,7 @@ class WordingStage:
     """Words questions and answers anew; without an endpoint only `run` is for use."""
 
     name: ClassVar[str] = "wording"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("script",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = Dialogue
@@ -138,7 +138,7 @@ def _wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
     asks = turn.speaker == "B" and _answers(dialogue, turn.turn_index + 1)
     if len(spoken_words(turn.body)) < _FEW_WORDS or not (is_answer or asks):
         return None
-    has_answer = position_of(lowered_words(answer), lowered_words(turn.body)) is not None
+    has_answer = last_place(lowered_words(answer), lowered_words(turn.body)) is not None
     if is_answer:
         return _Wanted(turn.body, "answer", answer) if has_answer else None
     return None if has_answer else _Wanted(turn.body, "question", answer)
@@ -173,7 +173,7 @@ def _with_body(dialogue: Dialogue, turn: Turn, body: Spoken) -> Turn:
     whole = joined([*lead, body, *tail])
     answer_word_index = turn.answer_word_index
     if answer_word_index is not None:
-        at = position_of(lowered_words(speak(dialogue.answer)), lowered_words(body.text))
+        at = last_place(lowered_words(speak(dialogue.answer)), lowered_words(body.text))
         assert at is not None  # `faithful` has looked
         answer_word_index = at + len(spoken_words(turn.lead or ""))
     spans = tuple(

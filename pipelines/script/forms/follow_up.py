@@ -10,7 +10,7 @@ from pipelines.script.forms.answering import answer, brief, draw_tail, short
 from pipelines.script.forms.turns import Reply, assistant_turn, user_turn, verbatim
 from pipelines.script.leads import answer_words
 from pipelines.script.phrasing import Exchange
-from pipelines.script.spoken import Spoken, joined, spoken_words, word_set
+from pipelines.script.spoken import Spoken, joined, last_place, spoken_words, word_set
 
 _HOW: Final = (
     "How do you get that?", "How did you work that out?", "Can you show me the last step?",
@@ -62,7 +62,8 @@ def _shows_working(step: Spoken) -> bool:
 def _how(exchange: Exchange, step: Spoken, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     told = short(exchange, config, rng)
     lead = verbatim(rng.choice(_HOW_LEADS)) if rng.random() >= config.share_without_lead else None
-    shown = Reply(lead, step, draw_tail(exchange, config, rng), _answer_in(step, exchange))
+    at = last_place(answer_words(exchange), spoken_words(step.text))  # None where the step words it otherwise
+    shown = Reply(lead, step, draw_tail(exchange, config, rng), at)
     return _four(exchange, told, verbatim(rng.choice(_HOW)), shown)
 
 
@@ -86,11 +87,3 @@ def _four(exchange: Exchange, told: Reply, asked: Spoken, replied: Reply) -> tup
 
 def _question(said: Spoken) -> Spoken:
     return replace(said, written=f"{said.written}?", text=said.text.rstrip(",.?!;:") + "?")
-
-
-def _answer_in(step: Spoken, exchange: Exchange) -> int | None:
-    """Where the step last says the answer's words; None where it words it otherwise."""
-    wanted = answer_words(exchange)
-    said = [word.lower() for word in spoken_words(step.text)]
-    starts = range(len(said) - len(wanted), -1, -1)
-    return next((at for at in starts if said[at : at + len(wanted)] == wanted), None)

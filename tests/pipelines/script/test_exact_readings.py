@@ -117,7 +117,7 @@ REFUSALS = [
     ("my number is 555-1234", "number"),
     ("dial 555-0199 today", "number"),
     ("a score of 3 - 12.", "formula"),
-    ("She won 5!", "formula"),
+    ("She is 5!", "formula"),
     ("5!! is odd", "formula"),
     ("He had (x+1)!", "formula"),
     ("a rate of 10−14 in water", "number"),

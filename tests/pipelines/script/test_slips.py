@@ -113,7 +113,7 @@ def test_slip_is_read_as_it_was_meant(written: str, spoken: str) -> None:
     [
         ("the cell Pt/Ag(s)/Ag Br(s)", "formula"),
         ("f_1(t) {_\\ast} f_2(t)", "formula"),
-        ("she went to testifS' that", "broken_text"),
+        ("he was purcIiasing that", "broken_text"),
     ],
 )
 def test_a_slip_with_no_sure_reading_is_refused(written: str, reason: str) -> None:

@@ -178,8 +178,7 @@ REFUSALS = [
     ("12345678901234567890", "number"),
     ("38 oz-foo at most", "code"),
     ("Annamodifythis first", "broken_text"),
-    ("DNAseIs it", "broken_text"),
-    ("a note at 9V2 percent", "number"),
+    ("DNAaseis it", "broken_text"),
 ]
 
 

@@ -67,6 +67,15 @@ def test_question_and_body_are_worded_anew_and_lead_and_tail_stay() -> None:
     assert new.provenance.script_method == "made; turns 0, 1 by wordy"
 
 
+def test_the_answer_mark_is_on_the_whole_number_that_answers() -> None:
+    body = "Thirty six take away thirty is six, so six."
+    told = make_turn(1, "A", [make_utterance(body)], body=body, answer_word_index=8)
+    asked = make_turn(0, "B", [make_utterance("What is thirty six minus thirty, can you say?")])
+    client = Client(lambda kind, attempt: "Thirty six take away thirty leaves six, and so it is six.")
+    (new,) = run(client, make_dialogue(asked, told, answer="6")).outputs
+    assert new.turns[1].answer_word_index == 11
+
+
 def test_spans_lead_to_what_the_model_wrote() -> None:
     (new,) = run(Client(good), dialogue()).outputs
     for turn in new.turns:
@@ -144,6 +153,13 @@ def test_a_question_must_not_give_the_answer_away() -> None:
 def test_an_answer_must_hold_the_true_one() -> None:
     with pytest.raises(NotFaithful, match="without the answer"):
         faithful("Sixteen minus nine is seven so it is seven of them.", ANSWER, "seven eggs", must_answer=True)
+
+
+def test_a_part_of_another_number_gives_no_answer_away() -> None:
+    raw = "How many of her thirty six eggs has Anna left?"
+    assert (
+        faithful(raw, "How many are left of the thirty six eggs that Anna had?", "six", must_answer=False).text == raw
+    )
 
 
 def test_a_question_that_reads_out_options_and_one_that_is_corrected_keep_their_words() -> None:

@@ -1,0 +1,147 @@
+"""Quantities whose unit is a letter that may be another unit, a variable or a scale: what the text is about decides.
+
+"3 C" are degrees or coulombs, "2K" kelvin or thousands, "3s" seconds or threes, "0.8T" teslas or a variable.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from pipelines.script.money import follows_as_noun, measures_noun
+from pipelines.script.numerals import is_one, written_number
+from pipelines.script.rule import Match, after, before, starts_sentence, topic
+from pipelines.script.spoken import Unspeakable
+from pipelines.script.units import say_unit
+
+
+@lru_cache(maxsize=64)
+def _speaks_of(text: str) -> tuple[bool, bool, bool]:
+    """Whether a text is about temperature, about electricity, about gravity."""
+    return (
+        bool(re.search(r"(?i)temperature|°|boil|melt|heat|cool|warm|oven|freez|steam|water|bath\b", text)),
+        bool(re.search(r"(?i)charge|capacit|coulomb|electric|induct|circuit|field|volt|flux", text)),
+        bool(re.search(r"\baccelerat|\bgravit|\bmass m\b", text)),
+    )
+
+
+_LETTER_UNITS: Final = {"C": ("degrees Celsius", "coulombs"), "F": ("degrees Fahrenheit", "farads")}
+
+
+def say_unit_of(match: Match, plural: bool) -> str:
+    """The unit of a match with the group `unit`; a single letter by what the text is about.
+
+    Raises:
+        Unspeakable: the text does not tell.
+    """
+    unit = match["unit"]
+    hot, electric, heavy = _speaks_of(topic(match))
+    if unit == "T" and not _MAGNETIC.search(topic(match)):
+        return "T"
+    if unit in {"g", "mg"} and heavy:
+        raise Unspeakable("formula", match[0])  # (milli)grams, or (mass) times the earth's pull
+    first = re.match(r"[CF](?![A-Za-z°])", unit)
+    if first is None:
+        return say_unit(unit, plural)
+    if unit[0] == "C" and match.groupdict().get("exponent") is not None:
+        hot, electric = False, True  # nobody writes a temperature as a power of ten
+    if hot and electric and re.search(r"(?i)temperature", topic(match)):
+        electric = False
+    if hot == electric:
+        raise Unspeakable("number", match[0])
+    if electric and unit[1:2] in {"-", "×", "*", "."}:
+        return say_unit(unit, plural)  # coulomb meters
+    name = _LETTER_UNITS[unit[0]][electric]
+    return " ".join([name, *([say_unit(unit[1:], plural=True)] if len(unit) > 1 else [])])
+
+
+_OF_TIME: Final = re.compile(r"(?i)second|veloc|accelerat|speed|/s\b|time|puls|half-li|\bms\b|\(s\)|s\^")
+
+
+def _plural_number(amount: str) -> str:
+    """Several of a number: "3s" on dice or cards are "threes"."""
+    words = written_number(amount)
+    if words.endswith("y"):
+        return words[:-1] + "ies"
+    return words + ("es" if words.endswith("six") else "s")
+
+
+_SEVERAL: Final = re.compile(
+    r"(?i)\b(?:by|of|all|many|the|two|three|four|five|six|several|any|more|less|and|gets|as|in) $|\d $|, $|^$"
+)
+_LASTS: Final = re.compile(
+    r"(?i)\b(?:for|takes?|took|lasts?|lasted|waits?|waited|every|after|within|at|under|last) $|\bt ?[=<≤>≥] ?$"
+    r"|\b(?:ran|runs?|swam|swims?|raced?|laps?)\b"
+)
+
+
+def _bare_s(match: Match) -> str:
+    """ "3s" where nothing else tells of time: after "waits" seconds, after "four" or "by" several threes."""
+    if _LASTS.search(before(match)):
+        return f"{written_number(match['amount'])} {say_unit_of(match, plural=not is_one(match['amount']))}"
+    if re.search(r"\d[pdf]\b", match.string[:2000]):
+        return f"{written_number(match['amount'])} s"  # an orbital
+    if _SEVERAL.search(before(match)):
+        return _plural_number(match["amount"])
+    raise Unspeakable("number", before(match)[-10:] + match[0])
+
+
+@lru_cache(maxsize=256)
+def _is_variable(letter: str, text: str) -> bool:
+    """Whether a letter stands for a quantity somewhere in a text: "mass m", "a voltage V", "V = 3"."""
+    if not re.fullmatch("[VmMWLTNAhdsg]", letter):
+        return False
+    named = (
+        r"\b(?:mass(?:es)?|voltage|difference|lengths?|force|weight|area|width|period|volume|radius|distance"
+        r"|height) \$?"
+        rf"{letter}(?![\w'°])"
+    )
+    return re.search(rf"{named}|(?<![\w.)\]}}^/] )(?<![\w.^/\]]){letter} ?=", text) is not None
+
+
+_THOUSANDS: Final = re.compile(
+    r"(?i)\b(?:earns?|earned|pays?|paid|costs?|sal(?:ary|aries)|spends?|spent|saved?|owes?|dollars?|runs?|race"
+    r"|followers|subscribers|views)\b"
+)
+_OF_HEAT: Final = re.compile(
+    r"(?i)kelvin|thermal|entrop|gas\b|isotherm|adiabat|blackbody|\batm|\d K\b|[/-]K\b|supercond|radiat|pressure"
+    r"|\bT ?=|\bT_|star|spectr"
+)
+
+
+_MAGNETIC: Final = re.compile(
+    r"(?i)magnet|tesla|\bfield|NMR|flux|coil|solenoid|induct|wire|\bB ?=|cyclotron|MRI|spin|proton|electron"
+)
+
+
+def _bare_kelvin(match: Match) -> str:
+    """ "2K": kelvin where the text is about heat, thousands of money or people, potassium in a reaction."""
+    if re.match(r" ?(?:\+|→|⇌|=)", after(match)) or re.search(r"[+→] $", before(match)):
+        return f"{written_number(match['amount'])} K"
+    is_hot = _speaks_of(topic(match))[0] or _OF_HEAT.search(topic(match)) is not None
+    if is_hot == (_THOUSANDS.search(topic(match)) is not None):
+        is_hot = re.search(r"\d{3}|\.", match["amount"]) is not None
+        if not is_hot:
+            raise Unspeakable("number", before(match)[-10:] + match[0])
+    return f"{written_number(match['amount'])} {'kelvin' if is_hot else 'thousand'}"
+
+
+def say_quantity(match: Match) -> str:
+    """A number and what follows it, as a quantity if that is a unit there.
+
+    Raises:
+        Unspeakable: it may be one of two units, or none.
+    """
+    if match["unit"] == "K" and not match["gap"]:
+        return _bare_kelvin(match)
+    if match["unit"] == "s" and not match["gap"] and not re.search(_OF_TIME, topic(match)):
+        return _bare_s(match)
+    if match["unit"] == "s" and not match["gap"] and re.search(r"\(s\)|s\^2", topic(match)):
+        return f"{written_number(match['amount'])} s"  # the Laplace transform's variable
+    if (absolute := re.fullmatch(r"T(?:\^?([23]))?", match["unit"])) and not _MAGNETIC.search(topic(match)):
+        raised = {"2": " squared", "3": " cubed"}.get(absolute[1] or "", "")
+        return f"{written_number(match['amount'])} T{raised}"
+    if not match["gap"] and _is_variable(match["unit"], topic(match)):
+        return f"{written_number(match['amount'])} {match['unit']}"
+    singular = is_one(match["amount"]) or match["gap"] == "-" or follows_as_noun(match) or measures_noun(match)
+    stop = "." if match["unit"].endswith(".") and starts_sentence(after(match)) else ""
+    return f"{written_number(match['amount'])} {say_unit_of(match, plural=not singular)}{stop}"
