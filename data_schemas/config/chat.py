@@ -38,11 +38,12 @@ class OracleConfig(Config):
     min_words: int = Field(
         default=3, ge=1, le=200, description="Shortest oracle, in words; at level 4 no more than its hint has."
     )
-    wanted_words: int = Field(
-        default=10,
-        ge=1,
-        le=200,
-        description="A shorter oracle is asked for again, and the longest kept; at level 4 no more than its hint has.",
+    wanted_words: list[Annotated[int, Field(ge=1, le=200)]] = Field(
+        default=[10, 10, 1, 1, 1],
+        min_length=5,
+        max_length=5,
+        description="Words at levels 0 to 4 below which an oracle is asked for again, and the longest kept; at level 4 "
+        "no more than its hint has. Where a hint is told, a second answer is longer but has less of it.",
     )
     max_tokens: int = Field(default=48, ge=8, le=4096, description="Most tokens the model may write for one oracle.")
     temperature: float = Field(default=0.0, ge=0, le=2, description="Sampling temperature of the simulator.")

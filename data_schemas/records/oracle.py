@@ -64,7 +64,7 @@ class OracleRow:
     max_asks: int
     max_words: int
     min_words: int
-    wanted_words: int | None = None
+    wanted_words: tuple[int, ...] | None = None
     share_from: float
     share_to: float
     seed: int

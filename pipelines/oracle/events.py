@@ -66,7 +66,7 @@ def oracle_row(
         max_asks=config.max_asks,
         max_words=config.max_words,
         min_words=config.min_words,
-        wanted_words=config.wanted_words,
+        wanted_words=tuple(config.wanted_words),
         share_from=config.share_from,
         share_to=config.share_to,
         seed=seed,

@@ -106,7 +106,7 @@ def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig)
 
 def is_as_long_as_wanted(text: str, asked: Asked, config: OracleConfig) -> bool:
     """Whether an answer that can stand has so many words that it need not be asked for again."""
-    return len(spoken_words(text)) >= _fewest(min(config.wanted_words, config.max_words), asked)
+    return len(spoken_words(text)) >= _fewest(min(config.wanted_words[asked.level], config.max_words), asked)
 
 
 def _fewest(n_words: int, asked: Asked) -> int:

@@ -100,18 +100,28 @@ def test_an_answer_that_cannot_stand_is_asked_for_again_otherwise() -> None:
 
 SHORTER = ("It may be four.", "It may be four or a little more.", "It may well be four.")
 """Answers to the three asks that can stand and have fewer words than are wanted."""
+WANTED = [10] * 5
+LONG = f"{QUESTION[:-1]} and on each of the three days after those?"
+"""A question of so many words that some stand at level 4."""
 
 
 def test_an_answer_shorter_than_wanted_is_asked_for_again() -> None:
     model = Scripted(lambda _, attempt: (SHORTER[0], USABLE)[min(attempt, 1)])
-    answered = [event for event in one_row(model, plain()).events if event.status != "truth"]
+    row = one_row(model, plain(), wanted_words=WANTED)
+    answered = [event for event in row.events if event.status != "truth"]
     assert {(event.text, event.attempt) for event in answered} == {(USABLE, 1)}
     assert {attempt for _, attempt in model.asked} == {0, 1}
 
 
+def test_where_a_hint_is_told_the_first_answer_stands_unless_more_is_wanted() -> None:
+    model = Scripted(lambda _, attempt: (SHORTER[0], USABLE)[min(attempt, 1)])
+    by_level = {event.level: event.attempt for event in one_row(model, plain(LONG), interval_s=0.1).events}
+    assert by_level == {0: 1, 1: 1, 2: 0, 3: 0, 4: 0, 5: None}
+
+
 def test_of_answers_that_stay_short_the_longest_is_kept_and_none_fails() -> None:
     model = Scripted(lambda _, attempt: SHORTER[attempt])
-    answered = [event for event in one_row(model, plain()).events if event.status != "truth"]
+    answered = [event for event in one_row(model, plain(), wanted_words=WANTED).events if event.status != "truth"]
     assert {(event.text, event.attempt, event.status) for event in answered if event.status == "answered"} == {
         (SHORTER[1], 1, "answered")
     }
@@ -121,24 +131,23 @@ def test_of_answers_that_stay_short_the_longest_is_kept_and_none_fails() -> None
 @pytest.mark.parametrize("then", ["", "I'm sorry, I cannot."])
 def test_a_short_answer_outlives_worse_ones_after_it(then: str) -> None:
     model = Scripted(lambda _, attempt: then if attempt else SHORTER[0])
-    answered = [event for event in one_row(model, plain()).events if event.status != "truth"]
+    answered = [event for event in one_row(model, plain(), wanted_words=WANTED).events if event.status != "truth"]
     assert {(event.text, event.attempt, event.error) for event in answered} == {(SHORTER[0], 0, None)}
 
 
 def test_a_short_answer_whose_second_ask_is_lost_is_kept_and_asked_for_by_a_later_run() -> None:
     model = Scripted(lambda _, attempt: refused_request() if attempt else SHORTER[0])
-    result = run(model, plain())
+    result = run(model, plain(), wanted_words=WANTED)
     assert {event.text for event in result.outputs[0].events if event.status != "truth"} == {SHORTER[0]}
     assert result.n_to_retry == len([attempt for _, attempt in model.asked if attempt == 0])
 
 
 def test_nothing_longer_is_asked_for_than_the_configuration_wants_or_a_hint_at_level_4_has() -> None:
     model = Scripted(lambda *_: SHORTER[0])
-    run(model, plain(), wanted_words=4)
+    run(model, plain(), wanted_words=[4] * 5)
     assert {attempt for _, attempt in model.asked} == {0}
     shown = Scripted(lambda *_: SHORTER[0])
-    asks = f"{QUESTION[:-1]} and on each of the three days after those?"  # so many words that some stand at level 4
-    row = one_row(shown, plain(asks, "It is four."), interval_s=0.1)
+    row = one_row(shown, plain(LONG, "It is four."), interval_s=0.1, wanted_words=WANTED)
     assert {event.level for event in row.events if event.attempt == 0} == {0, 1, 2, 3, 4}
     asked_again = {payload["messages"][-1]["content"] for payload, attempt in shown.asked if attempt}
     assert asked_again
@@ -272,7 +281,7 @@ def test_what_identifies_the_stages_work() -> None:
     assert matters(OracleConfig(max_words=29)) != same
     assert matters(OracleConfig(max_asks=2)) != same
     assert matters(OracleConfig(min_words=2)) != same
-    assert matters(OracleConfig(wanted_words=2)) != same
+    assert matters(OracleConfig(wanted_words=[2] * 5)) != same
     assert matters(OracleConfig(share_to=0.5)) != same
     assert matters(OracleConfig(both_directions=True)) != same
     assert matters(OracleConfig(), model="other") != same
