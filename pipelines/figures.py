@@ -1,7 +1,7 @@
 """A dataset's figures: counted once from its files, shown alike on the card, on the terminal and in Prefect."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,7 +120,7 @@ def tables(figures: Figures) -> list[FigureTable]:
         _counted("events-by-level", "Oracle events by hint level", ("level", "events"), figures.levels),
         _counted("events-by-status", "Oracle events by status", ("status", "events"), figures.statuses),
         FigureTable("simulators", "Who wrote the oracles", _SIMULATOR_HEAD, _written_by(figures)),
-        *_answered_by(figures),
+        FigureTable("answered-by", "Which models answered", _ANSWERER_HEAD, _answered_by(figures)),
         _counted("licences", "Licences of the questions", ("licence", "dialogues"), figures.licences),
         _counted("voices", "Voices", ("voice", "utterances"), figures.voices),
         FigureTable("engines", "What made them", ("role", "engine", "dialogues"), _by_role(figures.engines)),
@@ -139,14 +139,12 @@ def _written_by(figures: Figures) -> list[tuple[object, ...]]:
     return [(*key, n) for key, n in sorted(figures.simulators.items())]
 
 
-def _answered_by(figures: Figures) -> Iterator[FigureTable]:
-    """The models that really answered, where any did: by the name that their server gave in each answer."""
-    rows: list[tuple[object, ...]] = [
+def _answered_by(figures: Figures) -> list[tuple[object, ...]]:
+    """The models that really answered: by the name that their server gave in each answer."""
+    return [
         (version, asked, told, "yes" if is_as_asked(told, asked) else "no", n)
         for (version, asked, told), n in sorted(figures.answerers.items())
     ]
-    if rows:
-        yield FigureTable("answered-by", "Which models answered", _ANSWERER_HEAD, rows)
 
 
 def _shares(counts: Counter[str]) -> list[tuple[object, ...]]:
