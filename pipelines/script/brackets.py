@@ -18,8 +18,8 @@ _NAMES: Final = {"(": "parenthesis", "[": "bracket", "{": "brace"}
 _CALLED: Final = word_set("f g h u v y z F G H P E V T U C Q N φ ψ Φ Ψ phi psi sigma pi")
 """Letters that a bracket right after them makes a function of what is in it; after others it is a factor."""
 
-_CALLED_OF: Final = word_set("x p q r s w i e X Y R S M I v a b")
-_ARGUMENTS: Final = [["t"], ["x"], ["n"], ["z"], ["0"]]
+_CALLED_OF: Final = word_set("x p q r s w i e c d k m D X Y R S M I v a b")
+_ARGUMENTS: Final = [["t"], ["x"], ["n"], ["z"], ["0"], ["P"], ["Q"], ["q"], ["s"], ["T"]]
 """Letters that are functions of one of these: "p(x)", "x(t)"."""
 
 _CALLED_GREEK: Final = frozenset("δΘΓ")
@@ -201,6 +201,13 @@ def _rises(pair: _Pair) -> bool:
     return found is None or float(found[1]) < float(found[2])
 
 
+def _ends_of(pair: _Pair) -> tuple[str, str]:
+    """Both ends of an interval in words, with their signs."""
+    said = " ".join("minus" if token.text == "-" else token.text for token in pair.inside)
+    low, _, high = said.partition(" , ")
+    return low, high
+
+
 def _say_square(pair: _Pair) -> tuple[str, str] | None:
     """ "[0, 1]" by itself is an interval, and so is "[0, 1)", without one of its ends."""
     ends = pair.line.tokens[pair.start].text + pair.line.tokens[pair.end].text
@@ -210,9 +217,9 @@ def _say_square(pair: _Pair) -> tuple[str, str] | None:
         not pair.line.is_list and pair.is_maths and _n_commas(pair) == 1 and len(pair.inside) <= 5 and _rises(pair)
     )
     if is_square and is_pair and not is_listed and not (pair.is_glued and is_term(pair.before)):
-        last = pair.inside[-1].text
-        left_out = {"[)": f", without {last},", "(]": f", without {pair.inside[0].text},"}.get(ends, ",")
-        is_open = last == "infinity" and ends == "[)"  # never in it
+        low, high = _ends_of(pair)
+        left_out = {"[)": f", without {high},", "(]": f", without {low},"}.get(ends, ",")
+        is_open = (ends == "[)" and "infinity" in high) or (ends == "(]" and "infinity" in low)  # never in it
         name = "" if pair.before is not None and pair.before.text == "interval" else "the interval"
         return name, "," if is_open else left_out
     return None

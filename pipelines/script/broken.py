@@ -79,7 +79,7 @@ _GLUED: Final = re.compile(
 
 def mend_words(text: Traced) -> Traced:
     """Spaces put back where only one reading is left: "in3 years", "fromthe", "isLiberman", "last10years"."""
-    text = part_words(text)
+    text = part_words(text).sub(_TITLED, _part_titled)
     text = text.sub(_PARTED_THE, lambda m: " ".join(part for part in m.groups() if part))
     text = text.sub(_PARTED_CAPITAL, r"\1 ").sub(_PARTED_AFTER_WORD, _part_capital).sub(_PARTED_ARTICLE, r"\1 ")
     text = (
@@ -133,6 +133,18 @@ def _part_names(match: re.Match[str]) -> str:
     if not pieces or not any(is_word(part.lower()) for part in first):
         return match[0]
     return " ".join([*first, pieces[0].capitalize(), *pieces[1:]])
+
+
+_TITLED: Final = re.compile(
+    r"(?:(?<=Mr\.)|(?<=Ms\.)|(?<=Mrs\.)|(?<=Dr\.)|(?<=[ .][A-Z]\.))( ?)([A-Z][a-z]{3,9}?)"
+    r"(borrows|wants|owns|paid|bought|sold|has|had|was|is|purchased|contribut\w+|insured|received|invested)(?![A-Za-z'])"
+)
+"""A name after a title or an initial, with its verb: "Mr. Keldobought"."""
+
+
+def _part_titled(match: re.Match[str]) -> str:
+    whole = match[2] + match[3]
+    return match[0] if is_word(whole.lower()) else f"{match[1]}{match[2]} {match[3]}"
 
 
 _PIECES: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -38,7 +38,7 @@ _STATE: Final = r"(?P<state> ?\( ?~? ?(?:g|s|l|aq|solution|gas|solid|liquid)\.? 
 _STATES: Final = {"g": "gas", "s": "solid", "l": "liquid", "aq": "aqueous", "solution": "in solution"}
 _IONS: Final = (
     "Cl|Br|I|F|OH|CN|SH|NO_?[23]|HS?CO_?3|HSO_?[34]|MnO_?4|ClO_?[34]?|SCN|CH_?3COO|NH_?2|BrO_?3|IO_?[34]|HCO_?3|X|Cl_?2"
-    "|A|RO"
+    "|A|RO|H_?2PO_?4|HPO_?4|PO_?[34]|SO_?[34]|PF_?6|BF_?4"
 )
 _CATIONS: Final = "H|Na|K|Li|Ag|H_?3O|NH_?4|NADP?|Rb|Cs|Cu|FAD"
 _DIVALENT: Final = r"(?:Ca|Mg|Zn|Fe|Cu|Mn|Ba|Sr|Ni|Co|Sn|Pb|Hg|Cd|Al|Cr|Ce|Ti|V)[234]"
@@ -139,7 +139,7 @@ _STANDS: Final = r"(?<![A-Za-z\d_.])"
 _FOLLOWS: Final = r"(?<![A-Za-z_.])(?<!\.\d)(?<!\.\d\d)"
 _UNITS: Final = r"\d{1,2}(?:NC|PC|CC|HP|Hz|Pa|PM|V|W|K|N|C|F|BC|BP|CPU|In|IN|NOS)\b"
 
-CHEMISTRY_RULES: Final[list[Rule]] = [
+ISOTOPE_RULES: Final[list[Rule]] = [
     rule("word", rf"(?<![A-Za-z\d)])_\{{?\d{{1,2}}\}}?(?P<symbol>{_ELEMENT})\^?\{{?(?P<mass>\d{{1,3}})\}}?"
          rf"(?![A-Za-z\d])", _isotope),
     rule("word", rf"(?<![A-Za-z\d)])_\{{?\d{{1,2}}\}}?\^?\{{?(?P<mass>\d{{1,3}})\}}?(?P<symbol>{_ELEMENT})"
@@ -147,13 +147,21 @@ CHEMISTRY_RULES: Final[list[Rule]] = [
     rule("word", rf"(?<![A-Za-z\d)])\(?\^ ?\{{? ?(?P<mass>\d{{1,3}}) ?\}}?(?: ?_ ?\{{?\d{{1,2}}\}}?)?\)?"
          rf"(?P<symbol>{_ELEMENT})"
          r"(?![A-Za-z\d])", _isotope),
-    rule("word", r"(?<![\w.,$])(?P<mass>(?:3|4|1[1-9]|2[1-9]|3[1-9]|4[0-9]|5[0-9]|6[0-9]|9[09]|1[0-9]\d|2[0-4]\d))"
+    rule("word", r"(?<![A-Za-z\d])Rh(?=[- ](?:neg|pos|factor|antigen|type|blood|incompat|immun|disease|D\b|status))",
+         "R H"),
+    rule("word", r"(?<![\w.,$])(?P<mass>12[3-9]|131)(?P<symbol>I)(?= ?[a-z-])", _isotope),
+    rule("word", r"(?<![\w.,$])(?<![-+=×] )"
+         r"(?P<mass>(?:3|4|1[1-9]|2[1-9]|3[1-9]|4[0-9]|5[0-9]|6[0-9]|9[09]|1[0-9]\d|2[0-4]\d))"
          r"(?P<symbol>He|Li|Na|Cl|Mn|Fe|Co|Xe|Kr|Sr|Cs|Ra|Rn|Po|Pb|U|P|N|C(?= (?:NMR|nucl|isotop|dating|atom))|Ar"
               r"|Mg|Al|Si|Ni|Cu|Zn)"
          r"(?![\w^'_(]| ?[-+=])", _isotope),
     rule("word", r"(?<![\w.,$])(?P<mass>1|2|3|6|7|9|1[0-9])(?P<symbol>H|C|N|O|F|B|Li|Be)(?= (?:NMR|nucl|isotop"
          r"|magnet|Larmor|spect|hyperf"
-         r"|spin|signal|atom|and (?:\d{1,2})(?:H|C|N|F|P)\b))", _isotope),
+         r"|spin|signal|atom|chemical shift|and (?:\d{1,2})(?:H|C|N|F|P)\b))", _isotope),
+]  # fmt: skip
+"""Tried before quantities, which begin with a number too."""
+
+CHEMISTRY_RULES: Final[list[Rule]] = [
     rule("word", rf"{_STANDS}(?P<symbol>{_TWO}|U|C|H|N|O)\^\{{?(?P<mass>\d{{2,3}})\}}?(?![\w^+-])", _isotope),
     rule("word", rf"{_STANDS}(?P<symbol>U|Pu|C|K|I|Co|Sr|Cs|Ra|Rn|Po|Th)-(?P<mass>\d{{2,3}})(?![\w^])", _isotope),
     rule("word", rf"{_STANDS}({_DIVALENT})([+-])(?![\w(+]| ?\d)", _plain_ion),

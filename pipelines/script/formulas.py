@@ -10,6 +10,7 @@ from pipelines.script.ranges import (
     is_factored,
     is_normal_range,
     is_rising,
+    is_size,
     is_telephone,
     range_word,
     tells_range,
@@ -58,6 +59,8 @@ _ALTERNATIVES: Final = frozenset({("he", "she"), ("she", "he"), ("his", "her"), 
 def _say_binary(place: Place) -> str:
     sign, left, right = place.sign, place.left, place.right
     name = _BINARY[sign.text]
+    if sign.text == "×" and not place.in_equation and is_size(place):
+        return "by"
     if sign.text in "•×" and (place.line.is_logic or (sign.text == "•" and place.joins_sentences)):
         return "and"
     if sign.text == "•" and not (is_operand(left) and starts_term(place)):
@@ -209,7 +212,8 @@ def _say_sign(place: Place) -> str:
     if right.kind == "word" and len(right.written) == _PRODUCT_LETTERS and after_sign:
         return "minus"  # "y = - kt"
     opens_list = place.left is None or place.left.text in ",:([{"
-    is_listed = opens_list and (right.kind == "quantity" or (right.kind == "number" and not place.is_counted))
+    is_number = right.kind == "number" and (not place.is_counted or "." in right.written)
+    is_listed = opens_list and (right.kind == "quantity" or is_number)
     is_sign = not place.sign.space_after or after_sign or place.in_equation or is_listed
     return "minus" if is_signed and is_sign else ","
 
@@ -266,9 +270,7 @@ def say_operator(line: Line, at: int) -> str:
         raise Unspeakable("symbol", "@")
     if sign == "—" and is_operand(place.left) and is_operand(place.right) and place.in_equation:
         return "minus"
-    if sign == "…":
-        return "dot dot dot"
-    fixed = {"&": "and", "@": "at", "—": ",", "%": "percent"}
+    fixed = {"&": "and", "@": "at", "—": ",", "%": "percent", "…": "dot dot dot"}
     if sign in fixed:
         return fixed[sign]
     named = {"=": _say_equals, "/": _say_slash, "-": _say_hyphen, "~": _say_prefix, "#": _say_prefix, "|": _say_bar}

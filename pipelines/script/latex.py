@@ -17,6 +17,7 @@ _SIGNS: Final = {
     "leftarrow": "←", "leftrightarrow": "↔", "rightleftharpoons": "⇌", "rightleftarrows": "⇌", "Rightarrow": "⇒",
     "implies": "⇒", "iff": "↔", "Leftrightarrow": "↔", "perp": "⊥", "parallel": "∥", "angle": "∠", "triangle": "△",
     "partial": "∂", "nabla": "∇", "int": "∫", "iint": "∬", "oint": "∮", "sum": "∑", "prod": "∏", "surd": "√",
+    "rightharpoonup": "→",
     "ominus": "°", "mid": "|", "vert": "|", "lvert": "|", "rvert": "|", "Vert": "‖", "|": "‖", "hbar": "ℏ",
     "ell": "ℓ", "prime": "'", "langle": "⟨", "rangle": "⟩", "AA": "Å", "textcent": "¢", "textphi": "φ",
     "textbullet": "×", "textemdash": " — ", "ast": "*", "Upsilon": "Υ", "uparrow": "↑",
@@ -59,6 +60,14 @@ _GLUED: Final = re.compile(rf"\\({'|'.join(sorted(_SIGNS.keys() - {'in', 'to', '
 _MINUS_FRACTION: Final = re.compile(r"(?:(?<=[\d)}\]])|(?<=(?<![A-Za-z\\])[A-Za-z])) *-\s*(?=\\frac)")
 _SIGN_OF_FRACTION: Final = re.compile(r"(?<!\w |[\d)}\]] )-\s+(?=\\frac)")
 """A minus between two terms stands apart from both, a sign right before its fraction."""
+
+_ARROW_OVER: Final = re.compile(r"(?<![A-Za-z\\])([A-Za-z])\^?\\ding\{2\d\d\}(?= ?[,.;?=]| (?:of|is|and|for)\b)")
+"""An arrow that stands after its letter, which is a vector."""
+
+_TWO_ISOTOPES: Final = re.compile(
+    r"\{ *\} *\^ *\{? *(\d{1,3}) *\}? *(\\mathrm *\{[A-Z][a-z]?\}) *\^ *\{? *(\d{1,3}) *\}? *(?=\\mathrm *\{[A-Z])"
+)
+"""Of a molecule: the second number stands before its symbol, though it looks like a power of the first."""
 
 _KNOWN: Final = (
     _SIGNS.keys() | _FUNCTIONS | _DROPPED | _UNWRAPPED | _BEFORE.keys() | _AFTER.keys()
@@ -189,10 +198,14 @@ def open_latex(text: Traced) -> Traced:
         return text
     text = text.sub(r"\\[()\[\]]", " ").sub(r"\\([$%#])", lambda m: _HIDDEN[m[1]]).translated(_HIDDEN)
     text = text.sub(r"\^ ?\{? ?((?:\\prime *)+)\}?", lambda m: "'" * m[1].count("prime"))
+    text = text.sub(r"\\operatorname\*? ?\{", r"\\mathrm{")
+    text = text.sub(r"(10|ec|[\dgm])\\Elzbar ?(?=\d)", r"\1^-").sub(r"\\Elzbar ?", "-")
+    text = text.sub(_ARROW_OVER, r"vector \1 ")
     text = text.sub(r"\\rule ?\{1em\}\{1pt\}", "-")  # a line as long as a letter is a minus sign
-    text = text.sub(r"\{ *\} *\^ *\{ *(\d{1,3}) *\} *(?=\\mathrm|[A-Z])", r" ^{\1}")  # an isotope's number
+    text = text.sub(_TWO_ISOTOPES, r" ^{\1}\2-^{\3}")
+    text = text.sub(r"\{ *\} *\^ *\{? *(\d{1,3}) *\}? *(?=\\mathrm|[A-Z])", r" ^{\1}")  # an isotope's number
     text = text.sub(_MINUS_FRACTION, " - ").sub(_SIGN_OF_FRACTION, "-")
-    text = text.sub(r"\\ding\{2\d\d\}", " → ")
+    text = text.sub(r"\\textasteriskcentered(?= ?\((?:excited|ground))", r" star").sub(r"\\ding\{2\d\d\}", " → ")
     text = text.sub(r"\^ ?\{? ?\\(?:circ|ominus) ?\}?", "°")
     try:
         nodes, _, _ = LatexWalker(text.text, tolerant_parsing=True).get_latex_nodes()

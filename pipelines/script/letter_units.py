@@ -37,7 +37,7 @@ def say_unit_of(match: Match, plural: bool) -> str:
     hot, electric, heavy = _speaks_of(topic(match))
     if unit == "T" and not _MAGNETIC.search(topic(match)):
         return "T"
-    if unit in {"g", "mg"} and heavy:
+    if unit in {"g", "mg", "μg"} and heavy:
         raise Unspeakable("formula", match[0])  # (milli)grams, or (mass) times the earth's pull
     first = re.match(r"[CF](?![A-Za-z°])", unit)
     if first is None:

@@ -181,14 +181,15 @@ MATHS_RULES: Final[list[Rule]] = [
          r"(?<=[A-Za-z])(?<![A-Za-z]{2})('{1,3})(?=\()",
          lambda m: ["prime", "double prime", "triple prime"][len(m[1] or m[2]) - 1]),
     rule("suffix", r"(?<=_[A-Za-z\d])('{1,3})(?=[ .,)=]|$)", _prime),
-    rule("suffix", r"(?<=[\w)\]}α-ωΑ-Ω])\^(?:\{ ?([1-7]?) ?([+-]) ?\}|([1-7]?)([+-])(?=[,.;:)?_]|$| [a-z]{2}| [→⇌]))",
+    rule("suffix", r"(?<=[\w)\]}α-ωΑ-Ω])\^(?:\{ ?([1-7]?) ?([+-]) ?\}|([1-7]?)([+-])"
+         r"(?=[,.;:)?_]|$| [a-z]{2}| [→⇌+=]| ?\.))",
          lambda m: charge(m[1] or m[3] or "", m[2] or m[4])),
     rule("suffix", r"(?<=[A-Z])°(?! ?[CFKR]\b)", "naught"),
     rule("suffix", r"(?<=[A-Za-z])°K\b", "kelvin"),
     rule("suffix", POWER, _power),
     rule("suffix", rf"(?<=[\w)\]}}α-ωΑ-Ω'])(?<!_){_INDEX}", _index),
     rule("variable", r"‖([^‖\n]{1,60})‖", lambda m: ["the norm of", Inner(m[1]), ","]),
-    rule("variable", r"(?<![A-Za-z_)|])\|([^|\n]{1,60}?)\|(?![\w|(])", _absolute),
+    rule("variable", r"(?<![A-Za-z_)|])\|([^|\n]{1,60}?)\|(?:(?=d[a-z](?![A-Za-z]))|(?![\w|(]))", _absolute),
     rule("variable", f"[{''.join(GREEK)}]", lambda m: GREEK[m[0]]),
 ]  # fmt: skip
 """Tried before words and numbers that stand by themselves."""

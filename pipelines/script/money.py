@@ -15,7 +15,7 @@ MONTHS: Final = "January|February|March|April|May|June|July|August|September|Oct
 FUNCTION_WORDS: Final = word_set(
     "a about after although among an and are as at because before but by can could did does during each for from "
     "had has have he her his how if in is it its many may no not of on or people she should since so than that "
-    "the their there they this through to until was we were what when where which while who why will with would "
+    "the their there they this through to until was we were what when where which while who why will with within would "
     "you left less minus more per plus worth"
 )
 _SMALL_NUMBERS: Final = "one|two|three|four|five|six|seven|eight|nine|ten"

@@ -6,7 +6,7 @@ from typing import Final
 from pipelines.script.letter_units import say_quantity, say_unit_of
 from pipelines.script.money import END, START, is_year
 from pipelines.script.numerals import NUM, cardinal, digits, fraction, ordinal, power, written_number, year
-from pipelines.script.rule import Match, Rule, Saying, after, before, refusal, rule
+from pipelines.script.rule import Match, Rule, after, before, refusal, rule
 from pipelines.script.spoken import Unspeakable
 from pipelines.script.unit_names import WORDS_AS_UNITS
 from pipelines.script.units import UNIT, UNIT_BEYOND, say_unit
@@ -119,16 +119,12 @@ def _inches(match: Match) -> str:
     return f"{written_number(match['amount'])} {'inch' if match['amount'] == '1' else 'inches'}"
 
 
-def _temperature(match: Match) -> Saying:
-    raise Unspeakable("number", match.string[max(0, match.start() - 10) : match.end() + 5])
-
-
 _WORDS: Final = "|".join(WORDS_AS_UNITS)
 _NO_UNIT: Final = (
     rf"(?!A [a-z]+s\b|A['-]|[A-Z]&|H[_\d]|A (?:student|grade|paper)"
-    rf"|in\b(?!\.? ?(?:x|by|wide|long|tall|Hg|high|thick|diameter)\b"
+    rf"|in\b(?!\.? ?(?:x|by|wide|long|tall|Hg|high|thick|diameter|[OI]\.?D)\b"
     rf"|[;,]|$|[.)] ?(?:$|[a-z),])|\^|\. [a-z]|-lb)|[AHKMNTVWJLGC] (?:atom|ion|bond|cell|nucle|molecule|people|subject)"
-    rf"|M(?: (?!sol|[A-Z]|in\b|of\b|and|at\b|or\b)|[.,]? ?$)(?<=\d )|deg\b(?!\.)|(?:{_WORDS})\b(?! ?[/^])|h\(|s's)"
+    rf"|M(?: (?!sol|[A-Z]|in\b|of\b|and|at\b|or\b)|[.,]? ?$)(?<=\d )|deg\b(?!\.)|(?:{_WORDS})\b(?! ?[/^]|-atm)|h\(|s's)"
 )
 """Not amps but marks ("5 A students"), not inches but a word ("5 in the morning")."""
 
@@ -137,11 +133,15 @@ _TEN: Final = r"10 ?\^ ?(?P<exponent>\{ ?[-+]? ?\d{1,3} ?\}|\([-+]? ?\d{1,3}\)|[
 _LOST: Final = r"10(?P<exponent>-[1-9]\d?|[2-9]|[1-3]\d)"
 
 QUANTITY_RULES: Final[list[Rule]] = [
+    rule("word", rf"(?<=\bin )(?=[A-Za-z°]{{1,5}}[/^]|μ[A-Za-z])({UNIT})(?=[ ,.?;:)]|$)",
+         lambda m: say_unit(m[1], plural=True)),
+    rule("word", r"(?<=\(in )(cm|mm|km|nm|kg|Hz|kHz|m|eV|J|N|s|K|kJ|min)(?=\))", lambda m: say_unit(m[1], plural=True)),
+    rule("word", rf"(?<=\bper )(?=[A-Za-z]{{1,2}}\^)({UNIT})(?=[ ,.?;:)]|$)", lambda m: say_unit(m[1], plural=False)),
     rule(
         "number",
         r"(?:(?<=[Ff]igure )|(?<=[Ff]ig\. )|(?<=[Ss]ec\. )|(?<=[Cc]h\. )|(?<=[Ee]q\. )|(?<=[Tt]able )"
         r"|(?<=[Ee]xhibit )|(?<=[Ss]ection )|(?<=[Ee]xample )|(?<=[Ee]xercise )|(?<=[Pp]roblem ))"
-        r"(\d{1,2})[-.](\d{1,2})(?:[-.](\d{1,2}))?(?![\d%])",
+        r"(\d{1,2})[-.](\d{1,2})(?:[-.](\d{1,2}))?(?![\d%]| ?(?:[cmk]?m|in|ft)\b)",
         lambda m: " point ".join(cardinal(int(part)) for part in m.groups() if part),
     ),
     rule("number", rf"{START}(\d{{1,3}})-(\d{{1,3}})-(\d{{1,3}}(?:\.\d+)?)(?![\w-]|[.,]\d| ?[-+=*/×])",
@@ -158,8 +158,9 @@ QUANTITY_RULES: Final[list[Rule]] = [
     rule("quantity", rf"{START}(?P<amount>{NUM}) ?\"(?= ?(?:x|×|by|tall|long|wide|high|deep|pieces?|diameter)\b"
          rf"| ?[x×])",
          _inches),
-    rule("number", r"(?<![\w.])([35])'(?= ?(?:cap|end|-|to|UTR|[ACGTU]{2,}|region|strand|direction|splice|carbon|OH"
-         r"|and))",
+    rule("number", r"(?:(?<![\w.])|(?<=[ACGTU] - ))([35])'"
+         r"(?= ?(?:cap|end|-|to|UTR|[ACGTU]{2,}|region|strand|direction|splice|carbon|OH"
+         r"|and)|(?<=[ACGTU] [35]')(?!\d))",
          lambda m: f"{cardinal(int(m[1]))} prime"),
     rule("number", rf"{START}(\d[\d,]*) ?(?:st|nd|rd|th)\b", _ordinal),
     rule("quantity", rf"{START}({NUM})[ -]?%(?: percent\b)?", lambda m: f"{written_number(m[1])} percent"),

@@ -59,8 +59,7 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
     if quiz.wrong and (prefers or by_choice):
         room = min(config.max_options_words, config.max_question_words - len(text.split()) - 10)
         if (offered := choices.choose(quiz, room, config, rng)) is not None:
-            stem = shape.last if shape.kind in {"stem", "blank"} else ""
-            return Asked(choices.ask_with(shape, offered, rng), _stem(stem))
+            return Asked(choices.ask_with(shape, offered, rng), _stem_of(shape))
     if needs and quiz.wrong:
         raise NotAskable("needs_options", needs)
     if not quiz.wrong and shape.kind in {"stem", "states"}:
@@ -92,7 +91,7 @@ def _ask_alone(text: str, rng: random.Random) -> Asked:
         return Asked(f"{shape.before}{bare}{'?' if asks else '.'}")
     if shape.kind == "blank":
         stem = opened.rstrip(" .:?")
-        return Asked(rng.choice(_FILL).format(stem=stem), _stem(shape.last))
+        return Asked(rng.choice(_FILL).format(stem=stem), _stem_of(shape))
     n_words = len(re.findall(r"\b[^\W\d_]{2,}\b", bare))
     if shape.kind == "stem" and n_words >= _FEWEST_WORDS and bare.count("(") == bare.count(")"):
         stem = re.sub(r"[\s:,;.\-–—…_]+$", "", bare)
@@ -102,6 +101,13 @@ def _ask_alone(text: str, rng: random.Random) -> Asked:
             stem += ","
         return Asked(shape.before + rng.choice(_FINISH).format(stem=f"{choices.lower_start(stem)} what"), _stem(stem))
     raise NotAskable("not_a_question", shape.last[-80:])
+
+
+def _stem_of(shape: Shape) -> str:
+    """The sentence that the answer completes: the last one, where no blank stands elsewhere."""
+    if shape.kind == "blank":
+        return "" if BLANK.search(shape.before) else _stem(shape.last)
+    return _stem(shape.last) if shape.kind == "stem" else ""
 
 
 def _stem(sentence: str) -> str:

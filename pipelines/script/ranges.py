@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from pipelines.script.money import FUNCTION_WORDS
+from pipelines.script.rule import about
 from pipelines.script.spoken import word_set
 from pipelines.script.tokens import Place, Token
 
@@ -97,3 +98,12 @@ def is_factored(place: Place) -> bool:
     """Whether the second number goes on as a product or quotient: "1 - 1/e"."""
     beyond = _at(place, 2)
     return beyond is not None and beyond.kind == "operator" and beyond.text in "/×*"
+
+
+_OF_MATRICES: Final = re.compile(r"\bmatri(?:x|ces)\b.*\bdimensions?\b|\bdimensions?\b.*\bmatri(?:x|ces)\b", re.DOTALL)
+
+
+def is_size(place: Place) -> bool:
+    """Whether a sign stands between two whole numbers where matrices are spoken of: "dimensions 3 × 4"."""
+    are_whole = all(side is not None and side.written.isdigit() for side in (place.left, place.right))
+    return are_whole and _OF_MATRICES.search(f"{place.line.words} {about()}") is not None

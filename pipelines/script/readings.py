@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from pipelines.script.chemistry import CHEMISTRY_RULES
+from pipelines.script.chemistry import CHEMISTRY_RULES, ISOTOPE_RULES
 from pipelines.script.formulas import OPERATORS
 from pipelines.script.maths import MATHS_RULES
 from pipelines.script.money import MONEY_RULES
@@ -50,7 +50,7 @@ def _mark_or_factorial(match: Match) -> str:
 
 
 _FIRST: Final[list[Rule]] = [
-    rule("word", r"(?<!\w)_{2,}(?!\w)|\.{5,}|(?<= )_(?= (?!\*))", "blank"),
+    rule("word", r"(?<!\w)_{2,}(?!\w)|\.{5,}|(?:^|(?<= ))_(?= (?![*=+])| ?[.;?])", "blank"),
     refusal("symbol", r"\?{3,}"),
     rule("word", r"(?<=[=/] )\?(?= )|\?(?= ?[/=])", "what"),
 ]
@@ -74,7 +74,7 @@ _LAST: Final[list[Rule]] = [
 ]
 
 RULES: Final[list[Rule]] = [
-    *_FIRST, *SHORTHAND_RULES, *MONEY_RULES, *MATHS_RULES[:-3], *CHEMISTRY_RULES[:5], *QUANTITY_RULES,
-    *CHEMISTRY_RULES[5:], *MATHS_RULES[-3:], *WORD_RULES, *_LAST,
+    *_FIRST, *SHORTHAND_RULES, *MONEY_RULES, *MATHS_RULES[:-3], *ISOTOPE_RULES, *QUANTITY_RULES,
+    *CHEMISTRY_RULES, *MATHS_RULES[-3:], *WORD_RULES, *_LAST,
 ]  # fmt: skip
 """Money before formulas, formulas before plain numbers, and words after all that is made of letters and digits."""

@@ -65,7 +65,7 @@ _REFERS_TO_OPTIONS: Final = any_of(
 )
 
 _NEEDS_WRITING: Final = any_of(
-    r"\b(?:predicate|propositional) logic\b|\bproposition in PL\b|\bbest translation\b",
+    r"\b(?:predicate|propositional) logic\b|\b(?:proposition|consequence) in PL\b|\bbest translation\b",
     r"\bwell[- ]formed formula|\bwff\b|\b(?:use|using|construct|complete) (?:an? )?(?:\w+ )?truth tables?\b",
     r"(?:\b[A-Da-d]{4}\b\W+){5,}",
     r">>(?=.*\bPython\b)",
@@ -97,6 +97,7 @@ _PAIR_OF_CELLS: Final = re.compile(
 _MAX_PAIRS: Final = 2
 """Two numbers side by side with nothing between them are cells; twice they may be a slip."""
 
+_OPENED: Final = re.compile(r"\bopen (?:parenthesis|bracket|brace)\b")
 _MAX_BRACKETS: Final = 4
 
 
@@ -129,13 +130,14 @@ def _run_of_cells(text: str) -> str | None:
 
 
 def check_brackets(spoken: str) -> None:
-    """Refuses what has so many brackets that nobody keeps them apart by ear.
+    """Refuses a sentence that has so many brackets that nobody keeps them apart by ear.
 
     Raises:
         NotAskable: `needs_writing`.
     """
-    if len(opened := re.findall(r"\bopen (?:parenthesis|bracket|brace)\b", spoken)) > _MAX_BRACKETS:
-        raise NotAskable("needs_writing", f"{len(opened)} brackets in: {spoken[-50:]}")
+    for sentence in re.split(r"(?<=[.?!;]) ", spoken):
+        if (n_opened := len(_OPENED.findall(sentence))) > _MAX_BRACKETS:
+            raise NotAskable("needs_writing", f"{n_opened} brackets in: {sentence[-50:]}")
 
 
 def refers_to_options(text: str) -> bool:

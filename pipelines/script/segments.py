@@ -1,9 +1,11 @@
 """Words that lost several spaces, parted by how frequent their parts are: "inelectronvoltsof", "payinga", "fiveyears".
 
-The frequencies are the unigrams of the English language model that ships with pocketsphinx. A parting is taken only
-where its parts are frequent for their length, so that rare terms of science stay whole.
+The frequencies are the unigrams of the English language model that ships with pocketsphinx, and of words that it lacks
+those of pyspellchecker's list of 160,000 words. A parting is taken only where its parts are frequent for their length,
+so that rare terms of science stay whole.
 """
 
+import math
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -12,6 +14,7 @@ from pipelines.script.spoken import word_set
 
 if TYPE_CHECKING:
     from pocketsphinx import NGramModel
+    from spellchecker import WordFrequency
 
 _SMALL: Final = word_set(
     "a an as at be by do he if in is it no of on or so to we and are can did for had has her him his how its may not "
@@ -36,7 +39,7 @@ _PREFIXES: Final = word_set(
 
 _NEVER: Final = word_set(
     "hereof whereof persisters atrioventricular parthenogenesis sidereal windowsill endothermy relaxin atrial "
-    "amoralists histone histones vaginalis forbear induration indurations marginalist rationalist airstream"
+    "amoralists histone histones vaginalis forbear induration indurations marginalist rationalist airstream barstool"
 )
 """Words that the dictionary lacks and whose parts are frequent."""
 
@@ -47,7 +50,7 @@ _NATS_A_LETTER: Final = {True: 2.46, False: 1.95}
 """Most nats a letter, in a text that lost spaces elsewhere too and in others; of the unknown words of MMLU-Pro nearly
 all below are words run together, and nearly all above are not."""
 _NATS_WITHOUT_SMALL: Final = {True: 2.45, False: 1.6}
-_NATS_IN_MANY: Final = 2.2
+_NATS_IN_MANY: Final = 2.42
 _FEW: Final = 2
 _LONG_GLUED: Final = 12
 """Three words or more of together so many letters are no term."""
@@ -66,6 +69,10 @@ _MUCH_RARER: Final = 1.5
 """Nats of a word that the model lacks, of one so rare that it may be half of another, and how many more it has then."""
 
 _UNKNOWN: Final = -500_000_000
+_SHORTEST_LISTED: Final = 5
+_NATS_OF_CONTENT: Final = 13.5
+_SHORTEST_CONTENT: Final = 4
+"""Two words so frequent and so long, neither a prefix nor an ending, that an unknown word is both: "ratedload"."""
 
 
 @cache
@@ -73,6 +80,18 @@ def _model() -> "NGramModel":
     from pocketsphinx import NGramModel, get_model_path
 
     return NGramModel.readfile(get_model_path("en-us/en-us.lm.bin"))
+
+
+@cache
+def _listed() -> "WordFrequency":
+    from spellchecker import SpellChecker
+
+    return SpellChecker().word_frequency
+
+
+def is_listed(word: str) -> bool:
+    """Whether a word in lower case, long enough to be no chance find, is in the larger list of words."""
+    return len(word) >= _SHORTEST_LISTED and _listed()[word] > 0
 
 
 @lru_cache(maxsize=100_000)
@@ -85,9 +104,11 @@ def _cost(part: str) -> float | None:
 
 
 def _nats(word: str) -> float | None:
-    """Nats of a word by itself; None where the model lacks it."""
+    """Nats of a word by itself; None where neither the model nor the list has it."""
     logarithm = int(_model().prob([word]))
-    return None if logarithm < _UNKNOWN else -logarithm * _LOG_BASE
+    if logarithm >= _UNKNOWN:
+        return -logarithm * _LOG_BASE
+    return math.log(_listed().total_words / _listed()[word]) if is_listed(word) else None
 
 
 def are_small(parts: tuple[str, ...]) -> bool:
@@ -131,6 +152,12 @@ def segmented(word: str, is_broken: bool = False) -> tuple[str, ...]:
     return found[1] if found is not None and _is_sure(*found, len(word), is_broken) else (word,)
 
 
+def _is_content(part: str) -> bool:
+    nats = _nats(part)
+    is_long = len(part) >= _SHORTEST_CONTENT and part not in _PREFIXES and not part.endswith(_ENDS_OF_TERMS)
+    return is_long and nats is not None and nats <= _NATS_OF_CONTENT
+
+
 def _is_sure(cost: float, parts: tuple[str, ...], length: int, is_broken: bool) -> bool:
     if len(parts) < 2 or parts[0] in _PREFIXES or parts[-2:] == ("it", "is"):
         return False
@@ -140,6 +167,8 @@ def _is_sure(cost: float, parts: tuple[str, ...], length: int, is_broken: bool) 
         return False
     if len(parts) > _FEW and length >= _LONG_GLUED:
         return cost <= _NATS_IN_MANY * length
+    if all(_is_content(part) for part in parts):
+        return True
     if parts[0] == "in" and parts[1].endswith(_ENDS_OF_TERMS):
         return False
     if are_small(parts):

@@ -13,6 +13,9 @@ _SLIPS: Final = tuple(
     (re.compile(pattern), form)
     for pattern, form in (
         (r"[^\S\n]{2,}", " "),
+        (r"(?<=\d)( ?)μ ?m(to|and|at|is|in)\b", r"\1μm \2"),
+        (r"(?<=[\d.)])(cos|sin)t(?= ?[-+]|$)", r" \1 t"),
+        (r"\b([Gg]iven|[Ff]ind|[Ll]et|[Aa]ssume|[Ee]valuate|[Dd]etermine|where)(?=[a-zA-Z]\([a-z]\))", r"\1 "),
         # dots that tell of words left out: a pause inside a sentence, its end before a capital
         (r"&(?= ?\.{3})", ""),
         (r"(?<=[a-z]{2}) ?(?:\. ?){3,}(?=[a-z]{2})", ", "),
@@ -22,7 +25,7 @@ _SLIPS: Final = tuple(
         # small words run into a symbol: "ism_A", "m_Bwhen", "oft^n"
         (rf"(?<![A-Za-z])({_SMALL})(?=[A-Za-z][_^][\dA-Za-z{{(-])", r"\1 "),
         (rf"(?<=_[A-Za-z\d])({_SMALL})(?![A-Za-z])", r" \1"),
-        (r"\b(on|had|is|in|has|was|of|as|for|with|by|from)a(?= [a-z])", r"\1 a"),
+        (r"\b(on|had|is|in|has|was|of|as|for|with|by|from)a(?= [a-z$\d])", r"\1 a"),
         (r"(?<=_[a-z]{2})(the|and|when)(?![A-Za-z])", r" \1"),
         (rf"(?<=_)(max|min)({_SMALL})(?=[A-Z]_|[^A-Za-z]|$)", r"\1 \2 "),
         (r"(?<=[A-Za-z\d)]tu)\(t\)|(?<=\dtu)\(t\)", "(t)"),
@@ -35,8 +38,8 @@ _SLIPS: Final = tuple(
         (r"_?\(_? ?\{?(g|l|s|aq)\}?_\)_?|_\((g|l|s|aq)\)_|(?<=[A-Za-z\d}])_?\(_\{?(g|l|s|aq)\}?\)_?", r"(\1\2\3)"),
         (r"(?<![A-Za-z])(for|if|when|where|with|and|of|that|find|let)([a-zA-Z])(?= ?= ?[-\d(])", r"\1 \2"),
         # units: a dot, a space or capitals that do not belong to them
-        (r"\bM\. ?P\. ?H\.(?= [a-z]|[,;])", "mph"),
-        (r"\bM\. ?P\. ?H\.", "mph."),
+        (r"\b[Mm]\. ?P\. ?H\.(?= [a-z]|[,;])", "mph"),
+        (r"\b[Mm]\. ?P\. ?H\.", "mph."),
         (rf"(?<=\d) ?\. (?={_MEASURED}(?![\w.]))", " "),
         (r"(?<=\d)(?:sec|s) ?\^ ?-1(?!\d)", " s^-1"),
         (r"(?<=\d)( ?[cm]?m) -(?=(?:long|thick|wide|high)\b)", r"\1 "),
@@ -46,7 +49,7 @@ _SLIPS: Final = tuple(
         (r"(?<=\d)( ?-?)in\.(?= (?:I|O)\. ?D\b)", r"\1inch"),
         (r"(?<=\d)° ([CFK])\b(?! (?:major|minor|sharp|flat))", r"°\1"),
         (r"(?<=\d) ?(?:degrees?|deg\.?) ([CF])\b(?! (?:major|minor|sharp|flat))", r"°\1"),
-        (r"(?<=\d) ?μ(?![\w^_(])(?! *[CFmgsTVAW]\b)", " microns"),
+        (r"(?<=\d) ?μ(?![\w^_(])(?! *(?:[CFmgsTVAW]\b|coul|farad|amp|volt|sec))", " microns"),
         (r"(?<=[A-Z\d]) ?Ω(?![\w^])", " ohms"),
         (r"(?i)\b(pounds per square inch|miles per hour|revolutions per minute|parts per million) "
          r"\((?:psi|mph|rpm|ppm)\)", r"\1"),
@@ -54,7 +57,7 @@ _SLIPS: Final = tuple(
         # signs: a blank for a divisor, money that is none, a minus that touches one side only
         (r"(?<=\d) ?/ ?\?(?= ?=)", " ÷ ?"),
         (r"\$(?= ?\d[\d.]* ?[×x] ?10 ?\^)", ""),
-        (r"(?<=[\dA-Za-z)\]])- (?=[(√∛∞∫∑])|(?<=\^-\d)- (?=\S)", " - "),
+        (r"(?<=[\dA-Za-z)\]])- (?=[(√∛∞∫∑])|(?<=[\d)])- (?=[α-ωΔ](?![a-z]))|(?<=\^-\d)- (?=\S)", " - "),
         (r"(?<=[∫∬∮∑∏])([^|\n]{0,14}?\S)\|", r"\1 |"),
         (r"(?<![\w.])j(?=\d)", "j "),
         (r"(?<= )- (?=j \d)", "-"),

@@ -86,11 +86,16 @@ _FALLS: Final = 10
 _SPACED_FRACTION: Final = re.compile(r"(?<![\d.)/^] )(?<![\w.)/^])(\d{1,2}) / (\d{1,3})(?!\.?\d|[\w^(/]| ?[-+*/=])")
 
 
+_PLURAL_DIGITS: Final = {"0": "zeros", "1": "ones", "2": "twos", "3": "threes", "4": "fours", "5": "fives",
+                         "6": "sixes", "7": "sevens", "8": "eights", "9": "nines"}  # fmt: skip
+_PLURAL_DIGIT: Final = re.compile(r"(?<![\w.,'$-])(\d)'s(?![\w'])")
+
+
 def in_one_form(text: Traced) -> Traced:
     """The text with these forms made one."""
     for pattern, form in _FORMS:
         text = text.sub(pattern, form)
-    return text.sub(_SPACED_FRACTION, _tight_fraction)
+    return text.sub(_SPACED_FRACTION, _tight_fraction).sub(_PLURAL_DIGIT, lambda m: _PLURAL_DIGITS[m[1]])
 
 
 def flattened_powers(text: Traced) -> Traced:

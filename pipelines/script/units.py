@@ -59,7 +59,7 @@ _POWERS: Final = {"2": "squared", "3": "cubed", "4": "to the fourth", "5": "to t
 def _name(abbreviation: str, plural: bool) -> str:
     if abbreviation in UNCHANGING:
         words = UNCHANGING[abbreviation]
-        return words if plural else re.sub(r"^(degree|feet|mile|part|dalton|lumen)s?\b", _single, words)
+        return words if plural else re.sub(r"^(degree|feet|mile|part|dalton|lumen|decibel)s?\b", _single, words)
     if abbreviation in IRREGULAR:
         return IRREGULAR[abbreviation][plural]
     name = "coulomb" if abbreviation == "C" else REGULAR.get(abbreviation, abbreviation)

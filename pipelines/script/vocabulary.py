@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
-from pipelines.script.segments import are_frequent, are_small, is_likelier, segmented
+from pipelines.script.segments import are_frequent, are_small, is_likelier, is_listed, segmented
 from pipelines.script.spoken import word_set
 from pipelines.script.traced import Traced
 
@@ -79,7 +79,7 @@ _GLUED_NAME: Final = re.compile(
 )
 _AFTER_UNIT: Final = re.compile(
     r"(?<=\d)([ -]?)([Pp]sia?|psig|lbm|lbf|lbs?|cms?|mm|nm|km|kg|mg|gms?|ft|rpm|mph|atm|sec|hrs?|min|ml|[kM]eV|Mev|mW"
-    r"|[kM]?Pa|[kKM]?Hz|diopters?)([a-z]{2,30})(?![\w^-])"
+    r"|[kM]?Pa|[kKM]?Hz|diopters?|rad|amu|[kK]?cal|Btu|BTU|kmol)([a-z]{2,30})(?![\w^-])"
 )
 _AFTER_POWER: Final = re.compile(r"(?<=\^\d)([a-z])(where|when|and|for|is)\b")
 _BROKEN_AT_HYPHEN: Final = re.compile(r"(?<![\w'-])([A-Za-z][a-z]+)- ?([a-z]{2,})(?![\w'-])")
@@ -95,11 +95,15 @@ def _words() -> frozenset[str]:
 
 
 def is_word(word: str) -> bool:
-    """Whether a word in lower case, or what an ending was added to, is in the dictionary."""
+    """Whether a word in lower case, or what an ending was added to, is in the dictionary or the larger list."""
     words = _words()
-    return word in words or any(
-        word.endswith(ending) and len(word) >= len(ending) + 3 and word[: -len(ending)] + stem in words
-        for ending, stem in _ENDINGS
+    return (
+        is_listed(word)
+        or word in words
+        or any(
+            word.endswith(ending) and len(word) >= len(ending) + 3 and word[: -len(ending)] + stem in words
+            for ending, stem in _ENDINGS
+        )
     )
 
 
@@ -209,7 +213,7 @@ def _part_unit(match: re.Match[str]) -> str:
     """ "20cmslong", "15psiaand": a unit and the word after it."""
     gap, unit, rest = match.groups()
     is_sure = rest in _FUNCTION or is_content(rest) or len(parted(rest, is_broken=True)) > 1
-    if unit + rest in _words() or not is_sure:
+    if (gap and unit + rest in _words()) or not is_sure:
         return match[0]
     rest = " ".join(parted(rest, is_broken=True))
     return f"{gap}{'cm' if unit == 'cms' else unit} {rest}"

@@ -215,7 +215,7 @@ WORD_RULES: Final[list[Rule]] = [
     rule("word", r"(?<![A-Za-z])([A-Za-z]+)\((?:s|es)\)", lambda m: m[0].replace("(", "").replace(")", "")),
     rule("variable", r"(?<![A-Za-z\d'])[B-HJ-Zb-z](?![A-Za-z\d]|'[a-z])", lambda m: m[0]),
     rule("variable", r"(?<![A-Za-z'])(?:a(?=[_^=]| ?[=+]|_\d)|A(?=[_^(=]| [=∪∩]))", lambda m: m[0]),
-    rule("variable", r"(?<![A-Za-z'])(?<!_ )(?!at|am|an|by|my|up|us|nt|km|mm|nm|pm|dB|ab\b(?! ?[=)^]))(?:d[a-zA-Z]"
+    rule("variable", r"(?<![A-Za-z'])(?<!_ )(?!at|am|an|by|my|up|us|do|nt|km|mm|nm|pm|dB|ab\b(?! ?[=)^]))(?:d[a-zA-Z]"
          r"|[xyzabcnmpqruvtk]{2})(?=[)\^/=,]|_\d| [=+-]|$)", lambda m: _spelled(m[0])),
     rule("word", r"[A-Za-z]+(?:'[A-Za-z]+)*", _word),
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Final
 
 from pipelines.script.broken import mend_words
 from pipelines.script.latex import has_latex, open_latex
+from pipelines.script.notation import in_usual_notation
 from pipelines.script.slips import without_slips
 from pipelines.script.spoken import Unspeakable, word_set
 from pipelines.script.traced import Traced
@@ -52,9 +53,10 @@ _MONTHS: Final = {
 _ENTITIES: Final = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&nbsp;": " ", "&quot;": '"', "&#39;": "'", "&deg;": "°"}
 
 _MATHS: Final = re.compile(
-    r"\$\$?( ?\d+ ?/ ?\d+ ?(?=\$)| ?\d[\d.]* ?[-+] ?\d[^$a-z]{0,20}[a-z] ?(?=\$)|[^$]{0,400}?[\\^_={}(+<>][^$]{0,400}?"
-    r"|[A-Za-z(|][^$]{0,160}?|-?\d[\d.,]*"
-    r"|(?![^$]*[a-z]{3})\d[^$]{0,40}?[A-Za-z|!)}])\$\$?(?!\d)"
+    r"\$\$?( ?\d+ ?/ ?\d+(?: ?, ?\d+ ?/ ?\d+)* ?(?=\$)| ?\d[\d.]* ?[-+] ?\d[^$a-z]{0,20}[a-z] ?(?=\$)"
+    r"|[^$]{0,400}?[\\^_={}(+<>][^$]{0,400}?"
+    r"|-?[A-Za-z(|][^$]{0,160}?|-?\d[\d.,]*"
+    r"|(?![^$]*[a-z]{3})\d[^$]{0,40}?[A-Za-zÅ|!)}])\$\$?(?!\d)"
 )
 _CALCULATION: Final = re.compile(r"<<[^<>]*>>")
 _FORMATTING: Final = re.compile(
@@ -160,6 +162,12 @@ def _check(text: str) -> None:
             raise Unspeakable("markup", markup[0])
 
 
+def _without_stray_dollars(text: Traced) -> Traced:
+    """Money and formulas between dollar signs that stand in an unusual way: "$ \\$60 $", "$$y = 2$$"."""
+    text = text.sub(r"(?<=\d),\\!(?=\d{3})", ",").sub(r"\$ *(\\\$ ?\d[\d.,]*) *\$", r"\1 ")
+    return text.sub(r"\$\$([^$]*[\\=^][^$]*)\$\$(?!\$)", r" \1 ")
+
+
 def normalise(written: str | Traced) -> Traced:
     """Written text in one form: straight quotes, plain letters, no LaTeX, one line.
 
@@ -174,6 +182,8 @@ def normalise(written: str | Traced) -> Traced:
     if "@" in text.text:
         text = text.sub(r"\b([\w.]{1,40})@((?:\w{1,40}\.){1,4}\w{2,6})\b", _say_mail)
     text = text.sub(_ADDRESS, _say_address)
+    if "$" in text.text:
+        text = _without_stray_dollars(text)
     if "$$" in text.text:
         text = text.sub(r"(?<=[^$\s])\$\$(?=[^$\s.,;:?)])", "$ $")
     text = text.sub(r"\$ ?([A-Za-z]) ?\$-(?=[a-z])", r"\1-")
@@ -188,7 +198,7 @@ def normalise(written: str | Traced) -> Traced:
         raise Unspeakable("table", text.text[text.text.index("|") :][:40])
     for pattern, sign in _SIGNS:
         text = text.sub(pattern, sign)
-    text = in_one_form(without_slips(text))
+    text = in_one_form(in_usual_notation(without_slips(text)))
     text = text.sub(r"\b([Aa])\(n\)", r"\1").sub(r"(?<=\d) *μ +(?=[CFmgsTVAW]\b)", " μ").sub(_TIED, " ")
     text = text.sub(rf"\b({'|'.join(_MONTHS)})\.? (?=\d)", lambda m: f"{_MONTHS[m[1]]} ")
     text = text.sub(r"(?<![\d,])\d+(?:,\d+)+", _listed_numbers).sub(r"\| ?\|", "‖")
@@ -199,7 +209,7 @@ def normalise(written: str | Traced) -> Traced:
         r"(?!(?<=[a-z]{2} )[_^]\{?\d{1,3}\}?(?:_\{?\d{1,2}\}?)?[A-Z])",
         "",
     )
-    text = text.sub(rf"(?<![\w.])(\d[\d,.]*) ?\( ?(?!T ?/)({UNIT}) ?\)", r"\1 \2")
+    text = text.sub(rf"(?<![\w.])(\.?\d[\d,.]*) ?\( ?(?!T ?/)({UNIT}) ?\)", r"\1 \2")
     text = text.sub(r"(?<![\w'])'(\d{1,3})'(?![\w'])", r"\1").sub(
         r"(?<=\d/\d),(?=\d+/\d)|(?<=\d, \d),(?=\d{1,2}[)}\]])", ", "
     )

@@ -119,7 +119,7 @@ def test_a_label_with_no_other_beside_it_is_left_out() -> None:
 
 def test_a_label_with_a_second_one_stays() -> None:
     exchange = made("These are given: (i) A pike swims. (ii) A hen walks. Which flies?", ("a hen", "a pike"), 0)
-    assert "given: i, A pike swims." in exchange.question.text
+    assert "given: one, A pike swims." in exchange.question.text
 
 
 def test_numbered_parts_and_what_refers_to_them() -> None:

@@ -112,7 +112,6 @@ def test_slip_is_read_as_it_was_meant(written: str, spoken: str) -> None:
     ("written", "reason"),
     [
         ("the cell Pt/Ag(s)/Ag Br(s)", "formula"),
-        ("f_1(t) {_\\ast} f_2(t)", "formula"),
         ("he was purcIiasing that", "broken_text"),
     ],
 )

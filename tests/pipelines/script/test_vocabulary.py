@@ -16,10 +16,15 @@ GLUED = [
     ("theairbetween", "the air between"),
     ("intheautumn", "in the autumn"),
     ("thetwo", "the two"),
+    ("dielectricconstant", "dielectric constant"),
+    ("ironsheet", "iron sheet"),
+    ("themitochondria", "the mitochondria"),
+    ("volumeflowrateof", "volume flow rate of"),
 ]
 WHOLE = ["albumin", "chitin", "vaginalis", "asymptomatic", "anisotropic", "operand", "seisin", "offence",
          "mitochondrion", "effector", "therapist", "tuberosity", "androgen", "photosynthate", "within",
-         "histone", "sidereal", "windowsill", "carotene", "autotransformer"]  # fmt: skip
+         "histone", "sidereal", "windowsill", "carotene", "autotransformer",
+         "barstool", "thermocouple", "metaphase", "psychodrama"]  # fmt: skip
 SENTENCES = [
     ("Show why thesail of a boat is longerthan its mast.", "Show why the sail of a boat is longer than its mast."),
     ("A garden-er is repay-able and her tempera- ture fell.", "A gardener is repayable and her temperature fell."),

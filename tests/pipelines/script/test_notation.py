@@ -1,0 +1,103 @@
+"""Formulas and units in another order or with other signs than is usual: what is said of each."""
+
+import pytest
+
+from pipelines.script.refusals import NotAskable, check_brackets, check_wording
+from pipelines.script.rule import reading_about
+from pipelines.script.speakable import Unspeakable, speak
+
+READINGS = [
+    # bounds before their sign, arrows after their letter, stars, pairs
+    ("G(z) = ^\\infty\\sum_k=0 g[k] z^-k",
+     "G of z equals the sum from k equals zero to infinity of g of k z to the power of minus k"),
+    ("^\\infty\\int0e^-at dt", "the integral from zero to infinity of e to the power of minus a t d t"),
+    ("^+\\infty\\int_-\\infty w(x)dx", "the integral from minus infinity to plus infinity of w of x d x"),
+    ("the field D^\\ding{217} is weak", "the field vector D is weak"),
+    ("an acceleration g\\ding{217}, then", "an acceleration vector g, then"),
+    ("strings over {a, b}^* end", "strings over the set a, b, star end"),
+    ("N* in M* is", "N star in M star is"),
+    ("edges {<3,4>,<4,5>} are drawn", "edges the set, three, four; four, five; are drawn"),
+    ("g(t) {_\\ast} h(t)", "g of t convolved with h of t"),
+    ("the norm ||y||_2 is", "the two norm of y is"),
+    ("|G(w)| ^2 = 3", "the absolute value of G of w, squared equals three"),
+    ("\\int_0^1 |h(t)|dt", "the integral from zero to one of the absolute value of h of t, d t"),
+    ("The matrix B = [[5, 6], [7, 8]] is", "The matrix B, with the rows five, six; and seven, eight; is"),
+    ("the rank of [[1, -2], [0, 4]]", "the rank of the matrix with the rows one, minus two; and zero, four"),
+    ("detP + 2", "the determinant of P plus two"),
+    ("If h (y) = f (–y) here", "If h of y equals f of minus y here"),
+    ("3(2z — 5) and 4z — 9", "three open parenthesis two z minus five close parenthesis and four z minus nine"),
+    ("the z - transform of it", "the z transform of it"),
+    ("Q = D(P) = 80 - 40P", "Q equals D of P equals eighty minus forty P"),
+    # dollars about formulas and money
+    ("a bill of $ \\$70 $ before", "a bill of seventy dollars before"),
+    ("to lend $\\$20,\\!000$ now", "to lend twenty thousand dollars now"),
+    ("the line$$y = \\frac{1}{x}.$$ Find", "the line y equals one over x. Find"),
+    ("a charge of $-e / 2$. Then", "a charge of minus e over two. Then"),
+    ("fees of $300. 00", "fees of three hundred dollars"),
+    # particles, isotopes, ions
+    ("two isotopes, ^150X and ^152X", "two isotopes, X one hundred fifty and X one hundred fifty two"),
+    ("the ${ }^6 \\mathrm{Li}^2 \\mathrm{H}$ state", "the lithium six hydrogen two state"),
+    ("(^40 _5) hands", "forty choose five hands"),
+    ("an SO3- radical", "an S O three minus radical"),
+    ("a 131I scan, Rh-negative", "a iodine one hundred thirty one scan, R H negative"),
+    # units
+    ("30 m. P. H. at most", "thirty miles per hour at most"),
+    ("R = .08 liter - atm/mole - °K.", "R equals zero point zero eight liter atmospheres per mole per kelvin."),
+    ("0.04 cal gr^-1 K°^-1", "zero point zero four calories per gram per kelvin"),
+    ("oil (sp. gr. = 0.8)", "oil, specific gravity equals zero point eight"),
+    ("a rate in m/s^2, a density in kg/m^3",
+     "a rate in meters per second squared, a density in kilograms per cubic meter"),
+    ("a gap in µs here", "a gap in microseconds here"),
+    ("cells per cm^3.", "cells per cubic centimeter."),
+    ("a count of 9,000/mm3 , then", "a count of nine thousand per cubic millimeter, then"),
+    ("(normal range: 20-40 U/L) < 50", "normal range: twenty to forty units per liter, is less than fifty"),
+    ("roots T5-T9", "roots T five to T nine"),
+    ("It turned 8radin all", "It turned eight radians in all"),
+    ("a lens of power, - 0.5diopteris", "a lens of power, minus zero point five diopter is"),
+    ("of section $12.0 \\mathrm{~cm}^2$", "of section twelve point zero square centimeters"),
+    ("2.5 \\mu coulombs", "two point five microcoulombs"),
+    ("in (-\\infty, 4] and $(-\\infty,0)\\cup (1,2)$",
+     "in the interval minus infinity, four, and open parenthesis minus infinity, zero close parenthesis union "
+     "open parenthesis one, two close parenthesis"),
+    ("the C - H bond of it", "the C H bond of it"),
+    ("a depth (in m) of", "a depth, in meters, of"),
+    ("some iron(III) oxide", "some iron three oxide"),
+    ("the H2PO4- ion", "the H two P O four minus ion"),
+    ("8\\mum thick, from 0.2\\mumto 0.3\\mum",
+     "eight micrometers thick, from zero point two micrometers to zero point three micrometers"),
+    ("y = .2cost + 1", "y equals zero point two cosine of t plus one"),
+    # labels, digits, names
+    ("(i) It is cold. (ii) It is wet. (v) It rains.", "one, It is cold. two, It is wet. five, It rains."),
+    ("strings of 1's and 0's", "strings of ones and zeros"),
+    ("found there in 1931 within 9 years", "found there in nineteen thirty one within nine years"),
+    ("Mr. Keldobought it", "Mister Keldo bought it"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "said"), READINGS)
+def test_an_unusual_form_is_read_as_the_usual_one(written: str, said: str) -> None:
+    assert speak(written) == said
+
+
+def test_sizes_of_matrices_are_not_multiplied() -> None:
+    with reading_about("A matrix has these dimensions."):
+        assert speak("3 × 4") == "three by four"
+    assert speak("3 × 4") == "three times four"
+
+
+@pytest.mark.parametrize("written", ["y = x^5/2", "v0^2/(2μg) where g is gravity"])
+def test_what_may_be_two_things_is_refused(written: str) -> None:
+    with pytest.raises(Unspeakable):
+        speak(written)
+
+
+def test_brackets_are_counted_in_each_sentence() -> None:
+    three = "open parenthesis a plus b close parenthesis over open parenthesis c plus d close parenthesis, " * 2
+    check_brackets(f"{three}is it. {three}or not?")
+    with pytest.raises(NotAskable, match="needs_writing"):
+        check_brackets(f"{three}{three}")
+
+
+def test_premises_in_symbols_are_refused() -> None:
+    with pytest.raises(NotAskable, match="needs_writing"):
+        check_wording("Which is an immediate consequence in PL of these premises? P ∨ Q", "P")
