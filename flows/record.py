@@ -5,7 +5,7 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -46,7 +46,7 @@ class RunRecord:
     @property
     def chat(self) -> ChatUsage:
         """What the chat model took in all."""
-        return ChatUsage(*map(sum, zip(*map(astuple, self.usages), strict=True)))
+        return ChatUsage.total(self.usages)
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

@@ -16,7 +16,7 @@ from pipelines.recordings import run as recordings
 from pipelines.refresh import Plan
 from pipelines.runner import OnPart, Part, PartRecord
 from pipelines.served import check_endpoints, endpoint_for, run_served
-from pipelines.stations import SERVED_STAGES, STAGES, OnUsage
+from pipelines.stations import ORACLE, SERVED_STAGES, STAGES, OnUsage
 from pipelines.workers import Workers
 
 
@@ -84,7 +84,8 @@ def run_refresh(config: RefreshConfig, progress: Progress, steps: Steps = PLAIN)
             for stage in steps.stages:
                 progress.stage(stage, n_items)
                 with record.timed(stage), endpoint_for(config, stage, plan.parts) as endpoint:
-                    for group in groups:
+                    looks_around = stage == ORACLE and endpoint is None and plan.parts  # random ones: in other parts
+                    for group in [plan.parts] if looks_around else groups:
                         if stage in SERVED_STAGES:
                             on_usage = record.usages.append
                             steps.run_served(config, stage, group, endpoint, progress.part, on_usage)

@@ -7,6 +7,7 @@ part is recorded as it is complete. When one fails, the others in progress are g
 
 import asyncio
 import math
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache
@@ -15,7 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 import yaml
 
-from backends.protocols import ChatClient
+from backends.protocols import ChatClient, Endpoint
+from data_schemas.errors import BackendError
 from pipelines.runner import Part, PartRecord, Runner
 from pipelines.stage import Out, StageDescription, StageResult
 
@@ -24,6 +26,55 @@ OpenClient = Callable[[], AbstractAsyncContextManager[ChatClient]]
 
 REQUESTS_A_PLACE = 2
 """Requests in sight for each place in flight, where a dialogue is but one request: no place waits for a part's end."""
+
+
+N_JUDGED = 40
+TOO_MANY_UNUSABLE = 38
+"""When so many of the last `N_JUDGED` first answers cannot be used, no answer to come is worth its price."""
+N_QUOTED = 80
+"""Characters of an unusable answer that a message quotes."""
+
+
+_NOT_USABLE = (
+    "Take another model or prompt. One that thinks must be told not to (chat.extra: {reasoning_effort: none}, or "
+    "{chat_template_kwargs: {enable_thinking: false}}), or given more oracle.max_tokens. Then run again: answers are "
+    "kept."
+)
+
+
+class Usability:
+    """Whether an endpoint's answers are of any use: stops a run that would pay for nothing to its end.
+
+    First answers alone are judged. What is asked again was unusable before, so a few hard questions would make many.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._faults: deque[str] = deque(maxlen=N_JUDGED)
+
+    def note(self, attempt: int, fault: str = "", example: str = "") -> None:
+        """Notes an answer.
+
+        Args:
+            attempt: only those of attempt 0 count.
+            fault: why it cannot be used, as a name; empty: it can.
+            example: what shows that.
+
+        Raises:
+            BackendError: too few of the last ones could be used.
+        """
+        if attempt:
+            return
+        self._faults.append(fault)
+        n_unusable = sum(map(bool, self._faults))
+        if n_unusable >= TOO_MANY_UNUSABLE:
+            ((commonest, n),) = Counter(filter(None, self._faults)).most_common(1)
+            whose = f"{self._endpoint.model!r} at {self._endpoint.name!r}"
+            raise BackendError(
+                f"{n_unusable} of the last {len(self._faults)} answers of {whose} cannot be used: {n} are {commonest}. "
+                f"The last one is {example[:N_QUOTED]!r}.",
+                _NOT_USABLE,
+            )
 
 
 class AskingStage(StageDescription, Protocol[Out]):

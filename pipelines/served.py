@@ -6,21 +6,23 @@ simulator may be one that asks nobody. A stage that asks nobody is run like any 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from backends.chat.budget import check_price
 from backends.chat.providers import price_of
 from backends.protocols import ChatEngine, Endpoint
 from data_schemas.config import ChatConfig, RefreshConfig
+from data_schemas.records import Dialogue
 from data_schemas.store import Store
 from pipelines.asking import AskingStage, parts_at_once, run_alone, run_asking
 from pipelines.oracle.prompts import prompts_for
-from pipelines.oracle.random_answers import RandomOracleStage
+from pipelines.oracle.random_answers import DialoguesOf, RandomOracleStage
 from pipelines.oracle.stage import OracleStage
 from pipelines.pictures.stage import PicturesStage
 from pipelines.runner import OnPart, Part, Runner
 from pipelines.stage import Stage, StageDescription, StageResult
-from pipelines.stations import ORACLE, PICTURES, SERVED_STAGES, OnUsage, chat_engine, open_client
+from pipelines.stations import MIXING, ORACLE, PICTURES, SERVED_STAGES, OnUsage, chat_engine, open_client
 from pipelines.wording.stage import WordingStage
 
 ANSWERS = ".store/answers.sqlite"
@@ -75,6 +77,7 @@ def run_served(
     """Runs a stage that may ask on those parts that lack it; `on_part` sees every part once.
 
     Args:
+        parts: all of the plan's where the stage asks nobody; else as many as are to be asked for together.
         endpoint: what `endpoint_for` gave.
         on_usage: is given what these parts take, counted while it runs.
     """
@@ -84,7 +87,7 @@ def run_served(
     if not pending:
         return
     if chat is None:
-        alone = _asks_nobody(config, stage)
+        alone = _asks_nobody(config, stage, partial(_dialogues_of, runner, parts))
         for part in pending:
             on_part(stage, part, runner.run(part, alone))
         return
@@ -112,10 +115,19 @@ def _engine(config: RefreshConfig, stage: str) -> ChatEngine | None:
     return None if chat is None else chat_engine(chat)
 
 
-def _asks_nobody(config: RefreshConfig, stage: str) -> Stage[Any]:
+def _asks_nobody(config: RefreshConfig, stage: str, dialogues_of: DialoguesOf = lambda *_: iter(())) -> Stage[Any]:
     if stage == PICTURES:
         return PicturesStage({}, None)
-    return RandomOracleStage(config.oracle, config.seed) if stage == ORACLE else WordingStage(None, config.seed)
+    if stage == ORACLE:
+        return RandomOracleStage(config.oracle, config.seed, dialogues_of)
+    return WordingStage(None, config.seed)
+
+
+def _dialogues_of(runner: Runner, parts: Sequence[Part], source: str, split: str) -> Iterator[list[Dialogue]]:
+    """What the random oracles read of a source's other parts; `parts` are all that the plan has."""
+    for part in sorted(parts, key=lambda part: part.part_id):
+        if (part.source, part.split) == (source, split):
+            yield runner.read(part, MIXING, Dialogue)
 
 
 def _asks(config: RefreshConfig, stage: str, endpoint: Endpoint) -> AskingStage[Any]:

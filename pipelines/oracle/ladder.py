@@ -1,7 +1,7 @@
 """The figures of a ladder: how near the oracles of each level come to the true answer, from what was measured of each.
 
-Chance is what level 0's oracles have in common with the true answers of other items, shuffled within the source; random
-oracles are such answers themselves, so for them there is none.
+Chance is what level 0's oracles have in common with the true answers of other items, shuffled within the source, and
+how often those items' answers are found in them; random oracles are such answers themselves, so for them there is none.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from pipelines.oracle.schedule import TRUTH_LEVEL
 Value = TypeVar("Value")
 
 LEVELS = range(TRUTH_LEVEL)
-FORMAT = 2
+FORMAT = 3
 """Of the report as JSON; who reads another one leaves it alone."""
 FEWEST_WORDS, MOST_WORDS = 10, 30
 """The length of the paper's oracles."""
@@ -34,14 +34,15 @@ class Near:
 class Measured:
     """One event that was asked for. Of a failed one there is nothing but its level.
 
-    `found`: whether the answer is in it (None: cannot be told); `similarity`: by embeddings, where they were asked for.
+    `found`: 1 where the answer is in it, else 0 (None: cannot be told); `similarity`: by embeddings, where they were
+    asked for.
     """
 
     item_id: str
     level: int
     f1: Near | None = None
     similarity: Near | None = None
-    found: bool | None = None
+    found: Near | None = None
     n_words: int = 0
 
     @property
@@ -80,6 +81,7 @@ class SourceFigures:
     n_failed: int
     levels: dict[int, LevelFigures]
     word_f1: Rise
+    answer_found: Rise
     similarity: Rise
     rises: bool
 
@@ -128,6 +130,7 @@ def source_figures(measured: Sequence[Measured], seed: int) -> SourceFigures:
         n_failed=sum(figures.n_failed for figures in levels.values()),
         levels=levels,
         word_f1=_rise([(each, each.f1) for each in measured if each.f1], seed),
+        answer_found=_rise([(each, each.found) for each in measured if each.found], seed),
         similarity=_rise([(each, each.similarity) for each in measured if each.similarity], seed),
         rises=all(one is not None and other is not None and one < other for one, other in pairwise(means)),
     )
@@ -146,7 +149,7 @@ def _length_share(measured: Sequence[Measured]) -> float | None:
 def _level_figures(own: Sequence[Measured], seed: int) -> LevelFigures:
     f1s = [(each.item_id, each.f1.own) for each in own if each.f1]
     similarities = [(each.item_id, each.similarity.own) for each in own if each.similarity]
-    told = [(each.item_id, float(each.found)) for each in own if each.found is not None]
+    told = [(each.item_id, each.found.own) for each in own if each.found]
     return LevelFigures(
         n_events=len(f1s),
         n_failed=len(own) - len(f1s),

@@ -10,9 +10,14 @@ from typing import Any
 
 from data_schemas.store import Store
 from pipelines.oracle.ladder import FEWEST_WORDS, FORMAT, MOST_WORDS
+from pipelines.oracle.nearness import FEWEST_ITEMS
 
 TITLES = {"sources": "", "other_turns": ", other turns of the user", "user_words": ", the user's next words"}
 """Groups of a report, and what is added to the name of a source of theirs."""
+_LEGEND = [
+    f"Behind each figure: its 95% interval over items (few: fewer than {FEWEST_ITEMS}), then the items/events that it "
+    "is made of. Failed events are in none of them."
+]
 _LENGTH = f"{FEWEST_WORDS} to {MOST_WORDS} words %"
 
 
@@ -43,7 +48,7 @@ def _read(store: Store, path: str) -> Mapping[str, Any]:
 def section(report: Mapping[str, Any], picture: str) -> str:
     """A report as Markdown; `picture` is the path of its plot, from where the text stands."""
     lines = [f"## The ladder measured, version {report['version']}", ""]
-    lines += [*_writers(report), "", f"![nearness by level]({picture})", "", *_lengths(report), ""]
+    lines += [*_writers(report), "", f"![nearness by level]({picture})", "", *_lengths(report), "", *_LEGEND, ""]
     for group, more in TITLES.items():
         for source, figures in report.get(group, {}).items():
             lines += [f"### {source}{more}: {figures['n_items']} items, {figures['n_failed']} events failed", ""]
@@ -53,8 +58,8 @@ def section(report: Mapping[str, Any], picture: str) -> str:
 
 def head(report: Mapping[str, Any]) -> list[str]:
     """The columns of a source's table."""
-    similar = ["similarity (95%)"] if report.get("embeddings") else []
-    return ["level", "answered", "failed", "word F1 (95%)", "answer found (95%)", *similar, _LENGTH]
+    measures = ["word F1", "answer found", *(["similarity"] if report.get("embeddings") else [])]
+    return ["level", "answered", "failed", *(f"{each} (95%), n" for each in measures), _LENGTH]
 
 
 def table(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[list[str]]:
@@ -69,7 +74,7 @@ def table(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[list[st
 
 def summary(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[str]:
     """What a source's table comes to: Spearman and level 0's distance to chance, by each measure."""
-    lines = _summed_up("word F1", figures["word_f1"])
+    lines = _summed_up("word F1", figures["word_f1"]) + _summed_up("answer found", figures["answer_found"])
     if report.get("embeddings"):
         lines += _summed_up(f"similarity (cosine, {report['embeddings']})", figures["similarity"])
     return [*lines, f"- Means of word F1 rise from level to level: {'yes' if figures['rises'] else 'no'}."]
@@ -107,8 +112,8 @@ def _percent(share: float | None) -> str:
 
 
 def _shown(estimate: Mapping[str, float | None]) -> str:
+    """The figure, its interval, and the items and events that it is made of."""
     if estimate["value"] is None:
         return "-"
-    if estimate["low"] is None:
-        return f"{estimate['value']:.3f} (one item)"
-    return f"{estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
+    interval = "few" if estimate["low"] is None else f"{estimate['low']:.3f} to {estimate['high']:.3f}"
+    return f"{estimate['value']:.3f} ({interval}), {estimate['n_items']}/{estimate['n_events']}"

@@ -4,6 +4,7 @@ Word F1 is that of SQuAD (Rajpurkar et al. 2016) on spoken words, articles and a
 words of both. The intervals are percentile bootstraps (Efron 1979) over items: events of one item are not independent.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,50 +12,72 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.script.spoken import spoken_words
+from data_schemas.number_words import cardinal_of
+from pipelines.script.spoken import last_place, lowered_words
 
 Floats = NDArray[np.float64]
 
 N_RESAMPLES = 1000
 N_RESAMPLES_OF_RANKS = 200  # each sorts all events anew
 INTERVAL_PERCENT = (2.5, 97.5)
+FEWEST_ITEMS = 10
+"""Of fewer, a bootstrap's interval is far too narrow; none is given."""
+
+_PIECE = re.compile(r"[a-z']+|[.?!;:]|(?<!thousand)(?<!million)(?<!billion),")
+_MARK = "."
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its 95% interval over items; nulls where nothing was there to measure. One item has no interval."""
+    """A figure with its 95% interval over items, and how many items and events of theirs it is made of.
+
+    Nulls where nothing was there to measure; no interval below `FEWEST_ITEMS`.
+    """
 
     value: float | None
     low: float | None
     high: float | None
+    n_items: int
+    n_events: int
 
 
-NOTHING = Estimate(None, None, None)
-
-
-def words_of_text(text: str) -> list[str]:
-    """Its spoken words in lower case."""
-    return [word.lower() for word in spoken_words(text)]
+NOTHING = Estimate(None, None, None, 0, 0)
 
 
 def word_f1(text: str, truth: str) -> float:
     """Words in common, each as often as in both: 1 for the same words, 0 for none."""
-    said, true = Counter(words_of_text(text)), Counter(words_of_text(truth))
+    said, true = Counter(lowered_words(text)), Counter(lowered_words(truth))
     n_both = (said & true).total()
     return 2 * n_both / (said.total() + true.total()) if n_both else 0.0
 
 
 def is_found(answer: str, text: str) -> bool:
-    """Whether the answer's words stand in the text in a row."""
-    wanted, said = words_of_text(answer), words_of_text(text)
-    starts = range(len(said) - len(wanted) + 1)
-    return bool(wanted) and any(said[at : at + len(wanted)] == wanted for at in starts)
+    """Whether the answer's words stand in the text in a row; a number only as a whole, "two" not in "forty two"."""
+    wanted = _with_numbers_parted(answer)
+    return bool(wanted) and last_place(wanted, _with_numbers_parted(text)) is not None
+
+
+def _with_numbers_parted(text: str) -> list[str]:
+    """The words in small letters, with a mark kept between two numbers that it parts: "two, three", not "thousand, two
+    hundred"."""
+    words: list[str] = []
+    is_parted = False
+    for piece in _PIECE.findall(text.lower()):
+        if not piece[0].isalpha():
+            is_parted = True
+            continue
+        if is_parted and words and cardinal_of(words[-1]) and cardinal_of(piece):
+            words.append(_MARK)
+        words.append(piece)
+        is_parted = False
+    return words
 
 
 def mean_over_items(by_item: Sequence[Sequence[float]], seed: int) -> Estimate:
     """The mean of the items' means."""
-    means = np.array([np.mean(values) for values in by_item if len(values)])
-    return _estimate(means, lambda chosen: float(means[chosen].mean()), seed) if len(means) else NOTHING
+    there = [values for values in by_item if len(values)]
+    means = np.array([np.mean(values) for values in there])
+    return _estimate(there, lambda chosen: float(means[chosen].mean()), seed) if there else NOTHING
 
 
 def spearman_over_items(by_item: Sequence[Sequence[tuple[float, float]]], seed: int) -> Estimate:
@@ -68,18 +91,19 @@ def spearman_over_items(by_item: Sequence[Sequence[tuple[float, float]]], seed: 
 
 
 def _estimate(
-    items: Sequence[object] | Floats,
+    items: Sequence[Sequence[object] | Floats],
     figure: Callable[[NDArray[np.int64]], float],
     seed: int,
     n_resamples: int = N_RESAMPLES,
 ) -> Estimate:
     """A figure of all items, and its spread when items are drawn with replacement."""
-    draw, n_items = np.random.default_rng(seed), len(items)
-    if n_items < 2:
-        return Estimate(figure(np.arange(n_items)), None, None)
+    draw, n_items, n_events = np.random.default_rng(seed), len(items), sum(len(each) for each in items)
+    value = figure(np.arange(n_items))
+    if n_items < FEWEST_ITEMS:
+        return Estimate(value, None, None, n_items, n_events)
     resampled = [figure(draw.integers(n_items, size=n_items)) for _ in range(n_resamples)]
     low, high = np.nanpercentile(resampled, INTERVAL_PERCENT)
-    return Estimate(figure(np.arange(n_items)), float(low), float(high))
+    return Estimate(value, float(low), float(high), n_items, n_events)
 
 
 def _spearman(pairs: Floats) -> float:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from data_schemas.errors import ConfigError
 from data_schemas.store import Store
 from pipelines.oracle.ladder import LEVELS, LadderReport, LevelFigures, SourceFigures
 from pipelines.oracle.ladder_section import report_paths, section
-from pipelines.oracle.nearness import NOTHING, Estimate
+from pipelines.oracle.nearness import FEWEST_ITEMS, Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +68,12 @@ def _panels(report: LadderReport) -> list[_Panel]:
     near = "Nearness (dotted: chance, answers shuffled in the source)"
     panels = [
         _Panel(near, "word F1 with the true answer", lambda own: own.word_f1, lambda own: own.word_f1.chance),
-        _Panel("Answer found", "share of oracles with the answer in them", lambda own: own.answer_found, _no_chance),
+        _Panel(
+            "Answer found (dotted: chance, other items' answers)",
+            "share of oracles with the answer in them",
+            lambda own: own.answer_found,
+            lambda own: own.answer_found.chance,
+        ),
     ]
     if report.embeddings:
         similar = f"cosine with the true answer, {report.embeddings}"
@@ -76,14 +83,10 @@ def _panels(report: LadderReport) -> list[_Panel]:
     return panels
 
 
-def _no_chance(_: SourceFigures) -> Estimate:
-    return NOTHING
-
-
 def _draw(axes: "Axes", panel: _Panel, report: LadderReport) -> None:
     for place, (source, measured) in enumerate(report.sources.items()):
         colour, shift = _COLOURS[place % len(_COLOURS)], 0.06 * (place - (len(report.sources) - 1) / 2)
-        label = f"{source}, {measured.n_items} items"
+        label = f"{source}, {measured.n_items} items{' (few)' if measured.n_items < FEWEST_ITEMS else ''}"
         _line(axes, [panel.of_level(measured.levels[level]) for level in LEVELS], label, colour, shift)
         chance = panel.chance(measured).value
         if chance is not None:
@@ -98,13 +101,15 @@ def _draw(axes: "Axes", panel: _Panel, report: LadderReport) -> None:
 
 
 def _line(axes: "Axes", estimates: list[Estimate], label: str, colour: str, shift: float) -> None:
-    """One source's means with their intervals, moved a little aside so that sources do not hide each other."""
-    there = [
-        (level + shift, each.value, each.value - each.low, each.high - each.value)
-        for level, each in zip(LEVELS, estimates, strict=True)
-        if each.value is not None and each.low is not None and each.high is not None
-    ]
+    """One source's means, moved aside so that sources do not hide each other, with their intervals if they have any."""
+    there = [(level + shift, each) for level, each in zip(LEVELS, estimates, strict=True) if each.value is not None]
     if there:
-        at, values, below, above = zip(*there, strict=True)
-        spread = [[max(0.0, one) for one in below], [max(0.0, one) for one in above]]
-        axes.errorbar(at, values, yerr=spread, label=label, color=colour, marker="o", capsize=3)
+        at, own = zip(*there, strict=True)
+        values = np.array([each.value for each in own])
+        spread = [[_away(each.low, each.value), _away(each.value, each.high)] for each in own]
+        axes.errorbar(at, values, yerr=np.transpose(spread), label=label, color=colour, marker="o", capsize=3)
+
+
+def _away(low: float | None, high: float | None) -> float:
+    """How far a mean and a bound of its interval lie apart; 0 where there is no interval."""
+    return 0.0 if low is None or high is None else max(0.0, high - low)

@@ -1,12 +1,15 @@
 """The simulator that asks nobody: every event says what was the true answer to another question of its source.
 
 For copying pre-training and for ablations: events that look like oracles and know nothing. Others' answers are taken
-from the same part, so from the same source and split, and nothing depends on the order of parts. Which one an event
-takes is drawn by seed and ids.
+from the same part, so from the same source and split, and nothing depends on the order of parts. An item that is alone
+in its part takes those of the first part, by id, that has another one: later parts have greater ids and change
+nothing. Which answer an event takes is drawn by seed and ids.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any, ClassVar
 
 from backends.protocols import Endpoint
@@ -17,42 +20,66 @@ from data_schemas.records import Dialogue, OracleRow
 from pipelines.oracle.events import Said, oracle_row, row_or_reject
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
 from pipelines.oracle.share import in_share
-from pipelines.stage import StageResult
+from pipelines.stage import StageResult, refused
 
+ONLY_ITEM = "only_item_of_its_source"
+DialoguesOf = Callable[[str, str], Iterator[Sequence[Dialogue]]]
+"""The dialogues of each part of a source and split, in order of the parts' ids."""
 NOBODY = Endpoint(name="random", base_url="", model="random", model_digest="")
 
 
 class RandomOracleStage:
-    """Oracle rows without a chat model. A part with one item alone has no other answers: its dialogues are refused."""
+    """Oracle rows without a chat model.
+
+    Args:
+        dialogues_of: is asked where a part has one item alone. Where its source and split have no other either, its
+            dialogues are refused, and tried again by a later run.
+    """
 
     name: ClassVar[str] = "oracle"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     inputs: ClassVar[tuple[str, ...]] = ("mixing",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = OracleRow
 
-    def __init__(self, config: OracleConfig, seed: int) -> None:
+    def __init__(
+        self, config: OracleConfig, seed: int, dialogues_of: DialoguesOf = lambda _source, _split: iter(())
+    ) -> None:
         self.config = config
         self.seed = seed
+        self.dialogues_of = dialogues_of
 
     def matters(self) -> dict[str, Any]:
         """The schedule's configuration and the seed."""
         return {"config": what_matters(self.config), "seed": self.seed, "simulator": "random"}
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[OracleRow]:
-        """A row for each dialogue in this version's share, each event with the answer of another item of the batch;
-        `taken_from` says whose."""
-        everyone = sorted((dialogue for (dialogue,) in batch), key=lambda dialogue: dialogue.dialogue_id)
+        """A row for each dialogue in this version's share, each event with the answer of another item; `taken_from`
+        says whose."""
+        everyone = [dialogue for (dialogue,) in batch]
         result: StageResult[OracleRow] = StageResult([], [])
-        for dialogue in in_share([dialogue for (dialogue,) in batch], self.config, self.seed):
+        n_alone = 0
+        for dialogue in in_share(everyone, self.config, self.seed):
+            others = self._others(dialogue, everyone)
+            if not others:
+                n_alone += 1
+                detail = f"{dialogue.dialogue_id}: no other item of {dialogue.source}, {dialogue.split}, to take from"
+                result.rejects.append(refused(dialogue, self.name, ONLY_ITEM, detail))
+                continue
             plan = plan_dialogue(dialogue.turns, self.config)
-            others = [other for other in everyone if other.group_id != dialogue.group_id]
             answers = [
                 self._other_answer(dialogue, number, request, others) for number, request in enumerate(plan.requests)
             ]
             row = oracle_row(dialogue, plan.events, answers, self.config, NOBODY, None, self.seed)
             row_or_reject(dialogue, row, self.config.max_failed_share, result)
-        return result
+        return replace(result, n_to_retry=n_alone)
+
+    def _others(self, dialogue: Dialogue, everyone: Sequence[Dialogue]) -> list[Dialogue]:
+        """Dialogues of other items: of its own part, else of the first part that has any; in order of their ids."""
+        for part in chain([everyone], self.dialogues_of(dialogue.source, dialogue.split)):
+            if others := [other for other in part if other.group_id != dialogue.group_id]:
+                return sorted(others, key=lambda other: other.dialogue_id)
+        return []
 
     def _other_answer(
         self, dialogue: Dialogue, number: int, request: PlannedRequest, others: Sequence[Dialogue]
@@ -64,7 +91,7 @@ class RandomOracleStage:
             if turn.speaker == request.speaker and turn.body and turn.body != request.hint
         ]
         if not bodies:
-            return Said("failed", error="random: its part has no other item with such a turn")
+            return Said("failed", error="random: no other item has such a turn, or all say the same")
         draw = random.Random(ids.seed_for(self.seed, dialogue.dialogue_id, "random", number))
         other_id, text = draw.choice(bodies)
         return Said("answered", text, taken_from=other_id)

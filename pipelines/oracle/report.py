@@ -25,8 +25,9 @@ from data_schemas.manifest import DATA, ORACLE
 from data_schemas.reader import DatasetReader
 from data_schemas.records import OracleEvent, OracleRow
 from pipelines.oracle.ladder import LadderReport, Measured, Near, Simulator, length_shares, source_figures
-from pipelines.oracle.nearness import is_found, word_f1, words_of_text
+from pipelines.oracle.nearness import is_found, word_f1
 from pipelines.script.speakable import Unspeakable, speak
+from pipelines.script.spoken import spoken_words
 
 Nearness = Callable[[str, str], float]
 
@@ -127,6 +128,14 @@ class _Item:
     question_turn: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class _TrueAnswer:
+    """The body of a turn, and the item's answer as it is spoken in it; None where it is not."""
+
+    text: str
+    answer: str | None
+
+
 def _items(reader: DatasetReader) -> dict[str, _Item]:
     """What is known of each dialogue, by its id."""
     found = {}
@@ -183,7 +192,7 @@ def _measured(
 ) -> list[Measured]:
     """The events of a group in some rows of one source, each held against its own true answer, and those of others."""
     truths = {
-        items[row.dialogue_id].item_id: event.text
+        items[row.dialogue_id].item_id: _true_answer(event.text, items[row.dialogue_id])
         for row in rows
         for event in _events(row, items[row.dialogue_id], group)
         if event.status == "truth" and event.text
@@ -199,38 +208,46 @@ def _measured(
             elif event.status == "answered" and event.text and truth:
                 has_chance = event.level == 0 and row.simulator != "random"
                 others = _others(event.event_id, item.item_id, truths) if has_chance else []
-                found.append(_measured_event(event.level, event.text, truth, others, item, nearness))
+                of_event = (item.item_id, event.level)
+                found.append(_measured_event(of_event, event.text, _true_answer(truth, item), others, nearness))
     return found
 
 
 def _measured_event(
-    level: int,
+    of_event: tuple[str, int],
     text: str,
-    truth: str,
-    others: Sequence[str],
-    item: _Item,
+    truth: _TrueAnswer,
+    others: Sequence[_TrueAnswer],
     nearness: tuple[Nearness, Nearness | None],
 ) -> Measured:
-    f1, similarity = (_near(near, text, truth, others) for near in nearness)
-    can_tell = item.answer is not None and is_found(item.answer, truth)
+    item_id, level = of_event
+    f1, similarity = (_near(near, text, truth.text, [other.text for other in others]) for near in nearness)
     return Measured(
-        item_id=item.item_id,
+        item_id=item_id,
         level=level,
         f1=f1,
         similarity=similarity,
-        found=is_found(item.answer, text) if item.answer is not None and can_tell else None,
-        n_words=len(words_of_text(text)),
+        found=_near(_holds, text, truth.answer, [other.answer for other in others if other.answer]),
+        n_words=len(spoken_words(text)),
     )
 
 
-def _near(near: Nearness | None, text: str, truth: str, others: Sequence[str]) -> Near | None:
-    if near is None:
+def _true_answer(text: str, item: _Item) -> _TrueAnswer:
+    return _TrueAnswer(text, item.answer if item.answer and is_found(item.answer, text) else None)
+
+
+def _holds(text: str, answer: str) -> float:
+    return float(is_found(answer, text))
+
+
+def _near(near: Nearness | None, text: str, truth: str | None, others: Sequence[str]) -> Near | None:
+    if near is None or truth is None:
         return None
     chance = sum(near(text, other) for other in others) / len(others) if others else None
     return Near(own=near(text, truth), chance=chance)
 
 
-def _others(event_id: str, item_id: str, truths: Mapping[str, str]) -> list[str]:
+def _others(event_id: str, item_id: str, truths: Mapping[str, _TrueAnswer]) -> list[_TrueAnswer]:
     """True answers of other items of the source, drawn by the event's id."""
     others = sorted(each for each in truths if each != item_id)
     chosen = random.Random(ids.seed_for("chance", event_id)).sample(others, min(N_OTHERS, len(others)))

@@ -9,8 +9,9 @@ from data_schemas.config import OracleConfig
 from data_schemas.errors import RequestError
 from data_schemas.fingerprint import what_matters
 from data_schemas.records import Dialogue, OracleRow
-from pipelines.asking import together
+from pipelines.asking import Usability, together
 from pipelines.oracle.events import Said, oracle_row, row_or_reject
+from pipelines.oracle.fit import FirstAnswers
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
 from pipelines.oracle.prompts import PromptSet, payload_of
 from pipelines.oracle.share import in_share
@@ -25,11 +26,11 @@ class OracleStage:
     An answer that cannot stand, or is shorter than `wanted_words`, is asked for again, up to `max_asks` times. Then the
     longest that can stand is kept; where none can, or a request fails for good before one did, the events are failed:
     without text, and with the reason. A later run asks again where a request failed. A dialogue of which too much
-    failed is refused. A back-end that is gone stops the run.
+    failed is refused. A back-end that is gone stops the run, as does one of whose answers nearly none can be used.
     """
 
     name: ClassVar[str] = "oracle"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     inputs: ClassVar[tuple[str, ...]] = ("mixing",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = OracleRow
@@ -39,6 +40,8 @@ class OracleStage:
         self.seed = seed
         self.endpoint = endpoint
         self.prompts = prompts
+        self._usability = Usability(endpoint)
+        self._first_answers = FirstAnswers(endpoint.model, prompts.version)
         if config.both_directions:
             prompts.texts_for("B")  # says so now where it has none
 
@@ -76,14 +79,19 @@ class OracleStage:
             try:
                 reply = await client.ask(payload_of(self.prompts, request, self.config, self.seed, attempt), attempt)
             except RequestError as error:
+                self._usability.note(attempt, "no_answer", error.what)
                 lost = replace(failed, error=f"request: {error.what}")  # with the answer before, if there was one
                 return replace(longest or lost, may_pass=True)
             written = _written(reply, attempt)
             try:
-                text = usable_text(reply.text, reply.finish_reason == "length", asked, self.config)
+                text = _usable_text(reply, asked, self.config)
             except Unusable as fault:
+                self._usability.note(attempt, fault.reason, reply.thought + reply.text)
+                self._first_answers.note(attempt, request.level, fault.reason)
                 failed = replace(written, error=f"asked {attempt + 1} times; {fault}"[:200])
                 continue
+            self._usability.note(attempt)
+            self._first_answers.note(attempt, request.level)
             said = replace(written, status="answered", text=text)
             if is_as_long_as_wanted(text, asked, self.config):
                 return said
@@ -95,12 +103,23 @@ def _written(reply: ChatReply, attempt: int) -> Said:
     """An answer of which is not known yet whether it can stand."""
     return Said(
         "failed",
-        raw_text=reply.text,
+        raw_text=reply.thought + reply.text,
         request_id=reply.request_id,
         attempt=attempt,
         answered_by=reply.answered_by,
         system_fingerprint=reply.system_fingerprint,
     )
+
+
+def _usable_text(reply: ChatReply, asked: Asked, config: OracleConfig) -> str:
+    """What is said of an answer; its thoughts are no part of it.
+
+    Raises:
+        Unusable: nothing of it can stand as an oracle.
+    """
+    if reply.thought and not reply.text.strip():
+        raise Unusable("only_thought", "it was cut off before it answered")
+    return usable_text(reply.text, reply.finish_reason == "length", asked, config)
 
 
 def _n_words(said: Said) -> int:

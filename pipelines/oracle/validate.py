@@ -4,11 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from data_schemas.config import OracleConfig
 from pipelines.oracle.english import is_english
 from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import spoken_words
+from pipelines.script.spoken import lowered_words, spoken_words
 
 COPIED_WORDS = 4
 """A sentence of the hint of at least so many words is copied where it stands in the answer whole; a shorter one cannot
@@ -24,22 +25,38 @@ MAX_HINT_LEVEL_COPIED = 3
 
 _REFUSES = re.compile(
     r"^(?:i'm |i am |we're |we are )?(?:very |so )?sorry\b|^(?:apologies|i apologi[sz]e)\b"
-    r"|\bas an? (?:ai|assistant|language model)\b|\b(?:i'm|i am) (?:just |only )?an? (?:ai|assistant|language model)\b"
-    r"|\b(?:ai|large) language model\b"
+    r"|\b(?:as|being) an? (?:ai|(?:large )?language model|(?:voice |virtual )?assistant i)\b"
+    r"|\b(?:i'm|i am) (?:just |only )?an? (?:ai|assistant|(?:large )?language model)\b"
     r"|\bi (?:can't|cannot|could not|couldn't|am unable to|am not able to|won't|will not) "
-    r"(?:help|assist|answer|provide|predict|guess|fulfil+|determine|know|say|tell|respond)\b"
-    r"|\b(?:i'm|i am) (?:unable|not able) to\b"
-    r"|^(?:well |so |oh )?i (?:don't|do not|would not|wouldn't) know(?: (?:the answer|that|it))?$"
+    r"(?:help|assist|answer|provide|fulfil+|respond)\b"
     r"|\bi (?:don't|do not) have (?:enough|sufficient|any|the|that) (?:more )?(?:information|context|details|data)\b"
     r"|\b(?:not|isn't) enough (?:information|context)\b|\b(?:insufficient|more) (?:information|context) (?:is|to)\b"
     r"|\bplease (?:provide|give|share|tell me|complete|finish|repeat|rephrase|clarify)\b"
     r"|\b(?:can|could) you (?:please )?(?:provide|share|complete|finish|repeat|rephrase|clarify)\b"
 )
+_IS_UNSURE = re.compile(
+    r"\bi (?:can't|cannot|could not|couldn't|am unable to|am not able to|won't|will not) "
+    r"(?:predict|guess|determine|find|know|say|tell)\b"
+    r"|\b(?:i'm|i am) (?:unable|not able) to\b"
+    r"|\b(?:not possible|impossible) (?:for me )?to "
+    r"(?:answer|predict|guess|determine|find (?:out|the|an?)|know|say|tell)\b"
+    r"|^(?:(?:well|so|oh),? )?i (?:don't|do not|would not|wouldn't) know\b"
+)
+"""Nobody who has heard half a question is sure: this refuses only where another clause guesses (`_GUESSES`)."""
+_CLAUSE = re.compile(rf"(?:{_IS_UNSURE.pattern})(?:(?! (?:but|though|although|however|so|i)\b)[^,.?!;:])*")
+_GUESSES = re.compile(
+    r"\b(?:guess|probably|perhaps|maybe|likely|(?:may|might|could|should|must) be|(?:i'd|i would) say|seems"
+    r"|around|about|roughly)\b|\b(?:i (?:think|believe|suspect)\b(?!(?: that)?(?: it is| it's)? ?(?:[,.?!;:]|$)))"
+)
+_LABEL = re.compile(r"(?i)^\W*(?:hidden |secret )?(?:hint|keyword|note|clue|answer|guess)s?\W*:")
 _ROLE = re.compile(r"(?i)(?:^|[\s.?!\"'])(?:user|assistant)(?: \(\w+\))?:")
 _ENDS = re.compile(r"[.?!…][\"')\]]*$")
 _SENTENCE = re.compile(r"[^.?!]+[.?!]*")
 _QUOTES = re.compile(
-    r"\b(?:hidden|secret) (?:answers?|hints?|notes?|words?)\b|\bthe (?:secret|hint|notes) (?:is|are|says?)\b"
+    r"\b(?:hidden|secret) (?:answers?|hints?|keywords?|notes?|words?)\b"
+    r"|\bthe (?:secret|hints?|keywords?|notes) (?:is|are|says?|suggests?|mentions?|tells?|gives?)\b"
+    r"|\b(?:based on|according to|using) (?:the )?(?:given |provided )?(?:hint|keyword|note)s?\b"
+    r"|\bthe assistant (?:would|will|might) (?:say|answer|reply)\b"
     r"|\bgive you a hint\b|\btrue answer\b|\bspoken sentences\b|\b(?:user|assistant) unfinished\b"
 )
 
@@ -74,6 +91,8 @@ class Unusable(Exception):
 def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig) -> str:
     """A model's answer as it would be said: its first paragraph, whole sentences as far as they fit `max_words`.
 
+    A paragraph that ends in a colon ("Sure, here is my guess:") only announces the next one and is left out.
+
     Args:
         is_cut: whether the answer ended because the model might write no more; its last, half sentence is left out.
 
@@ -81,27 +100,34 @@ def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig)
         Unusable: it is empty, cut off in its first sentence, too long or short, a refusal, in another language, speaks
             for others, repeats itself, quotes the instruction, copies the hint (levels 1 to 3), or cannot be spoken.
     """
-    raw_text = raw_text.strip()
-    first = raw_text.strip('"').split("\n", 1)[0].strip()
-    if not first:
-        raise Unusable("empty", "nothing was written")
+    first, is_last = _first_paragraph(raw_text)
     if label := _ROLE.search(first):
         raise Unusable("role_label", label[0].strip())
+    if label := _LABEL.search(first):
+        raise Unusable("quotes_instructions", label[0])
     try:
         said = speak(first)
     except Unspeakable as refusal:
         raise Unusable(f"not_speakable_{refusal.reason}", refusal.detail[:100]) from refusal
     sentences = [sentence.strip() for sentence in _SENTENCE.findall(said)]
-    if is_cut and "\n" not in raw_text and not _ENDS.search(first):
+    if is_cut and is_last and not _ENDS.search(first):
         sentences = sentences[:-1]
         if not sentences:
             raise Unusable("cut_off", "its first sentence has no end")
     text = _fitting(sentences, config.max_words)
-    _check_said([word.lower() for word in spoken_words(text)], asked, config)
-    written = [word.lower() for word in spoken_words(said)]
-    if 1 <= asked.level <= MAX_HINT_LEVEL_COPIED and (copied := _copied(written, asked.hint)):
+    _check_said(text, asked, config)
+    if 1 <= asked.level <= MAX_HINT_LEVEL_COPIED and (copied := _copied(lowered_words(said), asked.hint)):
         raise Unusable("copies_hint", copied[:100])
     return text
+
+
+def _first_paragraph(raw_text: str) -> tuple[str, bool]:
+    """The first paragraph that says something, and whether it is the last one that was written."""
+    paragraphs = [each for line in raw_text.split("\n") if (each := line.strip().strip('"').strip())]
+    announcing = sum(1 for _ in takewhile(lambda each: each.rstrip("*_ ").endswith(":"), paragraphs))
+    if announcing == len(paragraphs):
+        raise Unusable("empty", f"nothing but {paragraphs[0][:80]!r}" if paragraphs else "nothing was written")
+    return paragraphs[announcing], announcing + 1 == len(paragraphs)
 
 
 def is_as_long_as_wanted(text: str, asked: Asked, config: OracleConfig) -> bool:
@@ -114,10 +140,11 @@ def _fewest(n_words: int, asked: Asked) -> int:
     return min(n_words, len(spoken_words(asked.hint))) if asked.level > MAX_HINT_LEVEL_COPIED else n_words
 
 
-def _check_said(words: Sequence[str], asked: Asked, config: OracleConfig) -> None:
-    lowered, known = " ".join(words), [word.lower() for word in spoken_words(asked.known)]
-    if (found := _REFUSES.search(lowered)) and found[0] not in " ".join(known):
-        raise Unusable("refusal", found[0])
+def _check_said(text: str, asked: Asked, config: OracleConfig) -> None:
+    words, known = lowered_words(text), lowered_words(asked.known)
+    lowered = " ".join(words)
+    if (refused := _refused(text.lower())) and refused not in " ".join(known):
+        raise Unusable("refusal", refused)
     fewest = _fewest(config.min_words, asked)
     if len(words) < fewest:
         raise Unusable("too_short", f"{lowered!r} has fewer than {fewest} words")
@@ -127,6 +154,15 @@ def _check_said(words: Sequence[str], asked: Asked, config: OracleConfig) -> Non
         raise Unusable("repeats_itself", repeated)
     if quoted := _quoted(words, asked.instruction, asked.known):
         raise Unusable("quotes_instructions", quoted)
+
+
+def _refused(text: str) -> str:
+    """The words by which an answer in small letters refuses to be one; empty where it does not."""
+    if found := _REFUSES.search(" ".join(spoken_words(text))):
+        return found[0]
+    unsure = _IS_UNSURE.search(text)
+    is_guessed = _GUESSES.search(_CLAUSE.sub("", text)) is not None
+    return " ".join(spoken_words(unsure[0])) if unsure and not is_guessed else ""
 
 
 def _fitting(sentences: Sequence[str], max_words: int) -> str:
@@ -170,11 +206,11 @@ def _quoted(words: Sequence[str], instruction: str, others: str) -> str:
 
 def _copied(words: Sequence[str], hint: str) -> str:
     """What an answer, as it was written, takes from the hint word for word; empty where that is no copy."""
-    own = [word.lower() for word in spoken_words(hint)]
+    own = lowered_words(hint)
     if list(words) == own:
         return " ".join(own)
     text = f" {' '.join(words)} "
-    sentences = ([word.lower() for word in spoken_words(each)] for each in _SENTENCE.findall(hint))
+    sentences = (lowered_words(each) for each in _SENTENCE.findall(hint))
     for part in (*sentences, *_runs(own)):
         if len(part) >= COPIED_WORDS and f" {' '.join(part)} " in text:
             return " ".join(part)

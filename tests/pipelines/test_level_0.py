@@ -1,4 +1,4 @@
-"""Level 0 knows nothing: generated items of every source, in every form, through the script and the oracle stage.
+"""Level 0 knows nothing: items of every source, in every form, through the script and the stage, with all our prompts.
 
 Held in two ways: what the stage really sent is what would be sent of a dialogue in which all that was not yet said is
 blotted out; and words that stand in the answer alone are in no request before they were spoken. Then the stage and its
@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from data_schemas.config import OracleConfig, ScriptConfig
+from data_schemas.config import ChatConfig, OracleConfig, ScriptConfig
 from data_schemas.records import Dialogue, Item, Turn, Utterance, WordTiming
 from pipelines.asking import run_alone
 from pipelines.oracle import plan as planning
 from pipelines.oracle import stage as asking
 from pipelines.oracle.plan import plan_dialogue
-from pipelines.oracle.prompts import load_prompts, payload_of
+from pipelines.oracle.prompts import our_sets, payload_of, prompts_for
 from pipelines.oracle.schedule import Tick, ticks, words_of
 from pipelines.quality.knowledge_rules import SENTINEL, blotted_out
 from pipelines.script.forms.table import FORMS
@@ -98,6 +98,7 @@ CONFIGS = st.builds(
     both_directions=st.booleans(),
     interval_s=st.sampled_from([0.2, 0.5, 1.1]),
     max_requests_per_turn=st.sampled_from([5, 40]),
+    prompt=st.sampled_from(our_sets()),
 )
 
 
@@ -139,7 +140,7 @@ def of_blind(dialogue: Dialogue, t_s: float, place: int, config: OracleConfig) -
     plan = plan_dialogue(blotted_out(dialogue.turns, t_s), config)
     request = plan.events[place].request
     assert request is not None
-    return json.dumps(payload_of(load_prompts("v2"), plan.requests[request], config, 0, 0))
+    return json.dumps(payload_of(prompts_for(config, ChatConfig()), plan.requests[request], config, 0, 0))
 
 
 def known_too_early(dialogue: Dialogue, config: OracleConfig) -> set[str]:
@@ -209,14 +210,15 @@ BROKEN: list[tuple[Any, str, Any, str]] = [
 ]
 
 
+@pytest.mark.parametrize("prompt", our_sets())
 @pytest.mark.parametrize(("module", "name", "broken", "form"), BROKEN, ids=[each[2].__name__ for each in BROKEN])
 def test_a_stage_that_is_broken_on_purpose_is_found(
-    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, broken: Any, form: str
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, broken: Any, form: str, prompt: str
 ) -> None:
     items = [gsm8k(ASKED[at : at + 4], ANSWERED[at : at + 4], 3 + at) for at in range(3)]
     made = [each for at, item in enumerate(items) if (each := written(item, form, at)) is not None]
     dialogues = [sooner(each, by_s) for each, by_s in zip(made, (0.0, 1.5, 4.0), strict=False)]
-    config = OracleConfig(interval_s=0.2, max_requests_per_turn=40, both_directions=True)
+    config = OracleConfig(interval_s=0.2, max_requests_per_turn=40, both_directions=True, prompt=prompt)
     assert dialogues
     assert not any(known_too_early(each, config) for each in dialogues)
     monkeypatch.setattr(module, name, broken)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.oracle.nearness import NOTHING, Estimate, is_found, mean_over_items, spearman_over_items, word_f1
+from pipelines.oracle.nearness import NOTHING, is_found, mean_over_items, spearman_over_items, word_f1
 
 WORDS = st.lists(st.sampled_from(["it", "is", "the", "red", "hat", "of", "a", "cat"]), max_size=12).map(" ".join)
 
@@ -32,14 +32,45 @@ def test_an_answer_is_found_where_its_words_stand_in_a_row() -> None:
     assert not is_found("", "Forty two.")
 
 
+@pytest.mark.parametrize(
+    ("answer", "text", "found"),
+    [
+        ("two", "It is forty two.", False),
+        ("forty two", "It is forty two hundred.", False),
+        ("six", "It is six and a half.", False),
+        ("two hundred", "It is one thousand, two hundred.", False),
+        ("six", "It is minus six.", False),
+        ("two bags", "It is forty two bags.", False),
+        ("two", "Two, three or four.", True),
+        ("forty eight", "Four times twelve. Forty eight, I think.", True),
+        ("one thousand two hundred", "It is one thousand, two hundred.", True),
+        ("two, three and four", "I would say two, three and four.", True),
+        ("six", "She has six and Ben has two.", True),
+    ],
+)
+def test_a_number_is_found_only_where_it_stands_as_a_whole(answer: str, text: str, found: bool) -> None:
+    assert is_found(answer, text) == found
+
+
 def test_a_mean_weighs_items_alike_and_lies_in_its_interval() -> None:
-    estimate = mean_over_items([[0.0] * 99, [1.0], []], seed=0)
+    estimate = mean_over_items([[0.0] * 99, [1.0], []] * 8, seed=0)
     assert estimate.value == 0.5
-    assert (estimate.low, estimate.high) == (0.0, 1.0)
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert 0 < estimate.low < 0.5 < estimate.high < 1
     sure = mean_over_items([[0.25, 0.75]] * 20, seed=0)
     assert (sure.value, sure.low, sure.high) == (0.5, 0.5, 0.5)
     assert mean_over_items([], seed=0) == NOTHING
-    assert mean_over_items([[0.25, 0.75]], seed=0) == Estimate(0.5, None, None), "one item tells nothing of a spread"
+
+
+def test_an_estimate_of_few_items_has_no_interval_and_says_how_many() -> None:
+    few = mean_over_items([[0.25, 0.75], *[[0.5]] * 8], seed=0)
+    assert (few.value, few.low, few.high) == (0.5, None, None)
+    assert (few.n_items, few.n_events) == (9, 10)
+    enough = mean_over_items([[0.25, 0.75], *[[0.5]] * 9], seed=0)
+    assert (enough.low, enough.n_items) == (0.5, 10)
+    ranked = spearman_over_items([[(level, float(level)) for level in range(5)]] * 2, 0)
+    assert (ranked.low, ranked.n_items, ranked.n_events) == (None, 2, 10)
 
 
 def test_spearman_is_that_of_ranks_with_ties_shared() -> None:

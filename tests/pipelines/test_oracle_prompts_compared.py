@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from backends.protocols import ChatReply
-from benchmarks.oracle_prompts import INSTRUCTION, LEVELS, compare, our_payloads, recipe_payloads
+from benchmarks.oracle_prompts import INSTRUCTION, LEVELS, count, our_payloads, recipe_payloads
 from data_schemas.config import OracleConfig
 from tests.oracle_dialogues import ANSWER, FORMS, Scripted, follow_up, opened, plain
 
@@ -22,16 +22,36 @@ class Counting(Scripted):
         return replace(reply, n_tokens_in=sum(n_words), n_tokens_cached=sum(n_words[:-1]))
 
 
-def test_both_ways_are_added_up_on_the_same_dialogues() -> None:
-    model = Counting()
+def test_both_ways_are_counted_and_told_by_request() -> None:
     dialogues = [make() for make in FORMS]
-    found = compare(dialogues, CONFIG, opened(model))
-    assert found.n_dialogues == len(FORMS)
-    assert found.ours.n_requests + found.recipe.n_requests == len(model.asked)
-    assert found.ours.n_requests < found.recipe.n_requests
-    assert found.recipe.n_tokens_cached == 0
-    assert found.share_computed < found.share_of_tokens
-    assert found.ours.cached_share == pytest.approx(found.ours.n_tokens_cached / found.ours.n_tokens)
+    ours, whole, recipe = (
+        count([payload for dialogue in dialogues for payload in made(dialogue, config)], opened(Counting()))
+        for made, config in (
+            (our_payloads, CONFIG),
+            (our_payloads, OracleConfig(max_requests_per_turn=1000, interval_s=0.1)),
+            (recipe_payloads, CONFIG),
+        )
+    )
+    assert ours.n_requests < recipe.n_requests
+    assert ours.n_requests < whole.n_requests
+    assert recipe.n_tokens_cached == 0
+    told = ours.beside(recipe)
+    assert told["cached_share"] == pytest.approx(ours.n_tokens_cached / ours.n_tokens, abs=1e-3)
+    assert told["computed_a_request"] == pytest.approx(ours.n_tokens_computed / ours.n_requests, abs=0.1)
+    assert told["requests_of_recipe"] == pytest.approx(ours.n_requests / recipe.n_requests, abs=1e-3)
+    assert told["computed_of_recipe"] < told["tokens_of_recipe"]
+
+
+class Silent(Scripted):
+    """Does not tell what came from its cache."""
+
+    async def ask(self, payload: dict[str, Any], attempt: int = 0) -> ChatReply:
+        return replace(await super().ask(payload, attempt), n_tokens_cached=None)
+
+
+def test_a_server_that_does_not_tell_cached_tokens_is_not_counted_as_one_without_a_cache() -> None:
+    with pytest.raises(ValueError, match="does not tell"):
+        count(our_payloads(plain(), CONFIG), opened(Silent()))
 
 
 def test_ours_are_the_stages_own_and_write_one_token() -> None:

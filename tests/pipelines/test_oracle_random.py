@@ -1,5 +1,6 @@
 """The simulator without a model: true answers of other items of the source, labelled so, the same in every run."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -53,11 +54,33 @@ def test_different_events_take_different_answers() -> None:
     assert len(texts) > 1
 
 
-def test_an_item_that_is_alone_in_its_part_is_refused() -> None:
-    result = run(plain())
-    assert result.outputs == []
-    assert "no other item" in result.rejects[0].detail
-    assert result.n_to_retry == 0
+def alone_beside(*parts: list[Dialogue]) -> StageResult[OracleRow]:
+    """What is made of a part with one item, where its source has these other parts."""
+    lone = plain(answers="It is Saturn.", dialogue_id="mine-99-v0", item_id="mine-99", group_id="q-99")
+
+    def dialogues_of(source: str, split: str) -> Iterator[list[Dialogue]]:
+        assert (source, split) == (lone.source, lone.split)
+        yield [lone]
+        yield from parts
+
+    return RandomOracleStage(CONFIG, 0, dialogues_of).run(batch_of([lone]))
+
+
+def test_an_item_that_is_alone_in_its_part_takes_answers_of_the_first_part_with_others() -> None:
+    variant = plain(dialogue_id="mine-99-v1", item_id="mine-99", group_id="q-99")
+    first, second = DIALOGUES[:2], DIALOGUES[2:]
+    (row,) = alone_beside([variant], first, second).outputs
+    taken = {event.taken_from for event in row.events if event.status == "answered"}
+    assert taken <= {each.dialogue_id for each in first}
+    assert taken
+    assert alone_beside([variant], first).outputs == [row], "parts that come later change nothing"
+
+
+def test_the_only_item_of_its_source_is_refused_for_that_and_tried_again() -> None:
+    for result in (run(plain()), alone_beside()):
+        assert result.outputs == []
+        assert result.rejects[0].reason == "only_item_of_its_source"
+        assert result.n_to_retry == 1, "the source may grow"
 
 
 def test_variants_of_one_item_are_no_others() -> None:

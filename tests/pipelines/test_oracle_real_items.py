@@ -9,7 +9,7 @@ import pytest
 from data_schemas.config import FormsConfig, OracleConfig, ScriptConfig, SourceConfig, SplitConfig
 from data_schemas.records import Dialogue
 from pipelines.oracle.plan import plan_dialogue
-from pipelines.oracle.prompts import load_prompts, payload_of
+from pipelines.oracle.prompts import load_prompts, our_sets, payload_of
 from pipelines.quality.knowledge_rules import blotted_out
 from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
@@ -21,7 +21,7 @@ FILES = {
     "hssbench": ("hssbench_open_sample.jsonl.gz", 60),
 }
 N_DIALOGUES = 1000
-CONFIG, PROMPTS = OracleConfig(), load_prompts("v2")
+CONFIG = OracleConfig()
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_there_are_enough_of_them_of_every_form(dialogues: list[Dialogue]) -> No
 
 
 def test_level_0_is_asked_the_same_when_all_that_was_not_said_is_blotted_out(dialogues: list[Dialogue]) -> None:
-    n_asked = 0
+    n_asked, sets = 0, [load_prompts(name) for name in our_sets()]
     for dialogue in dialogues:
         plan = plan_dialogue(dialogue.turns, CONFIG)
         asked_at: dict[int, float] = {}
@@ -55,8 +55,8 @@ def test_level_0_is_asked_the_same_when_all_that_was_not_said_is_blotted_out(dia
             blind = plan_dialogue(blotted_out(dialogue.turns, t_s), CONFIG).requests[request]
             known = plan.requests[request]
             assert blind.history == known.history, dialogue.dialogue_id
-            assert json.dumps(payload_of(PROMPTS, blind, CONFIG, 0, 0)) == json.dumps(
-                payload_of(PROMPTS, known, CONFIG, 0, 0)
-            ), dialogue.dialogue_id
+            for prompts in sets:
+                sent, sent_blind = (json.dumps(payload_of(prompts, each, CONFIG, 0, 0)) for each in (known, blind))
+                assert sent == sent_blind, (dialogue.dialogue_id, prompts.version)
             n_asked += 1
     assert n_asked > N_DIALOGUES

@@ -3,22 +3,18 @@
 import json
 import re
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from data_schemas.arrow import to_table
 from data_schemas.config import OracleConfig
 from data_schemas.errors import DatasetError
-from data_schemas.manifest import MANIFEST, Counts, ShardEntry, make_manifest
 from data_schemas.reader import DatasetReader
-from data_schemas.records import AudioDialogue, Dialogue, OracleRow, Quality, Surroundings, Turn
-from data_schemas.store import Store
+from data_schemas.records import Dialogue, Turn
 from flows.oracle_command import app
-from pipelines.asking import run_alone
 from pipelines.oracle.ladder import Simulator
 from pipelines.oracle.ladder_section import ladders, report_paths
 from pipelines.oracle.nearness import NOTHING
@@ -26,52 +22,8 @@ from pipelines.oracle.plot import ladder_png, write_report
 from pipelines.oracle.random_answers import RandomOracleStage
 from pipelines.oracle.report import measure, question_turn
 from tests.embedding_server import embedding_server
-from tests.oracle_dialogues import Scripted, batch_of, greeting, opened, oracle_stage, plain
-
-
-def silent(dialogue: Dialogue) -> AudioDialogue:
-    """The dialogue as a row of a dataset, without sound."""
-    own = {each.name: getattr(dialogue, each.name) for each in fields(Dialogue)}
-    unknown = dict.fromkeys(("wer", "number_recall", "name_recall"))
-    quality = Quality(rms_dbfs_a=-20.0, rms_dbfs_b=-20.0, peak_dbfs=-3.0, mean_word_score=0.0, **unknown)
-    around = Surroundings(level_dbfs=-20.0, noise_dbfs=None, room_rt60_s=None, is_telephone=False)
-    sound: dict[str, Any] = {"n_samples": 0, "sample_rate_hz": 24_000, "duration_s": 0.0, "audio": None}
-    return AudioDialogue(**own, **sound, quality=quality, surroundings=around)
-
-
-def dataset(folder: Path, oracles: dict[str, list[OracleRow]], dialogues: list[Dialogue]) -> Path:
-    """A folder that holds just what the report reads."""
-    store = Store(str(folder))
-    tables = {
-        ("data/train-mine-1.parquet", "data", None): to_table([silent(each) for each in dialogues], AudioDialogue)
-    } | {
-        (f"oracles/{version}/train-mine-1.parquet", "oracle", version): to_table(rows, OracleRow)
-        for version, rows in oracles.items()
-    }
-    entries = []
-    for (path, kind, version), table in tables.items():
-        written = store.write_table(path, table)
-        entries.append(
-            ShardEntry(
-                path=path,
-                kind=kind,
-                source="mine",
-                split="train",
-                oracle_version=version,
-                n_rows=table.num_rows,
-                n_bytes=written.n_bytes,
-                sha256=written.sha256,
-            )
-        )
-    counts = Counts(dialogues=len(dialogues), audio_s=0.0, events=0, rejects=0)
-    manifest = make_manifest(entries, counts, next(iter(oracles)))
-    store.write_bytes(MANIFEST, manifest.model_dump_json().encode())
-    return folder
-
-
-def rows_of(dialogues: list[Dialogue], model: Scripted, version: str = "default", **oracle: Any) -> list[OracleRow]:
-    stage = oracle_stage(OracleConfig(version=version, **oracle))
-    return run_alone(stage, batch_of(dialogues), opened(model)).outputs
+from tests.oracle_datasets import dataset, rows_of
+from tests.oracle_dialogues import Scripted, batch_of, greeting, plain
 
 
 def climbing(payload: dict[str, Any], attempt: int) -> str:
@@ -85,7 +37,7 @@ def climbing(payload: dict[str, Any], attempt: int) -> str:
     return f"I guess it is {' '.join(notes)}."
 
 
-NUMBERS = ["two", "three", "four", "five", "six", "seven", "eight", "nine"]
+NUMBERS = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve"]
 
 
 def bearing_its_answer(dialogue: Dialogue) -> Dialogue:
@@ -96,7 +48,7 @@ def bearing_its_answer(dialogue: Dialogue) -> Dialogue:
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """Eight items with oracles of a model that climbs."""
+    """Ten items with oracles of a model that climbs."""
     dialogues = [
         bearing_its_answer(
             plain(
@@ -120,11 +72,11 @@ def made(tmp_path: Path) -> Path:
 def test_a_ladder_that_rises_is_measured_as_such(made: Path) -> None:
     report = measure(DatasetReader(str(made)))
     assert report.simulators == [
-        Simulator(simulator="llm", endpoint="double", model="double", prompts="v2", n_dialogues=8)
+        Simulator(simulator="llm", endpoint="double", model="double", prompts="v2", n_dialogues=10)
     ]
     figures = report.sources["mine"]
     means = [figures.levels[level].word_f1.value for level in range(5)]
-    assert figures.n_items == 8
+    assert figures.n_items == 10
     assert means == sorted(means, key=lambda value: value or 0)
     assert means[4] == 1
     assert figures.levels[4].answer_found.value == 1
@@ -140,6 +92,37 @@ def test_level_0_that_knows_nothing_is_no_nearer_than_chance(made: Path) -> None
     assert figures.word_f1.above_chance.low == pytest.approx(0)
     assert figures.word_f1.above_chance.high == pytest.approx(0)
     assert figures.word_f1.chance.value == pytest.approx(figures.levels[0].word_f1.value)
+
+
+def test_answers_found_have_their_chance_too(made: Path, tmp_path: Path) -> None:
+    figures = measure(DatasetReader(str(made))).sources["mine"]
+    assert figures.answer_found.chance.value == 0
+    dialogues = [answered_by_two(number) for number in range(10)]
+    knowing = Scripted(lambda *_: "I would guess that it is two bags of them.")
+    rows = dataset(tmp_path / "two", {"default": rows_of(dialogues, knowing)}, dialogues)
+    figures = measure(DatasetReader(str(rows))).sources["mine"]
+    assert figures.levels[0].answer_found.value == 0.5
+    assert figures.answer_found.chance.value == pytest.approx(0.5)
+    assert figures.answer_found.above_chance.value == pytest.approx(0)
+    assert figures.answer_found.spearman.value == pytest.approx(0)
+
+
+def answered_by_two(number: int) -> Dialogue:
+    """A dialogue whose answer is two bags or three."""
+    bags = f"{NUMBERS[number % 2]} bags"
+    asks = f"How many red apples has Anna got when Ben brings her {NUMBERS[number]} of the green ones in the evening?"
+    key = {"item_id": f"mine-{number}", "dialogue_id": f"mine-{number}-v0", "group_id": f"q-{number}"}
+    return bearing_its_answer(plain(asks, f"Then there are {bags} of them.", answer=bags, form="plain", **key))
+
+
+def test_few_items_have_no_intervals_on_page_and_picture(tmp_path: Path) -> None:
+    dialogues = [answered_by_two(number) for number in range(9)]
+    reader = DatasetReader(str(dataset(tmp_path, {"default": rows_of(dialogues, Scripted(climbing))}, dialogues)))
+    write_report(reader.store, measure(reader))
+    page = (tmp_path / report_paths("default")[2]).read_text(encoding="utf-8")
+    assert re.search(r"\| 0 \| \d+ \| 0 \| 0\.\d+ \(few\), 9/\d+ \|", page)
+    assert " to 0." not in page
+    assert (tmp_path / report_paths("default")[0]).read_bytes()[:4] == b"\x89PNG"
 
 
 def test_oracles_that_never_change_have_no_ladder(made: Path) -> None:
@@ -167,7 +150,7 @@ def test_a_version_that_is_not_there_is_answered_with_those_that_are(made: Path)
 def test_the_command_shows_the_ladder(made: Path) -> None:
     shown = CliRunner().invoke(app, ["report", str(made)])
     assert shown.exit_code == 0, shown.output
-    assert "mine: 8 items, 0 events failed" in shown.output
+    assert "mine: 10 items, 0 events failed" in shown.output
     as_json = json.loads(CliRunner().invoke(app, ["report", str(made), "--version", "deaf", "--json"]).output)
     assert (as_json["version"], as_json["files"]) == ("deaf", [*report_paths("deaf"), "README.md"])
 
@@ -180,7 +163,7 @@ def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path
     shown = ladders(reader.store, reader.manifest.fingerprint)
     assert shown.startswith("## The ladder measured, version default\n")
     assert "![nearness by level](report/oracle-default.png)" in shown
-    assert "| 4 | 8 | 0 | 1.000 (1.000 to 1.000) | 1.000 (1.000 to 1.000) | 100 |" in shown
+    assert "| 4 | 10 | 0 | 1.000 (1.000 to 1.000), 10/10 | 1.000 (1.000 to 1.000), 10/10 | 100 |" in shown
     assert "| level | 0 | 1 | 2 | 3 | 4 |\n| --- | --- | --- | --- | --- | --- |\n| 10 to 30 words % | 0 | " in shown
     assert "similarity" not in shown
     assert ladders(reader.store, "another") == ""
@@ -193,10 +176,10 @@ def test_the_page_beside_the_picture_has_all_of_it(made: Path) -> None:
     reader = DatasetReader(str(made))
     write_report(reader.store, measure(reader))
     page = (made / report_paths("default")[2]).read_text(encoding="utf-8")
-    assert "Written by double (endpoint double) with prompts v2: 8 dialogues." in page
+    assert "Written by double (endpoint double) with prompts v2: 10 dialogues." in page
     assert "![nearness by level](oracle-default.png)" in page
-    assert "### mine: 8 items, 0 events failed" in page
-    assert re.search(r"- Spearman of level and word F1: [01]\.\d+ \([01]\.\d+ to [01]\.\d+\)\.", page)
+    assert "### mine: 10 items, 0 events failed" in page
+    assert re.search(r"- Spearman of level and word F1: [01]\.\d+ \([01]\.\d+ to [01]\.\d+\), 10/\d+\.", page)
     assert re.search(r"- Level 0 less chance, word F1: .* shuffled within the source\): 0\.\d+", page)
 
 
@@ -215,7 +198,7 @@ def test_similarity_by_embeddings_stands_beside_word_f1(made: Path) -> None:
     assert figures["similarity"]["spearman"]["value"] > 0.8
     assert 0 < figures["similarity"]["chance"]["value"] < 0.5
     page = (made / report_paths("default")[2]).read_text(encoding="utf-8")
-    assert "| answer found (95%) | similarity (95%) |" in page
+    assert "| answer found (95%), n | similarity (95%), n |" in page
     assert "Spearman of level and similarity (cosine, counts)" in page
 
 
@@ -292,6 +275,7 @@ def test_random_answers_have_no_chance_beside_them(made: Path, tmp_path: Path) -
     figures = measure(DatasetReader(str(dataset(tmp_path / "random", {"random": rows}, varied)))).sources["mine"]
     assert figures.levels[0].n_events > 0
     assert figures.word_f1.chance == figures.word_f1.above_chance == NOTHING
+    assert figures.answer_found.chance == NOTHING
 
 
 def _saying(dialogue: Dialogue, number: int) -> Turn:

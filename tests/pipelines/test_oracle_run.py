@@ -11,7 +11,7 @@ from data_schemas.reader import DatasetReader, read_manifest
 from data_schemas.store import Store
 from flows.run import run_refresh
 from pipelines.figures import figures_of
-from pipelines.oracle.events import TOO_MANY_FAILED
+from pipelines.oracle.random_answers import ONLY_ITEM
 from pipelines.quality.check import check
 
 RANDOM = OracleConfig(simulator="random", version="random")
@@ -25,7 +25,8 @@ def config(out: Path, oracle: OracleConfig) -> RefreshConfig:
 
 @pytest.fixture(scope="module")
 def by_random(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset whose only oracles are random answers; in parts of two, some with one dialogue."""
+    """A dataset whose only oracles are random answers; in parts of two, some with one dialogue, one of which is alone
+    in its source and split."""
     out = tmp_path_factory.mktemp("random") / "dataset"
     run_refresh(config(out, RANDOM), Silent())
     return out
@@ -33,8 +34,8 @@ def by_random(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_dialogues_whose_oracles_were_refused_have_a_reject_and_are_no_fault(by_random: Path) -> None:
     figures = figures_of(DatasetReader(str(by_random)))
-    n_refused = sum(n for (_, reason), n in figures.rejects.items() if reason == TOO_MANY_FAILED)
-    assert n_refused > 0
+    n_refused = sum(n for (_, reason), n in figures.rejects.items() if reason == ONLY_ITEM)
+    assert n_refused == 1, "others that are alone in their part take from another one"
     assert sum(figures.simulators.values()) == figures.n_dialogues - n_refused
     assert set(figures.simulators) == {("random", "random", "random", "random", "none")}
     assert check(str(by_random)) == []
@@ -46,12 +47,12 @@ def test_a_version_for_some_dialogues_forgets_no_reject_of_the_one_before(by_ran
     once = read_manifest(Store(str(tmp_path / "dataset")))
     assert check(str(tmp_path / "dataset")) == []
     refused = {reason: n for (_, reason), n in figures_of(DatasetReader(str(tmp_path / "dataset"))).rejects.items()}
-    assert refused[TOO_MANY_FAILED] > 0
+    assert refused[ONLY_ITEM] > 0
     run_refresh(config(tmp_path / "dataset", OracleConfig(share_to=0.3)), Silent())
     assert read_manifest(Store(str(tmp_path / "dataset"))) == once
     run_refresh(config(tmp_path / "dataset", OracleConfig()), Silent())
     figures = figures_of(DatasetReader(str(tmp_path / "dataset")))
-    assert not any(reason == TOO_MANY_FAILED for _, reason in figures.rejects), "all have oracles now"
+    assert not any(reason == ONLY_ITEM for _, reason in figures.rejects), "all have oracles now"
     assert check(str(tmp_path / "dataset")) == []
 
 

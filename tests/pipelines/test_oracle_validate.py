@@ -37,6 +37,9 @@ def usable(
         ("Red, blue, green, grey, black", "Red, blue, green, grey, black"),
         ("Unfortunately she has none.", "Unfortunately she has none."),
         ("Charles de Gaulle, I think.", "Charles de Gaulle, I think."),
+        ("Here's what the assistant would say:\n\nIt is Saturn.", "It is Saturn."),
+        ('Sure, here is my guess:\n\n"It is Saturn."', "It is Saturn."),
+        ("**Answer:**\nIt is Rome.\n\nUser: really?", "It is Rome."),
     ],
 )
 def test_an_answer_is_kept_as_whole_sentences_that_can_be_said(raw: str, said: str) -> None:
@@ -60,6 +63,24 @@ def test_an_answer_is_kept_as_whole_sentences_that_can_be_said(raw: str, said: s
         ("refusal", "I'm an AI and cannot know"),
         ("refusal", "Unfortunately I am not able to determine the answer."),
         ("refusal", "Could you please repeat that question?"),
+        ("refusal", "It is not possible to answer the question."),
+        ("refusal", "It is not possible to determine the answer to the question based on the given information."),
+        ("refusal", "It is impossible to say before I have heard more."),
+        ("refusal", "I can't say for sure."),
+        ("refusal", "I can't say what it might be, I think."),
+        ("refusal", "I think it is not possible to know about the apples."),
+        ("refusal", "I cannot say anything about the apples."),
+        ("refusal", "I cannot guess that."),
+        ("refusal", "Well, I don't know the exact number of apples."),
+        ("refusal", "I am a large language model and have no apples."),
+        ("empty", "Here's what the assistant would say:"),
+        ("quotes_instructions", "Here is what the assistant would say: it is Saturn."),
+        ("quotes_instructions", "Hint: rings and ice."),
+        ("quotes_instructions", "Keywords: rings, ice, dust."),
+        ("quotes_instructions", "**Hidden hint:** rings and ice."),
+        ("quotes_instructions", "Based on the hint, it is photosynthesis."),
+        ("quotes_instructions", "It is ice, according to the given notes."),
+        ("quotes_instructions", "The keywords suggest that it is photosynthesis."),
         ("role_label", "It is four. User: and how many more? Assistant: two"),
         ("role_label", "Assistant: It is forty of them."),
         ("too_short", "It is."),
@@ -87,6 +108,23 @@ def test_what_cannot_stand_is_refused_by_its_reason(reason: str, raw: str) -> No
         usable(raw)
     assert caught.value.reason == reason
     assert str(caught.value).startswith(f"{reason}: ")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "I would guess around forty, but I can't tell exactly yet.",
+        "I can't say for sure, but it is probably Saturn.",
+        "I can't say that for sure. It may be Saturn, I think.",
+        "I don't know yet, but I would say forty.",
+        "It is impossible to know for sure, though it may be Saturn.",
+        "I think it is a large language model that answers them.",
+        "It is not possible to divide by zero.",
+        "It is not possible to find time for both.",
+    ],
+)
+def test_who_is_unsure_and_guesses_refuses_nothing(raw: str) -> None:
+    assert usable(raw, 0) == raw
 
 
 @pytest.mark.parametrize(("level", "may"), [(1, False), (2, False), (3, False), (4, True)])
@@ -139,6 +177,7 @@ def test_what_says_a_long_hint_in_other_words_stands() -> None:
         ("I think it is Rome. It has stood there for", "I think it is Rome."),
         ("I think it is Rome. It has stood there.", "I think it is Rome. It has stood there."),
         ("I think it is Rome\nAnd then it", "I think it is Rome"),
+        ("Sure, here it is:\n\nI think it is Rome. It has stood", "I think it is Rome."),
     ],
 )
 def test_of_an_answer_that_was_cut_the_half_sentence_is_left_out(raw: str, said: str) -> None:

@@ -1,0 +1,47 @@
+"""Whether a model and its prompts fit each other, told early: how many of its first answers cannot stand, by level."""
+
+import logging
+from collections import Counter, defaultdict
+
+N_LOOKED_AT = 200
+"""Requests after which it is looked at, once a run: those of the first parts."""
+FEWEST = 20
+"""Requests of a level of which a share can be told."""
+HIGH_SHARE = 0.4
+"""So many of a level are worth a warning: the embedded model has 17% in all (docs/oracles.md)."""
+
+_log = logging.getLogger(__name__)
+
+
+class FirstAnswers:
+    """Counts what became of each request's first answer, and warns where much of a level cannot stand."""
+
+    def __init__(self, model: str, prompts: str) -> None:
+        self._who = f"{model} with prompts {prompts}"
+        self._n_asked: Counter[int] = Counter()
+        self._refused: dict[int, Counter[str]] = defaultdict(Counter)
+
+    def note(self, attempt: int, level: int, reason: str = "") -> None:
+        """Notes an answer; `reason` is why it cannot stand. Those of later attempts are not counted."""
+        if attempt:
+            return
+        self._n_asked[level] += 1
+        if reason:
+            self._refused[level][reason] += 1
+        if self._n_asked.total() == N_LOOKED_AT and any(self._is_high(level) for level in self._n_asked):
+            _log.warning(
+                "Of the first %d answers of %s many cannot stand and are asked for again: %s. Look at some with `kame "
+                "preview`; another oracle.prompt or chat model may fit better (docs/oracles.md).",
+                N_LOOKED_AT,
+                self._who,
+                "; ".join(self._told(level) for level in sorted(self._refused)),
+            )
+
+    def _is_high(self, level: int) -> bool:
+        n_asked = self._n_asked[level]
+        return n_asked >= FEWEST and self._refused[level].total() > HIGH_SHARE * n_asked
+
+    def _told(self, level: int) -> str:
+        refused = self._refused[level]
+        reasons = ", ".join(f"{reason} {n}" for reason, n in refused.most_common())
+        return f"level {level} {refused.total()} of {self._n_asked[level]} ({reasons})"
