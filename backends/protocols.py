@@ -241,18 +241,20 @@ class ChatReply:
     """A chat model's answer with what it cost; `request_id` is the cache's key, the same on every machine.
 
     `finish_reason` is the server's word for why the answer ends (`stop`; `length`: cut at `max_tokens`), `answered_by`
-    its name for the model that answered and `system_fingerprint` for that model's state; None where it did not tell.
+    its name for the model that answered and `system_fingerprint` for that model's state. They and `n_tokens_cached` are
+    None where it did not tell. `thought` is what a model that thinks wrote before its answer, no part of `text`.
     """
 
     text: str
     request_id: str
     n_tokens_in: int
-    n_tokens_cached: int
+    n_tokens_cached: int | None
     n_tokens_out: int
     from_cache: bool
     finish_reason: str | None = None
     answered_by: str | None = None
     system_fingerprint: str | None = None
+    thought: str = ""
 
 
 class ChatClient(Protocol):
@@ -274,7 +276,7 @@ class LiveChat(Protocol):
         """The pieces of the answer to a chat-completions payload (without `model`); closing it cancels the request.
 
         Raises:
-            RequestError: this request failed.
+            RequestError: this request failed; `AnswerCut` at its end: the model might write no more.
             BackendError: the endpoint refuses us or is gone.
         """
 

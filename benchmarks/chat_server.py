@@ -55,6 +55,10 @@ class Behaviour:
         n_bad_lines: how many lines of batches' output, the first ones, are no JSON.
         ending: what the text of each answer ends with.
         tells_usage: whether an answer tells its tokens.
+        tells_cached: whether it tells, with them, how many came from its prefix cache; else null stands there.
+        thinks: whether each answer begins with its thoughts, which count against the bound on its tokens (as the
+            templates of Qwen3 have it), unless the request says enable_thinking: false.
+        thought: what those are.
         answers_as: the model that its answers name, with a fingerprint; empty: the one asked for, without.
         list_faults: statuses that the first requests for the list of models get.
     """
@@ -80,6 +84,9 @@ class Behaviour:
     n_bad_lines: int = 0
     ending: str = ""
     tells_usage: bool = True
+    tells_cached: bool = False
+    thinks: bool = False
+    thought: str = "Okay, the user has asked for something. I should think about it."
     answers_as: str = ""
     list_faults: tuple[int, ...] = ()
 
@@ -200,15 +207,24 @@ class ChatServer:
 
     def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
         self.counts.n_answers[ids.digest(body)] += 1
-        text = answer_to(body) + self.behaviour.ending
+        text, reason = answer_to(body) + self.behaviour.ending, "stop"
+        if self.behaviour.thinks and body.get("chat_template_kwargs", {}).get("enable_thinking", True):
+            text, reason = self._with_thought(text, body)
         n_in = sum(len(str(message["content"]).split()) for message in body["messages"])
-        usage = {"prompt_tokens": n_in, "completion_tokens": len(text.split())}
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        details = {"cached_tokens": 0} if self.behaviour.tells_cached else None
+        usage = {"prompt_tokens": n_in, "completion_tokens": len(text.split()), "prompt_tokens_details": details}
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
         told: dict[str, Any] = {"usage": usage} if self.behaviour.tells_usage else {}
         if self.behaviour.answers_as:
             told |= {"system_fingerprint": "fp_1"}
         model = self.behaviour.answers_as or body["model"]
         return {"object": "chat.completion", "model": model, "choices": [choice], **told}
+
+    def _with_thought(self, text: str, body: dict[str, Any]) -> tuple[str, str]:
+        """An answer behind its thoughts, cut where it may not be longer, and why it ends."""
+        words = f"<think>\n{self.behaviour.thought}\n</think>\n\n{text}".split(" ")
+        n_most = body.get("max_tokens") or body.get("max_completion_tokens") or len(words)
+        return " ".join(words[:n_most]), "length" if len(words) > n_most else "stop"
 
     def _line_answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Status and body of one line of a batch."""

@@ -1,11 +1,12 @@
 """What the chat client gets out of a server, and what a server that fails gets out of it.
 
-    python -m benchmarks.oracle [--only throughput faults kill] [--n 200] [--json]
+    python -m benchmarks.oracle [--only throughput faults kill stage] [--n 200] [--json]
 
-`throughput`: 2,000 requests in the shape of the oracle's against 64 slots, and the released recipe (one call after the
-other) against the same server. `faults`: 1,000 requests, of whose tries a fifth fail in one of eight ways. `kill`: the
-same, killed in the middle and run again. The server is `benchmarks/chat_server.py`, a process of its own. Ends with 1
-when a promise is not kept.
+`throughput`: 2,000 requests in the shape of the oracle's against 64 slots, with 256 in flight and with the default, and
+the released recipe (one call after the other) against the same server. `faults`: 1,000 requests, of whose tries a fifth
+fail in one of eight ways. `kill`: the same, killed in the middle and run again. `stage`: a whole run on doubles whose
+oracles are asked of that server. The server is `benchmarks/chat_server.py`, a process of its own. Ends with 1 when a
+promise is not kept.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,8 +28,12 @@ from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.protocols import ChatReply, Endpoint
 from benchmarks.chat_server import MODEL, Behaviour, served_apart
-from data_schemas.config import ChatConfig
+from data_schemas.arrow import from_table
+from data_schemas.config import ChatConfig, OracleConfig
 from data_schemas.errors import RequestError
+from data_schemas.manifest import ORACLE
+from data_schemas.reader import DatasetReader
+from data_schemas.records import OracleRow
 
 Measure = Callable[..., dict[str, Any]]
 N_EVENTS = 8
@@ -37,7 +43,10 @@ SPEED = Behaviour(n_slots=N_SLOTS, first_token_s=0.5, tokens_per_s=16.0)
 """About a hosted model's: an answer of 12 to 20 tokens takes 1.2 to 1.8 s."""
 FAULTY = Behaviour(fault_share=0.2, first_token_s=0.02, retry_after_s=0.1)
 CONFIG = ChatConfig(engine="openai", max_in_flight=256)
+DEFAULT_CONFIG = ChatConfig(engine="openai")
 FAULTY_CONFIG = ChatConfig(engine="openai", max_in_flight=64, timeout_s=2.0)
+MAX_FAILED_SHARE = 0.01
+"""Of requests whose tries fail by chance in one of five: five tries fail in one of 3,125."""
 _SYSTEM = "You guess the answer to a question that is still being asked. " * 12
 _QUESTION = "A baker sells 48 loaves in the morning and half as many in the afternoon so how many in all"
 
@@ -56,16 +65,23 @@ def payloads(n: int) -> list[dict[str, Any]]:
     return made
 
 
-def ask(root: str, folder: Path, asked: Sequence[dict[str, Any]], config: ChatConfig) -> list[ChatReply | RequestError]:
-    """The client's answers, kept in the folder."""
+def ask(
+    root: str, folder: Path, asked: Sequence[dict[str, Any]], config: ChatConfig, done: Counter[int] | None = None
+) -> list[ChatReply | RequestError]:
+    """The client's answers, kept in the folder; `done` counts the outcomes of each request."""
 
     async def session() -> list[ChatReply | RequestError]:
         endpoint = Endpoint("test", f"{root}/v1", MODEL, "")
         with ReplyCache(folder / "answers.sqlite") as cache:
             async with OpenAIChatClient(endpoint, config, cache) as client:
-                return await ask_all(client, asked)
+                return await ask_all(client, asked, lambda index, _: done.update([index]) if done is not None else None)
 
     return asyncio.run(session())
+
+
+def have_one_outcome_each(done: Counter[int], n: int) -> bool:
+    """Whether each of `n` requests came to an end, and to one only."""
+    return sorted(done.items()) == [(index, 1) for index in range(n)]
 
 
 def counts(root: str) -> dict[str, Any]:
@@ -86,27 +102,36 @@ def ask_as_the_recipe(root: str, asked: Sequence[dict[str, Any]]) -> float:
     return (time.monotonic() - begun_s) / len(asked)
 
 
+def _filled(n: int, config: ChatConfig) -> dict[str, Any]:
+    """How many of `n` requests were answered in how long, and the share of the slots that were busy meanwhile."""
+    with served_apart(SPEED) as root, tempfile.TemporaryDirectory() as folder:
+        begun_s, before_s = time.monotonic(), time.process_time()
+        answered = ask(root, Path(folder), payloads(n), config)
+        took_s, processor_s = time.monotonic() - begun_s, time.process_time() - before_s
+        seen = counts(root)
+    return {
+        "answered": sum(isinstance(each, ChatReply) for each in answered),
+        "seconds": round(took_s, 1),
+        "client's processor, milliseconds a request": round(1000 * processor_s / n, 1),
+        "slots busy": round(seen["busy_slot_s"] / (N_SLOTS * seen["span_s"]), 3),
+    }
+
+
 def measure_throughput(n: int = 2_000, n_sequential: int = 20) -> dict[str, Any]:
     """Share of the slots that were busy from the first request to the last answer, and speed beside the recipe's,
     of which `n_sequential` requests are timed."""
-    with served_apart(SPEED) as root, tempfile.TemporaryDirectory() as folder:
-        begun_s, before_s = time.monotonic(), time.process_time()
-        answered = ask(root, Path(folder), payloads(n), CONFIG)
-        took_s, processor_s = time.monotonic() - begun_s, time.process_time() - before_s
-        seen = counts(root)
-    busy = seen["busy_slot_s"] / (N_SLOTS * seen["span_s"])
+    filled, by_default = _filled(n, CONFIG), _filled(n, DEFAULT_CONFIG)
     with served_apart(SPEED) as root:
         sequential_s = ask_as_the_recipe(root, payloads(n_sequential))
     return {
         "requests": n,
-        "answered": sum(isinstance(each, ChatReply) for each in answered),
-        "seconds": round(took_s, 1),
-        "client's processor, milliseconds a request": round(1000 * processor_s / n, 1),
-        "slots busy": round(busy, 3),
-        "seconds a request": round(took_s / n, 4),
+        **filled,
+        "slots busy by default": by_default["slots busy"],
+        "seconds by default": by_default["seconds"],
         "recipe, seconds a request": round(sequential_s, 4),
-        "times as fast": round(sequential_s * n / took_s, 1),
-        "kept": busy >= 0.9 and all(isinstance(each, ChatReply) for each in answered),
+        "times as fast": round(sequential_s * n / filled["seconds"], 1),
+        "times as fast by default": round(sequential_s * n / by_default["seconds"], 1),
+        "kept": filled["slots busy"] >= 0.9 and filled["answered"] == by_default["answered"] == n,
     }
 
 
@@ -114,7 +139,8 @@ def measure_faults(n: int = 1_000) -> dict[str, Any]:
     """Whether each request was answered exactly once or marked failed, though a fifth of all tries failed."""
     with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
         begun_s = time.monotonic()
-        outcomes = ask(root, Path(folder), payloads(n), FAULTY_CONFIG)
+        done: Counter[int] = Counter()
+        outcomes = ask(root, Path(folder), payloads(n), FAULTY_CONFIG, done)
         took_s = time.monotonic() - begun_s
         seen = counts(root)
     n_failed = sum(isinstance(each, RequestError) for each in outcomes)
@@ -126,7 +152,10 @@ def measure_faults(n: int = 1_000) -> dict[str, Any]:
         "marked failed": n_failed,
         "answered twice": seen["n_answered_twice"],
         "seconds": round(took_s, 1),
-        "kept": seen["n_answered"] == n - n_failed and seen["n_answered_twice"] == 0,
+        "kept": have_one_outcome_each(done, n)
+        and n_failed <= MAX_FAILED_SHARE * n
+        and seen["n_answered"] == n - n_failed
+        and seen["n_answered_twice"] == 0,
     }
 
 
@@ -141,7 +170,8 @@ def measure_kill(n: int = 1_000) -> dict[str, Any]:
         with ReplyCache(Path(folder) / "answers.sqlite") as cache:
             n_kept = len(cache)
         n_answered_before = counts(root)["n_answered"]
-        outcomes = ask(root, Path(folder), payloads(n), FAULTY_CONFIG)
+        done: Counter[int] = Counter()
+        outcomes = ask(root, Path(folder), payloads(n), FAULTY_CONFIG, done)
         seen = counts(root)
     replies = [each for each in outcomes if isinstance(each, ChatReply)]
     n_from_cache = sum(each.from_cache for each in replies)
@@ -151,12 +181,58 @@ def measure_kill(n: int = 1_000) -> dict[str, Any]:
         "answered on the wire when killed": n_answered_before - n_kept,
         "from the cache in the second run": n_from_cache,
         "asked in the second run": len(replies) - n_from_cache,
+        "marked failed": n - len(replies),
         "answered twice": seen["n_answered_twice"],
-        "kept": n_from_cache == n_kept and seen["n_answered_twice"] <= n_answered_before - n_kept,
+        "kept": have_one_outcome_each(done, n)
+        and n - len(replies) <= MAX_FAILED_SHARE * n
+        and n_from_cache == n_kept
+        and seen["n_answered_twice"] <= n_answered_before - n_kept,
     }
 
 
-MEASURES: dict[str, Measure] = {"throughput": measure_throughput, "faults": measure_faults, "kill": measure_kill}
+def measure_stage(n: int = 40) -> dict[str, Any]:
+    """Whether a whole run, by the faulty server, has each request of its oracles answered once or its events marked
+    failed; `n` bounds its items."""
+    from benchmarks.runs import Silent, config_on_doubles
+    from flows.run import run_refresh
+
+    with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
+        chat = FAULTY_CONFIG.model_copy(update={"base_url": f"{root}/v1", "model": MODEL, "endpoint": "test"})
+        config = config_on_doubles(Path(folder)).model_copy(update={"chat": chat, "oracle": OracleConfig(), "limit": n})
+        begun_s = time.monotonic()
+        run_refresh(config, Silent())
+        took_s = time.monotonic() - begun_s
+        events = [event for row in _rows(folder) for event in row.events]
+        seen = counts(root)
+    statuses = Counter(event.status for event in events)
+    n_lost = sum((event.error or "").startswith("request:") for event in events)
+    return {
+        "events": dict(statuses),
+        "lost requests' events": n_lost,
+        "tries": seen["n_tries"],
+        "answered": seen["n_answered"],
+        "answered twice": seen["n_answered_twice"],
+        "seconds": round(took_s, 1),
+        "kept": seen["n_answered_twice"] == 0
+        and all((event.text is None) == (event.status == "failed") for event in events)
+        and 0 < statuses["answered"] <= seen["n_answered"]
+        and n_lost <= MAX_FAILED_SHARE * len(events),
+    }
+
+
+def _rows(folder: str) -> list[OracleRow]:
+    """The oracle rows of a dataset."""
+    reader = DatasetReader(folder)
+    tables = (reader.store.read_table(entry.path) for entry in reader.manifest.of_kind(ORACLE))
+    return [row for table in tables for row in from_table(table, OracleRow)]
+
+
+MEASURES: dict[str, Measure] = {
+    "throughput": measure_throughput,
+    "faults": measure_faults,
+    "kill": measure_kill,
+    "stage": measure_stage,
+}
 """What can be measured, by the name to type, in order."""
 
 

@@ -1,10 +1,15 @@
 """Prompt tokens of our oracle requests against those of the released recipe's, on the same dialogues and server.
 
-    python -m benchmarks.oracle_prompts DIR [--n 20]      (a dataset's folder; the embedded model is asked)
+    python -m benchmarks.oracle_prompts DIR [--n 6] [--in-flight 1 4] [--prompts v2 whole] [--cap 8 1000]
 
-The recipe as it is known: every half second one request of its own, the level's instruction first, then the whole
-conversation and the hint, none shared. Its prompts are written anew here in that order, so their length is ours, not
-the release's. Each request writes one token: what is compared is reading, by the server's own usage numbers.
+asks the embedded model, started anew for each way of asking so that none finds what another left. The recipe as it is
+known: every half second one request of its own, the level's instruction first, then the whole conversation and the
+hint, none shared. Its prompts are written anew here in that order, so their length is ours, not the release's. Each
+request writes one token: what is compared is reading, by the server's own usage numbers.
+
+What saves what: `requests` shows how many fewer are asked (unchanged words shared, and the cap on requests of a turn;
+`--cap 1000` is without that cap), `tokens_a_request` the length of a prompt, `computed_a_request` what of it was not in
+the server's prefix cache.
 """
 
 import argparse
@@ -12,15 +17,15 @@ import asyncio
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from backends.protocols import ChatClient
+from backends.protocols import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig, OracleConfig
 from data_schemas.records import Dialogue, Turn
-from pipelines.asking import OpenClient
+from pipelines.asking import OpenClient, together
 from pipelines.oracle.plan import SPEAKER, answered_turns, plan_dialogue
-from pipelines.oracle.prompts import payload_of, prompts_for
+from pipelines.oracle.prompts import our_sets, payload_of, prompts_for
 from pipelines.oracle.schedule import ticks, words_of
 
 Payload = dict[str, Any]
@@ -59,24 +64,19 @@ class PromptTokens:
         """Tokens that the server did compute."""
         return self.n_tokens - self.n_tokens_cached
 
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Ours against the recipe's on the same dialogues."""
-
-    n_dialogues: int
-    ours: PromptTokens
-    recipe: PromptTokens
-
-    @property
-    def share_of_tokens(self) -> float:
-        """Our prompt tokens as a share of the recipe's: computed or cached, as a provider counts them."""
-        return self.ours.n_tokens / self.recipe.n_tokens
-
-    @property
-    def share_computed(self) -> float:
-        """The tokens that the server computed for us, as a share of those it computed for the recipe."""
-        return self.ours.n_tokens_computed / self.recipe.n_tokens_computed
+    def beside(self, recipe: "PromptTokens") -> dict[str, int | float]:
+        """The figures of one way, in all and by request, and as shares of the recipe's."""
+        return {
+            "requests": self.n_requests,
+            "tokens": self.n_tokens,
+            "computed": self.n_tokens_computed,
+            "tokens_a_request": round(self.n_tokens / self.n_requests, 1),
+            "computed_a_request": round(self.n_tokens_computed / self.n_requests, 1),
+            "cached_share": round(self.cached_share, 3),
+            "requests_of_recipe": round(self.n_requests / recipe.n_requests, 3),
+            "tokens_of_recipe": round(self.n_tokens / recipe.n_tokens, 3),
+            "computed_of_recipe": round(self.n_tokens_computed / recipe.n_tokens_computed, 3),
+        }
 
 
 def our_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
@@ -110,56 +110,70 @@ def _recipe_of_turn(dialogue: Dialogue, turn: Turn, answer: Turn, config: Oracle
     return made
 
 
-def compare(dialogues: Sequence[Dialogue], config: OracleConfig, open_client: OpenClient) -> Comparison:
-    """Asks both ways, one request after another and each way on its own, and adds up what the server counted."""
-    ours = [payload for dialogue in dialogues for payload in our_payloads(dialogue, config)]
-    recipe = [payload for dialogue in dialogues for payload in recipe_payloads(dialogue, config)]
-    return asyncio.run(_compare(len(dialogues), ours, recipe, open_client))
+def count(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
+    """What a server read for payloads that are asked all at once, as the oracle stage does; the client bounds how many
+    are in flight.
+
+    Raises:
+        ValueError: the server did not tell what came from its cache.
+    """
+
+    async def ask() -> list[ChatReply]:
+        async with open_client() as client:
+            return await together([client.ask(payload) for payload in payloads])
+
+    replies = asyncio.run(ask())
+    cached = [reply.n_tokens_cached for reply in replies if reply.n_tokens_cached is not None]
+    if len(cached) < len(replies):
+        raise ValueError("the server does not tell cached tokens")
+    return PromptTokens(len(replies), sum(reply.n_tokens_in for reply in replies), sum(cached))
 
 
-async def _compare(
-    n_dialogues: int, ours: Sequence[Payload], recipe: Sequence[Payload], open_client: OpenClient
-) -> Comparison:
-    async with open_client() as client:
-        return Comparison(n_dialogues, await _count(ours, client), await _count(recipe, client))
+def measured(payloads: Sequence[Payload], n_in_flight: int) -> PromptTokens:
+    """`count` by the embedded model, in a fresh server with a slot for each request in flight."""
+    from pipelines.stations import chat_engine, open_client
+
+    chat = ChatConfig(n_slots=n_in_flight)
+    with tempfile.TemporaryDirectory() as folder, chat_engine(chat).serve() as endpoint:
+        return count(payloads, open_client(chat, endpoint, BudgetConfig(), f"{folder}/a.sqlite", lambda _: None))
 
 
-async def _count(payloads: Sequence[Payload], client: ChatClient) -> PromptTokens:
-    replies = [await client.ask(payload) for payload in payloads]
-    n_tokens = sum(reply.n_tokens_in for reply in replies)
-    return PromptTokens(len(replies), n_tokens, sum(reply.n_tokens_cached for reply in replies))
-
-
-def main() -> None:
-    """Compares on a dataset's first dialogues with the embedded model, its answers cached nowhere that stays."""
+def read_dialogues(folder: str, n: int) -> list[Dialogue]:
+    """So many dialogues of a dataset, spread over all of it."""
     from data_schemas.arrow import from_table
     from data_schemas.manifest import DATA
     from data_schemas.reader import DatasetReader
-    from pipelines.stations import chat_engine, open_client
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", help="folder of a dataset")
-    parser.add_argument("--n", type=int, default=20, help="dialogues")
-    options = parser.parse_args()
-    reader = DatasetReader(options.folder)
+    reader = DatasetReader(folder)
     columns = list(Dialogue.__dataclass_fields__)
     rows = [
         row
         for entry in reader.manifest.of_kind(DATA)
         for row in from_table(reader.store.read_table(entry.path, columns), Dialogue)
     ]
-    rows = rows[:: max(1, len(rows) // options.n)][: options.n]
-    chat = ChatConfig()
-    with tempfile.TemporaryDirectory() as folder, chat_engine(chat).serve() as endpoint:
-        client = open_client(chat, endpoint, BudgetConfig(), f"{folder}/answers.sqlite", lambda _: None)
-        found = compare(rows, OracleConfig(), client)
-    shares = {
-        "share_of_tokens": round(found.share_of_tokens, 3),
-        "share_computed": round(found.share_computed, 3),
-        "cached_share": round(found.ours.cached_share, 3),
-        "recipe_cached_share": round(found.recipe.cached_share, 3),
-    }
-    print(json.dumps({**asdict(found), **shares}, indent=1))
+    return rows[:: max(1, len(rows) // n)][:n]
+
+
+def main() -> None:
+    """Compares on some of a dataset's dialogues with the embedded model, its answers cached nowhere that stays."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", help="folder of a dataset")
+    parser.add_argument("--n", type=int, default=6, help="dialogues")
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[1], help="requests in flight at once")
+    parser.add_argument("--prompts", nargs="+", choices=our_sets(), default=["v2", "whole"], help="prompt sets")
+    parser.add_argument("--cap", type=int, nargs="+", default=[8, 1000], help="most requests of one turn")
+    options = parser.parse_args()
+    dialogues = read_dialogues(options.folder, options.n)
+    asked = [payload for dialogue in dialogues for payload in recipe_payloads(dialogue, OracleConfig())]
+    recipe = measured(asked, n_in_flight=1)
+    print(json.dumps({"way": "recipe", "in_flight": 1} | recipe.beside(recipe)), flush=True)
+    for prompts in options.prompts:
+        for cap in options.cap:
+            config = OracleConfig(prompt=prompts, max_requests_per_turn=cap)
+            asked = [payload for dialogue in dialogues for payload in our_payloads(dialogue, config)]
+            for n in options.in_flight:
+                way = {"way": prompts, "cap": cap, "in_flight": n}
+                print(json.dumps(way | measured(asked, n).beside(recipe)), flush=True)
 
 
 if __name__ == "__main__":

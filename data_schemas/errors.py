@@ -11,20 +11,22 @@ class KameError(Exception):
     Args:
         what: what happened, in one sentence, naming the item, file or service.
         remedy: what the reader can do about it, in one sentence; empty when nothing can be said.
+        status: a server's fault in a word for logs, which tell no text of servers: an HTTP status, `timeout`, ...
     """
 
     exit_code = 1
 
-    def __init__(self, what: str, remedy: str = "") -> None:
+    def __init__(self, what: str, remedy: str = "", status: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.remedy = remedy
+        self.status = status
 
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}".strip()
 
-    def __reduce__(self) -> tuple[type["KameError"], tuple[str, str]]:
-        return type(self), (self.what, self.remedy)  # errors cross process borders
+    def __reduce__(self) -> tuple[type["KameError"], tuple[str, str, str]]:
+        return type(self), (self.what, self.remedy, self.status)  # errors cross process borders
 
 
 class ConfigError(KameError):
@@ -61,6 +63,10 @@ class RequestError(KameError):
     """One request to a chat model failed for good; the run goes on and the event is marked failed."""
 
     exit_code = 4
+
+
+class AnswerCut(RequestError):
+    """A streamed answer that ends because the model might write no more; what came of it stands."""
 
 
 class BudgetError(KameError):

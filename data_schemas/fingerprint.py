@@ -19,6 +19,8 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
     "ChatConfig": {
         "base_url": "where a model is served does not change what it says; endpoint, model and digest stand for it",
         "api_key_env": "names a secret's place, not its effect",
+        "serve_args": "how a model is served; where that changes what it says the endpoint is to be named anew",
+        "extra": "the endpoint's digest stands for it",
         "port": "where a model is served does not change what it says",
         "n_slots": "how many are answered at once; answers are cached one by one",
         "max_in_flight": "how many are asked at once",

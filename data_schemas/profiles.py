@@ -13,7 +13,8 @@ def embedded() -> RefreshConfig:
 def gpu() -> RefreshConfig:
     """A vLLM started for the oracle, many requests in flight; speech as in `embedded`.
 
-    The model is Apache-2.0, needs no account and 16 GB of GPU memory; any other by name, or a server that runs already
+    The model is Apache-2.0 and needs no account. Its weights alone are 14.2 GiB (7.6e9 parameters of two bytes), so by
+    arithmetic it wants a GPU of 24 GB, which nobody has tried; any other by name, or a server that runs already
     by its URL. As all models but the embedded one it is given the paper's prompts (set `whole`; not measured so far).
     """
     chat = ChatConfig(engine="vllm", model="Qwen/Qwen2.5-7B-Instruct", max_in_flight=256)

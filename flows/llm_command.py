@@ -19,7 +19,13 @@ app = typer.Typer(help="Serve a chat model on this machine.", no_args_is_help=Tr
 
 N_SLOTS = 4
 """Requests that a server of this command answers at once, unless it is told otherwise."""
-OPTION_OF = {"--slots": "llamacpp", "--context": "llamacpp", "--revision": "vllm", "--executable": "vllm"}
+OPTION_OF = {
+    "--slots": "llamacpp",
+    "--context": "llamacpp",
+    "--revision": "vllm",
+    "--executable": "vllm",
+    "-- ARGS": "vllm",
+}
 """Whose option each is."""
 LOOK_S = 2.0
 """Between two looks whether the server still lives, seconds."""
@@ -47,15 +53,31 @@ def serve(
     executable: Annotated[
         Path | None, typer.Option("--executable", help="vllm: a `vllm` of your own, not the worker environment's.")
     ] = None,
+    serve_args: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGS]", help="vllm: more arguments of its `serve`, behind --.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Start a server with prefix caching, print its base URL when it is healthy, and stop it with this command."""
     with speaking_plainly(as_json):
         from data_schemas.config import ChatConfig
 
-        typed = {"--slots": slots, "--context": context, "--revision": revision, "--executable": executable}
-        _refuse_those_of_others(engine, [name for name, value in typed.items() if value is not None])
-        config = ChatConfig(engine=engine, model=model, port=port, n_slots=slots or N_SLOTS, revision=revision)
+        typed = {
+            "--slots": slots is not None,
+            "--context": context is not None,
+            "--revision": revision is not None,
+            "--executable": executable is not None,
+            "-- ARGS": bool(serve_args),
+        }
+        _refuse_those_of_others(engine, [name for name, is_typed in typed.items() if is_typed])
+        config = ChatConfig(
+            engine=engine,
+            model=model,
+            port=port,
+            n_slots=slots or N_SLOTS,
+            revision=revision,
+            serve_args=serve_args or [],
+        )
         if context is not None:
             config = config.model_copy(update={"n_context": context})
         chosen = _engine(config, executable)

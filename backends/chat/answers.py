@@ -1,6 +1,7 @@
 """What a payload will take and what a response says: the shapes of OpenAI's chat-completions protocol."""
 
 import json
+import re
 from typing import Any
 
 from backends.chat.cache import StoredReply
@@ -21,10 +22,18 @@ ENDED_FOR_GOOD = frozenset({"length", "content_filter"})
 """Reasons to end that come again when the same is asked again: the bound was too low, or the provider's filter."""
 
 
+_THOUGHT_BEGIN = "<think>"
+_THOUGHT_END = re.compile(r"</think>\s*")
+
+
 def estimated_tokens(payload: dict[str, Any]) -> tuple[int, int]:
-    """Tokens that a payload will take, read and at most written, before a server has counted them."""
+    """Tokens that a payload will take, read and at most written, before a server has counted them.
+
+    Args:
+        payload: as it was asked, or as a provider takes it.
+    """
     n_in = sum(TOKENS_PER_MESSAGE + _content_tokens(message.get("content")) for message in payload["messages"])
-    return n_in, int(payload.get("max_tokens") or UNBOUNDED_ANSWER)
+    return n_in, int(payload.get("max_tokens") or payload.get("max_completion_tokens") or UNBOUNDED_ANSWER)
 
 
 def _content_tokens(content: Any) -> int:
@@ -70,14 +79,25 @@ def read_answer(text: str, estimate: tuple[int, int] = (0, UNBOUNDED_ANSWER)) ->
     return _reply(content, told, guess, reason if isinstance(reason, str) else None)
 
 
+def without_thought(text: str) -> tuple[str, str]:
+    """What a model that thinks wrote before its answer, up to `</think>`, and the answer.
+
+    The mark at the beginning may stand in the model's template and not in what it writes. A thought without an end was
+    cut off: there is no answer.
+    """
+    if (end := _THOUGHT_END.search(text)) is not None:
+        return text[: end.end()], text[end.end() :]
+    return (text, "") if text.lstrip().startswith(_THOUGHT_BEGIN) else ("", text)
+
+
 def paid_by_estimate(estimate: tuple[int, int]) -> StoredReply:
     """What a request may have taken of which nobody told the end."""
-    return StoredReply("", estimate[0], 0, estimate[1], is_estimated=True)
+    return StoredReply("", estimate[0], None, estimate[1], is_estimated=True)
 
 
-def counted(usage: Any, estimate: tuple[int, int]) -> tuple[int, int, int, bool]:
-    """Tokens read, of those from a cache, and written, by a response's `usage`; and whether some are the estimate's,
-    because what the server told of them is missing or nonsense."""
+def counted(usage: Any, estimate: tuple[int, int]) -> tuple[int, int | None, int, bool]:
+    """Tokens read, of those from a cache (None: not told), and written, by a response's `usage`; and whether some are
+    the estimate's, because what the server told of them is missing or nonsense."""
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
     n_in, n_out = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
@@ -85,7 +105,8 @@ def counted(usage: Any, estimate: tuple[int, int]) -> tuple[int, int, int, bool]
     is_estimated = not n_in or n_out is None  # no prompt takes nothing; some servers send noughts
     if is_estimated:
         n_in, n_out = n_in or estimate[0], n_out or estimate[1]
-    return n_in or 0, min(n_cached or 0, n_in or 0), n_out or 0, is_estimated
+    n_in = n_in or 0
+    return n_in, None if n_cached is None else min(n_cached, n_in), n_out or 0, is_estimated
 
 
 def _reply(text: str, told: Any, estimate: tuple[int, int], finish_reason: str | None = None) -> StoredReply:

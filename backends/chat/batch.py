@@ -39,7 +39,7 @@ _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 class _Waiting:
     """Somebody who wants an answer from a batch."""
 
-    payload: dict[str, Any]
+    body: dict[str, Any]
     answer: asyncio.Future[StoredReply]
 
 
@@ -102,9 +102,11 @@ class BatchTransport:
         """
         from tenacity import AsyncRetrying
 
+        body = self._provider.body(payload, self._endpoint.model, self._config.extra)
+
         async def once() -> StoredReply:
-            async with self._spending.reserved(payload):
-                return await self._from_a_batch(key, payload)
+            async with self._spending.reserved(body):
+                return await self._from_a_batch(key, body)
 
         n_tries = self._config.max_attempts
         try:
@@ -125,10 +127,10 @@ class BatchTransport:
     def _count_retry(self, _: "RetryCallState") -> None:
         self._spending.usage.n_retries += 1
 
-    async def _from_a_batch(self, key: str, payload: dict[str, Any]) -> StoredReply:
+    async def _from_a_batch(self, key: str, body: dict[str, Any]) -> StoredReply:
         held = self._held_batches()
         answer: asyncio.Future[StoredReply] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = _Waiting(payload, answer)
+        self._waiting[key] = _Waiting(body, answer)
         if key in held:
             self._follow(held[key])
         else:
@@ -165,8 +167,7 @@ class BatchTransport:
             self._spawn(self._hand_in(chosen), chosen)
 
     def _line(self, key: str) -> bytes:
-        body = {"model": self._endpoint.model, **self._provider.body(self._waiting[key].payload)}
-        return write_line(key, body)
+        return write_line(key, self._waiting[key].body)
 
     async def _hand_in(self, keys: list[str]) -> None:
         held = self._held_batches()
@@ -275,7 +276,7 @@ class BatchTransport:
         outcome: StoredReply | Exception | None = line.fault or self._cache.get(line.key)  # by a run killed then
         if outcome is None:
             waiting = self._waiting.get(line.key)
-            estimate = estimated_tokens(waiting.payload) if waiting else (0, UNBOUNDED_ANSWER)
+            estimate = estimated_tokens(waiting.body) if waiting else (0, UNBOUNDED_ANSWER)
             try:
                 reply = read_answer(line.body, estimate)
             except UnusableAnswerError as error:

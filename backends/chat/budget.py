@@ -7,9 +7,9 @@ too. A budget bounds what new answers take; stored ones cost nothing, so the sam
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from backends.chat.answers import estimated_tokens
@@ -29,7 +29,7 @@ _ADD = """
 INSERT INTO spending (run, endpoint, model, n_requests, n_tokens_in, n_tokens_cached, n_tokens_out, usd, n_estimated)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     n_requests = n_requests + excluded.n_requests, n_tokens_in = n_tokens_in + excluded.n_tokens_in,
-    n_tokens_cached = n_tokens_cached + excluded.n_tokens_cached,
+    n_tokens_cached = coalesce(n_tokens_cached + excluded.n_tokens_cached, n_tokens_cached, excluded.n_tokens_cached),
     n_tokens_out = n_tokens_out + excluded.n_tokens_out, usd = usd + excluded.usd,
     n_estimated = n_estimated + excluded.n_estimated
 """
@@ -52,7 +52,8 @@ class ChatUsage:
     """What a client has caused so far. Tokens are those of new answers only: cached ones cost nothing again.
 
     Answers without a text count with their tokens and not as requests; `n_estimated` are those of either kind whose
-    tokens the server did not tell, so that ours are counted.
+    tokens the server did not tell, so that ours are counted. `n_tokens_cached` is of the answers that told it; None
+    where none did.
     """
 
     n_requests: int = 0
@@ -60,14 +61,24 @@ class ChatUsage:
     n_retries: int = 0
     n_failed: int = 0
     n_tokens_in: int = 0
-    n_tokens_cached: int = 0
+    n_tokens_cached: int | None = None
     n_tokens_out: int = 0
     n_estimated: int = 0
+
+    @classmethod
+    def total(cls, usages: Iterable["ChatUsage"]) -> "ChatUsage":
+        """What several clients have caused together."""
+        total = cls()
+        for usage in usages:
+            for each in fields(cls):
+                setattr(total, each.name, total_of_told((getattr(total, each.name), getattr(usage, each.name))))
+        return total
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpending:
-    """What one model's new answers took in a run; `usd` is None where a price is not known, never 0.
+    """What one model's new answers took in a run; `usd` is None where a price is not known, and `n_tokens_cached` where
+    no answer told it, never 0.
 
     `n_estimated` are answers whose tokens are our estimate, because the server did not tell. `answered_by` counts
     answers by the model that gave them, and `system_fingerprints` by the state it was in, as the server names both.
@@ -77,7 +88,7 @@ class ModelSpending:
     model: str
     n_requests: int
     n_tokens_in: int
-    n_tokens_cached: int
+    n_tokens_cached: int | None
     n_tokens_out: int
     usd: float | None
     n_estimated: int = 0
@@ -108,8 +119,15 @@ def spent(cache: ReplyCache, run_id: str) -> list[ModelSpending]:
     return list(models.values())
 
 
-def usd_of(price: PriceConfig, n_tokens_in: int, n_tokens_cached: int, n_tokens_out: int) -> float:
-    """US dollars for so many tokens; cached ones are among those read."""
+def total_of_told(counts: Iterable[int | None]) -> int | None:
+    """The sum of those that are known; None where none is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def usd_of(price: PriceConfig, n_tokens_in: int, n_tokens_cached: int | None, n_tokens_out: int) -> float:
+    """US dollars for so many tokens; cached ones are among those read, and where they are not known there are none."""
+    n_tokens_cached = n_tokens_cached or 0
     cached_usd = price.in_usd_per_mtok if price.cached_usd_per_mtok is None else price.cached_usd_per_mtok
     fresh_usd = (n_tokens_in - n_tokens_cached) * price.in_usd_per_mtok
     return (fresh_usd + n_tokens_cached * cached_usd + n_tokens_out * price.out_usd_per_mtok) / 1e6
@@ -182,7 +200,7 @@ class Spending:
         counts = (reply.n_tokens_in, reply.n_tokens_cached, reply.n_tokens_out)
         self.usage.n_requests += is_usable
         self.usage.n_tokens_in += reply.n_tokens_in
-        self.usage.n_tokens_cached += reply.n_tokens_cached
+        self.usage.n_tokens_cached = total_of_told((self.usage.n_tokens_cached, reply.n_tokens_cached))
         self.usage.n_tokens_out += reply.n_tokens_out
         self.usage.n_estimated += reply.is_estimated
         usd = usd_of(self._price, *counts) if self._price else None

@@ -20,8 +20,9 @@ from backends.protocols import Endpoint
 from data_schemas import ids
 from data_schemas.errors import StoreError
 
-FORMAT = 3
-"""Version of the tables, kept in the file's `user_version`. Older ones lack columns of `_ADDED`, or `answerers`."""
+FORMAT = 4
+"""Version of the tables, kept in the file's `user_version`. Older ones lack columns of `_ADDED`, or `answerers`, or
+have a nought where nobody told how many tokens came from a server's cache."""
 N_ID_DIGITS = 20
 """Hexadecimal digits of the key that make a request's id."""
 LOCK_WAIT_S = 30.0
@@ -30,14 +31,14 @@ LOCK_WAIT_S = 30.0
 _CREATE = (
     """
 CREATE TABLE IF NOT EXISTS replies (
-    key TEXT PRIMARY KEY, text TEXT NOT NULL, n_tokens_in INTEGER NOT NULL, n_tokens_cached INTEGER NOT NULL,
+    key TEXT PRIMARY KEY, text TEXT NOT NULL, n_tokens_in INTEGER NOT NULL, n_tokens_cached INTEGER,
     n_tokens_out INTEGER NOT NULL, endpoint TEXT NOT NULL, model TEXT NOT NULL
 ) WITHOUT ROWID
 """,
     """
 CREATE TABLE IF NOT EXISTS spending (
     run TEXT NOT NULL, endpoint TEXT NOT NULL, model TEXT NOT NULL, n_requests INTEGER NOT NULL,
-    n_tokens_in INTEGER NOT NULL, n_tokens_cached INTEGER NOT NULL, n_tokens_out INTEGER NOT NULL, usd REAL,
+    n_tokens_in INTEGER NOT NULL, n_tokens_cached INTEGER, n_tokens_out INTEGER NOT NULL, usd REAL,
     PRIMARY KEY (run, endpoint, model)
 ) WITHOUT ROWID
 """,
@@ -77,7 +78,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """A chat model's answer and the tokens it took: read, of those from the server's prefix cache, and written.
+    """A chat model's answer, its thoughts with it, and the tokens it took: read, of those from the server's prefix
+    cache (None where it did not tell), and written.
 
     `finish_reason` is the server's word for why it ends, `is_estimated` whether the tokens are our guess because the
     server did not tell. `answered_by` and `system_fingerprint` are its names for the model that answered and its state.
@@ -85,7 +87,7 @@ class StoredReply:
 
     text: str
     n_tokens_in: int
-    n_tokens_cached: int
+    n_tokens_cached: int | None
     n_tokens_out: int
     finish_reason: str | None = None
     is_estimated: bool = False
@@ -137,14 +139,30 @@ class ReplyCache:
 
     def _bring_up_to_date(self) -> None:
         """Makes what is missing in a new or older file, and leaves its answers as they are."""
+        self._connection.execute("PRAGMA secure_delete = ON")  # what is copied must not stay where it was (`forget`)
         self._connection.execute("BEGIN IMMEDIATE")  # another process may be at it too
+        outdated = [name for name in ("replies", "spending") if self._must_know_cached(name)]
+        for name in outdated:
+            self._connection.execute(f"ALTER TABLE {name} RENAME TO outdated_{name}")
         for table in _CREATE:
             self._connection.execute(table)
         for name, column, kind in _ADDED:
-            if column not in [row[1] for row in self._connection.execute(f"PRAGMA table_info({name})")]:
+            if column not in self._columns(name):
                 self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
+        for name in outdated:
+            columns = ", ".join(self._columns(f"outdated_{name}"))
+            values = columns.replace("n_tokens_cached", "nullif(n_tokens_cached, 0)")
+            self._connection.execute(f"INSERT INTO {name} ({columns}) SELECT {values} FROM outdated_{name}")  # noqa: S608
+            self._connection.execute(f"DROP TABLE outdated_{name}")
         self._connection.execute(f"PRAGMA user_version = {FORMAT}")
         self._connection.execute("COMMIT")
+
+    def _columns(self, table: str) -> dict[str, bool]:
+        """A table's columns, and which of them must have a value; none of a table that is not there."""
+        return {row[1]: bool(row[3]) for row in self._connection.execute(f"PRAGMA table_info({table})")}
+
+    def _must_know_cached(self, table: str) -> bool:
+        return self._columns(table).get("n_tokens_cached", False)
 
     def get(self, key: str) -> StoredReply | None:
         """The answer stored under a key (`reply_key`), if there is one."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from backends.chat.answers import without_thought
 from backends.chat.batch import BatchTransport
 from backends.chat.budget import ChatUsage, Spending
 from backends.chat.cache import ReplyCache, StoredReply, reply_key, request_id
@@ -153,7 +154,8 @@ class OpenAIChatClient:
         self._check_who(stored.answered_by)
         counts = (stored.n_tokens_in, stored.n_tokens_cached, stored.n_tokens_out)
         who = (stored.answered_by, stored.system_fingerprint)
-        return ChatReply(stored.text, request_id(key), *counts, from_cache, stored.finish_reason, *who)
+        thought, text = without_thought(stored.text)
+        return ChatReply(text, request_id(key), *counts, from_cache, stored.finish_reason, *who, thought)
 
     def _check_who(self, answered_by: str | None) -> None:
         """Warns, once for each name, where another model answered than was asked."""

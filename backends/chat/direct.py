@@ -2,8 +2,11 @@
 
 A place in flight is kept while a request waits for its next try, so an overloaded server gets fewer. Places are given
 in the order of asking: whoever asks for the events of a dialogue next to each other has them answered next to each
-other, from one server-side prefix cache. The first request of a shared beginning (all messages but the last) goes
-alone; the others wait until it has been tried, and then find the beginning in that cache.
+other, from one server-side prefix cache. The first request of a shared beginning (all messages but the last: system
+text and examples) goes alone; the others wait until it has been tried, and then find the beginning in that cache.
+
+Requests of one turn are not held until its first is answered: that saved nothing. llama.cpp keeps a cache for each
+slot, and 51 requests in four slots computed 4,134 tokens, with a turn's later requests held 4,197, in one slot 2,222.
 """
 
 import asyncio
@@ -79,7 +82,8 @@ class DirectTransport:
             await tried.wait()
         try:
             async with self._pace.places.place():
-                return await self._with_retries(request_id(key), payload, tried)
+                body = self._provider.body(payload, self._endpoint.model, self._config.extra)
+                return await self._with_retries(request_id(key), body, tried)
         finally:
             tried.set()
 
@@ -87,7 +91,7 @@ class DirectTransport:
         """Closes the connections."""
         await self._openai.close()
 
-    async def _with_retries(self, request: str, payload: dict[str, Any], tried: asyncio.Event) -> StoredReply:
+    async def _with_retries(self, request: str, body: dict[str, Any], tried: asyncio.Event) -> StoredReply:
         from tenacity import AsyncRetrying
 
         retrying = AsyncRetrying(**retry_options(self._config.max_attempts, self._delays, self._count_retry))
@@ -96,7 +100,7 @@ class DirectTransport:
             async for attempt in retrying:
                 with attempt:
                     try:
-                        reply = await self._try_once(request, payload, attempt.retry_state.attempt_number)
+                        reply = await self._try_once(request, body, attempt.retry_state.attempt_number)
                     finally:
                         tried.set()
         except TryAgainError as last:
@@ -119,13 +123,13 @@ class DirectTransport:
     def _count_retry(self, _: "RetryCallState") -> None:
         self._spending.usage.n_retries += 1
 
-    async def _try_once(self, request: str, payload: dict[str, Any], number: int) -> StoredReply:
-        estimate = estimated_tokens(payload)
-        async with self._spending.reserved(payload):
+    async def _try_once(self, request: str, body: dict[str, Any], number: int) -> StoredReply:
+        estimate = estimated_tokens(body)
+        async with self._spending.reserved(body):
             await self._pace.ready(sum(estimate))
             begun_s = asyncio.get_running_loop().time()
             try:
-                reply = read_answer(await self._send(request, payload), estimate)
+                reply = read_answer(await self._send(request, body), estimate)
             except Exception as error:
                 self._charge(_paid_for(error, estimate), estimate, is_usable=False)
                 self._note_fault(error, request, number, begun_s)
@@ -138,11 +142,10 @@ class DirectTransport:
         self._log(request, number, ended_s - begun_s, "200", n_in=reply.n_tokens_in, n_out=reply.n_tokens_out)
         return reply
 
-    async def _send(self, request: str, payload: dict[str, Any]) -> str:
+    async def _send(self, request: str, body: dict[str, Any]) -> str:
         """The body of the response."""
         import openai
 
-        body = {"model": self._endpoint.model, **self._provider.body(payload)}
         try:
             async with asyncio.timeout(self._config.timeout_s):  # openai's own limit is between two bytes
                 # Not `chat.completions.create`: it walks through every message, a fifth of a request's processor time.

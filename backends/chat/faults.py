@@ -133,19 +133,23 @@ class FaultTranslator:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} refuses our key (HTTP {status}).",
                 f"Put a valid key into the environment variable {self.api_key_env} and run again: answers are kept.",
+                str(status),
             )
         if status in ENDPOINT_FAULTS:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} cannot serve model {self.endpoint.model!r} ({said}).",
                 "Check chat.model and chat.base_url (it ends in /v1) and run again: answers are kept.",
+                str(status),
             )
         if status < 500 and status not in WORTH_RETRYING:
-            return RequestError(f"Request {request} was refused by {self.endpoint.name!r} ({said}).")
+            refusal = f"Request {request} was refused by {self.endpoint.name!r} ({said})."
+            return RequestError(refusal, status=str(status))
         wait_s = retry_after_s(error.response.headers.get("retry-after", ""))
         if wait_s > self.longest_wait_s:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} asks to wait {wait_s:.0f} s ({said}).",
                 "Run again after that time, or raise chat.max_wait_s: answers are kept.",
+                str(status),
             )
         return TryAgainError(
             said,

@@ -17,13 +17,15 @@ from backends.chat.faults import FaultTranslator, TryAgainError
 from backends.chat.providers import full_url, key_env_of, provider_of, read_api_key
 from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
-from data_schemas.errors import BackendError, RequestError
+from data_schemas.errors import AnswerCut, BackendError, RequestError
 
 if TYPE_CHECKING:
     import openai
 
 CUT_SHORT = "cut off"
 """Status of a `TryAgainError` when somebody was there and hung up."""
+
+_GONE = "See that its server runs, that its URL is right, and that the quota is not used up."
 
 REQUEST = "for a live answer"
 """What errors call a request: it has no id, for nothing of it is kept."""
@@ -35,6 +37,7 @@ class LiveUsage:
 
     `n_given_up` were closed by us before their end. `n_estimated` are answers whose tokens the server did not tell, the
     given up among them: those read are estimated by the length of the request, those written by the pieces that came.
+    `n_tokens_cached` are those that the server told to have come from its cache.
     """
 
     n_requests: int = 0
@@ -62,6 +65,7 @@ class OpenAILiveChat:
         self.usage = LiveUsage()
         self._endpoint = endpoint
         self._provider = provider_of(config)
+        self._extra = config.extra
         key = read_api_key(config)
         self._faults = FaultTranslator(endpoint, key, key_env_of(config), longest_wait_s=config.max_wait_s)
         url = full_url(endpoint.base_url, self._provider, endpoint.model)
@@ -74,6 +78,7 @@ class OpenAILiveChat:
         is asked once, but for a connection that turns out to have been closed by the server since the last request.
 
         Raises:
+            AnswerCut: at the end, where the model might write no more.
             RequestError: refused, cut off, or not to be read.
             BackendError: the endpoint refuses our key or model, or nobody is there.
         """
@@ -89,7 +94,10 @@ class OpenAILiveChat:
         except TryAgainError as fault:
             self.usage.n_failed += 1
             kind = BackendError if fault.endpoint_gone else RequestError
-            raise kind(f"The chat endpoint {self._endpoint.name!r} gave no whole answer: {fault.reason}.") from fault
+            what = f"The chat endpoint {self._endpoint.name!r} gave no whole answer: {fault.reason}."
+            raise kind(what, _GONE if fault.endpoint_gone else "", fault.status) from fault
+        except AnswerCut:
+            raise
         except (BackendError, RequestError):
             self.usage.n_failed += 1
             raise
@@ -122,6 +130,8 @@ class OpenAILiveChat:
         except ValueError as error:
             raise TryAgainError(f"an event that cannot be read ({type(error).__name__})", "malformed") from error
         answer.check_is_whole()
+        if answer.is_cut:
+            raise AnswerCut("The answer was cut at as many tokens as were asked for.")
 
     async def _opened(self, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
         """The answer's events, by a new connection where the one that was kept open has been closed meanwhile."""
@@ -139,7 +149,7 @@ class OpenAILiveChat:
         import openai
 
         asked = {**payload, "stream": True, "stream_options": {"include_usage": True}}
-        body = {"model": self._endpoint.model, **self._provider.body(asked)}
+        body = self._provider.body(asked, self._endpoint.model, self._extra)
         # Not `chat.completions.create`: it builds a tree of objects for each token.
         return await self._openai.post(
             "/chat/completions", cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object]
@@ -147,9 +157,10 @@ class OpenAILiveChat:
 
 
 class _Answer:
-    """What is known of one answer while its events come."""
+    """What is known of one answer while its events come; `is_cut`: the model might write no more."""
 
     def __init__(self, payload: dict[str, Any]) -> None:
+        self.is_cut = False
         self._n_in, _ = estimated_tokens(payload)
         self._n_pieces = 0
         self._told: Any = None
@@ -166,7 +177,9 @@ class _Answer:
             choice = next(iter(event.get("choices") or ()), None)
             if choice is None:
                 return ""
-            self._has_ended = self._has_ended or choice.get("finish_reason") is not None
+            reason = choice.get("finish_reason")
+            self._has_ended = self._has_ended or reason is not None
+            self.is_cut = self.is_cut or reason == "length"
             piece = (choice.get("delta") or {}).get("content") or ""
         except (AttributeError, TypeError) as error:
             raise ValueError("no event of chat completions") from error
@@ -188,6 +201,6 @@ class _Answer:
             return
         n_in, n_cached, n_out, is_estimated = counted(self._told, (self._n_in, self._n_pieces))
         usage.n_tokens_in += n_in
-        usage.n_tokens_cached += n_cached
+        usage.n_tokens_cached += n_cached or 0
         usage.n_tokens_out += n_out
         usage.n_estimated += is_estimated

@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from backends.chat.child_server import PROJECT_ROOT, STOP_LIMIT_S, Child, ChildServer, NotReady, free_port
+from backends.chat.providers import digest_as_asked
 from backends.protocols import Endpoint
 from data_schemas import ids
 from data_schemas.config import ChatConfig
@@ -36,7 +37,8 @@ class LlamaCppEngine:
     """Serves a GGUF file (`config.model`; empty: the embedded model) for the time of a `with` block.
 
     Raises:
-        ConfigError: the file is missing, or no model is named and the embedded one is not installed.
+        ConfigError: the file is missing, no model is named and the embedded one is not installed, or it is given
+            `serve_args`.
     """
 
     def __init__(self, config: ChatConfig) -> None:
@@ -44,11 +46,18 @@ class LlamaCppEngine:
         self._gguf = Path(config.model).expanduser() if config.model else embedded_gguf()
         if not self._gguf.is_file():
             raise ConfigError(f"There is no GGUF file {self._gguf}.", "Correct chat.model, or leave it out.")
+        if config.serve_args:
+            raise ConfigError(
+                "The embedded server takes no arguments of its own.",
+                "Leave chat.serve_args out, or start a llama-server yourself and give its URL.",
+            )
 
     def describe(self) -> Endpoint:
         """The endpoint without its base URL; the file's content is its digest."""
         name = self._config.endpoint or "embedded"
-        return Endpoint(name=name, base_url="", model=self._gguf.stem, model_digest=file_digest(self._gguf))
+        model = self._gguf.stem
+        digest = digest_as_asked(self._config, model, file_digest(self._gguf))
+        return Endpoint(name=name, base_url="", model=model, model_digest=digest)
 
     def serve(self) -> AbstractContextManager[Endpoint]:
         """The endpoint of a server that lives as long as the block, and no longer than this process.

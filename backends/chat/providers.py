@@ -1,6 +1,7 @@
 """Whose endpoint it is: base URL, key, habits and prices, read from `providers.yaml` or a file of the same form."""
 
 import os
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,11 +12,28 @@ import yaml
 from pydantic import Field, ValidationError
 
 from backends.chat.model_names import SNAPSHOT
+from data_schemas import ids
 from data_schemas.config import ChatConfig, Config, PriceConfig
 from data_schemas.config.chat import BaseUrl
 from data_schemas.errors import ConfigError
 
 DEFAULT_KEY_ENV = "KAME_LLM_API_KEY"
+
+
+class ModelHabits(Config):
+    """What some models of a provider want otherwise than its others."""
+
+    models: list[str] = Field(min_length=1, description="Names, * for any characters; of a path its last part counts.")
+    drops: list[str] = Field(default_factory=list, description="Fields that they do not take either.")
+    adds: dict[str, Any] = Field(default_factory=dict, description="Fields that are sent to them too.")
+    thought_tokens: int = Field(
+        default=0, ge=0, description="Added to max_tokens: what they think before they answer counts against it."
+    )
+
+    def are_of(self, model: str) -> bool:
+        """Whether they are a model's."""
+        name = model.rpartition("/")[2].lower()
+        return any(fnmatchcase(name, pattern.lower()) for pattern in self.models)
 
 
 class Provider(Config):
@@ -33,6 +51,10 @@ class Provider(Config):
     lists_models: bool = Field(default=True, description="Whether it has a list of models to ask for.")
     renames: dict[str, str] = Field(default_factory=dict, description="Fields of a payload that it calls otherwise.")
     drops: list[str] = Field(default_factory=list, description="Fields of a payload that it does not take.")
+    adds: dict[str, Any] = Field(default_factory=dict, description="Fields that it is sent with each payload.")
+    by_model: list[ModelHabits] = Field(
+        default_factory=list, description="Habits of some of its models; of those that fit the first ones count."
+    )
     drops_blank_stops: bool = Field(default=False, description="Whether it refuses stops of white space only.")
     max_temperature: float = Field(default=2.0, gt=0, description="Greatest temperature that it takes.")
     batch_price_share: float | None = Field(
@@ -43,9 +65,30 @@ class Provider(Config):
     prices_source: str = Field(default="", description="Page on which the prices stand.")
     prices: dict[str, PriceConfig] = Field(default_factory=dict, description="Model to price.")
 
-    def body(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """A payload as this provider takes it. The cache's key is of the payload as it was asked, whoever answers."""
-        body = {self.renames.get(name, name): value for name, value in payload.items() if name not in self.drops}
+    def added(self, model: str) -> dict[str, Any]:
+        """The fields that a model is sent with each payload."""
+        return self.adds | self._habits_of(model).adds
+
+    def body(self, payload: dict[str, Any], model: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+        """A payload as this provider takes it for a model.
+
+        Args:
+            payload: as it was asked, whoever answers; by it the answer is cached.
+            model: whose name the body has too.
+            extra: fields of the user's own (`chat.extra`), which are sent as they are.
+        """
+        habits = self._habits_of(model)
+        if "max_tokens" in payload:
+            payload = {**payload, "max_tokens": payload["max_tokens"] + habits.thought_tokens}
+        dropped = {*self.drops, *habits.drops}
+        body = {"model": model, **self._renamed(payload, dropped), **self.added(model)}
+        return body | (extra or {})
+
+    def _habits_of(self, model: str) -> ModelHabits:
+        return next((each for each in self.by_model if each.are_of(model)), _NO_HABITS)
+
+    def _renamed(self, payload: dict[str, Any], dropped: set[str]) -> dict[str, Any]:
+        body = {self.renames.get(name, name): value for name, value in payload.items() if name not in dropped}
         if self.drops_blank_stops and "stop" in body:
             stops = [body["stop"]] if isinstance(body["stop"], str) else body["stop"]
             body["stop"] = [stop for stop in stops if stop.strip()]
@@ -61,19 +104,20 @@ class Provider(Config):
         return price and price.model_copy(update={"source": price.source or self.prices_source})
 
 
+_NO_HABITS = ModelHabits(models=["*"])
 ANY = Provider(needs_key=False)
 """An endpoint of which only the base URL is known."""
 
 
 def provider_of(config: ChatConfig) -> Provider:
-    """The provider that a configuration names.
+    """The provider that a configuration names; else the one named as its engine, for a server that we start.
 
     Raises:
         ConfigError: there is none of that name, or the file is not one.
     """
-    if config.provider is None:
-        return ANY
     known = _ours()
+    if config.provider is None:
+        return ANY if config.engine == "openai" else known.get(config.engine, ANY)
     if config.provider in known:
         return known[config.provider]
     path = Path(config.provider).expanduser()
@@ -148,6 +192,16 @@ def endpoint_name_of(config: ChatConfig) -> str:
 def full_url(base_url: str, provider: Provider, model: str) -> str:
     """The URL to which `/chat/completions` is appended."""
     return base_url + provider.path.replace("{model}", quote(model, safe=""))
+
+
+def digest_as_asked(config: ChatConfig, model: str, model_digest: str) -> str:
+    """What stands for a model and for the fields that it is sent besides what is asked: both decide what it says.
+
+    Raises:
+        ConfigError: see `provider_of`.
+    """
+    added = provider_of(config).added(model) | config.extra
+    return ids.digest("asked with", model_digest, added) if added else model_digest
 
 
 def key_env_of(config: ChatConfig) -> str:

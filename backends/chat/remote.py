@@ -10,6 +10,7 @@ from backends.chat.limits import DELAYS, Delays
 from backends.chat.model_names import is_named
 from backends.chat.providers import (
     base_url_of,
+    digest_as_asked,
     endpoint_name_of,
     full_url,
     key_env_of,
@@ -29,8 +30,9 @@ N_MODELS_QUOTED = 20
 class RemoteEngine:
     """The endpoint at `config.base_url` or its provider's, asked for `config.model`; starts and stops nothing.
 
-    With no model in the configuration the server's only one is taken. Its digest is empty, because no server tells what
-    its weights are: give an endpoint a new name (`config.endpoint`) when the model behind the same name changes.
+    With no model in the configuration the server's only one is taken. Its digest stands for no more than what it is
+    sent besides what is asked, because no server tells what its weights are: give an endpoint a new name
+    (`config.endpoint`) when the model behind the same name changes.
 
     Args:
         delays: between tries; tests make them short.
@@ -82,7 +84,8 @@ class RemoteEngine:
         yield endpoint
 
     def _endpoint(self, model: str) -> Endpoint:
-        return Endpoint(endpoint_name_of(self._config), self._base_url, model, model_digest="")
+        name, digest = endpoint_name_of(self._config), digest_as_asked(self._config, model, "")
+        return Endpoint(name, self._base_url, model, digest)
 
     def _list_models(self) -> list[str]:
         """The names on the server's list, which is asked for as often as any request; none where it has no list."""
@@ -118,7 +121,7 @@ class RemoteEngine:
 
         key = read_api_key(self._config)
         ask = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
-        body = {"model": endpoint.model, **self._provider.body(ask)}
+        body = self._provider.body(ask, endpoint.model, self._config.extra)
         url = full_url(self._base_url, self._provider, endpoint.model)
         try:
             with open_sync(url, key, self._config.timeout_s, self._provider) as server:

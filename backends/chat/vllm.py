@@ -18,6 +18,7 @@ from pathlib import Path
 
 from backends.chat.child_server import HOST, Child, ChildServer, NotReady, free_port
 from backends.chat.llamacpp import file_digest
+from backends.chat.providers import digest_as_asked
 from backends.protocols import Endpoint
 from backends.workers.environments import environment
 from data_schemas import ids
@@ -28,6 +29,8 @@ NAME = "vLLM server"
 START_LIMIT_S = 3600.0
 """Longest wait for health; the first start downloads the model."""
 GUARDIAN = Path(__file__).with_name("guardian.py")
+ALWAYS = ("--enable-prefix-caching", "--enable-prompt-tokens-details")
+"""The second tells with each answer what came from that cache, which is not told otherwise."""
 LOOK_S = 0.25
 """Between two looks at its health, seconds."""
 
@@ -36,7 +39,7 @@ class VllmEngine:
     """Serves `config.model` for the time of a `with` block.
 
     Args:
-        config: names the model; `port`, `revision` and `endpoint` count too.
+        config: names the model; `port`, `revision`, `endpoint`, `extra` and `serve_args` count too.
         executable: a `vllm` of the caller's own; None: that of the worker environment.
 
     Raises:
@@ -57,7 +60,9 @@ class VllmEngine:
         if self._folder.is_dir():
             files = sorted(path for path in self._folder.rglob("*") if path.is_file())
             digest = ids.digest([[str(path.relative_to(self._folder)), file_digest(path)] for path in files])
-        return Endpoint(self._config.endpoint or "vllm", base_url="", model=self._served_name(), model_digest=digest)
+        model = self._served_name()
+        digest = digest_as_asked(self._config, model, digest)
+        return Endpoint(self._config.endpoint or "vllm", base_url="", model=model, model_digest=digest)
 
     def serve(self) -> AbstractContextManager[Endpoint]:
         """The endpoint of a healthy server that lives as long as the block, and no longer than this process.
@@ -86,7 +91,7 @@ class VllmEngine:
         if self._config.revision:
             options += ["--revision", self._config.revision]
         model = str(self._folder) if self._folder.is_dir() else self._model
-        return [*guardian, str(self._find()), "serve", model, "--enable-prefix-caching", *options]
+        return [*guardian, str(self._find()), "serve", model, *ALWAYS, *options, *self._config.serve_args]
 
     def _find(self) -> Path:
         if self._executable is not None:

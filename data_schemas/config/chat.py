@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from data_schemas.config.base import Config
 
@@ -97,6 +97,16 @@ def _without_secrets(url: str) -> str:
     return url
 
 
+def _without_what_is_asked(extra: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if taken := sorted(OURS_TO_SAY & set(extra)):
+        raise ValueError(f"{', '.join(taken)} cannot be set here: each request has its own")
+    return extra
+
+
+OURS_TO_SAY = frozenset({"messages", "model", "n", "stream", "stream_options"})
+"""Fields of a payload that are not for the user to add."""
+Extra = Annotated[dict[str, JsonValue], AfterValidator(_without_what_is_asked)]
+
 BaseUrl = Annotated[str, AfterValidator(_without_secrets)]
 """Where an endpoint is, without anything that could be a secret: runs record it, and messages quote it."""
 
@@ -148,6 +158,16 @@ class ChatConfig(Config):
     port: int = Field(default=0, ge=0, le=65535, description="Port of a server we start; 0: any free one.")
     n_slots: int = Field(default=1, ge=1, le=64, description="Requests the embedded server answers at once.")
     n_context: int = Field(default=2048, ge=256, description="Context of one slot of the embedded server, tokens.")
+    serve_args: list[str] = Field(
+        default_factory=list,
+        description="More arguments of the server that engine vllm starts; name `endpoint` anew where they change what "
+        "it says.",
+    )
+    extra: Extra = Field(
+        default_factory=dict,
+        description="Fields sent with each request besides what is asked, such as {reasoning_effort: none} or "
+        "{chat_template_kwargs: {enable_thinking: false}}. They are recorded, so no secrets.",
+    )
     transport: Literal["direct", "batch"] = Field(
         default="direct", description="direct asks one by one, many at once; batch hands in files (half price, hours)."
     )

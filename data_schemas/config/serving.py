@@ -16,6 +16,10 @@ BackendName = str
 """What a chat model is called among the server's."""
 
 
+REMOTE_ENGINE = "openai"
+"""The chat engine that starts nothing: an endpoint elsewhere."""
+
+
 class BackEndConfig(Config):
     """One chat model that sessions may have behind them."""
 
@@ -23,6 +27,10 @@ class BackEndConfig(Config):
         default="default", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="What callers and rules call it."
     )
     chat: ChatConfig = Field(default_factory=ChatConfig, description="Which model, and how it is reached.")
+    models: list[str] = Field(
+        default_factory=list,
+        description="Other models of the same endpoint that sessions may choose, beside `chat.model`.",
+    )
     prompt: str = Field(
         default="tandem", description="Prompt in kame_model/serve/prompt_files/, or a path to one of the same form."
     )
@@ -34,6 +42,15 @@ class BackEndConfig(Config):
     )
     answer_max_tokens: int = Field(default=256, ge=8, le=4096, description="Most tokens of one answer of mode cascade.")
     temperature: float = Field(default=0.0, ge=0, le=2, description="Sampling temperature of the chat model.")
+
+    @model_validator(mode="after")
+    def _has_its_models(self) -> Self:
+        if self.models and self.chat.engine != REMOTE_ENGINE:
+            raise ValueError(
+                f"models: only an endpoint elsewhere (chat.engine {REMOTE_ENGINE}) has several; "
+                "give an embedded engine's models a back-end each"
+            )
+        return self
 
 
 class RouteConfig(Config):
@@ -63,6 +80,12 @@ class CycleConfig(Config):
     )
     max_history_turns: int = Field(default=12, ge=0, le=1000, description="Turns before this one that are told.")
     min_words: int = Field(default=2, ge=1, le=20, description="Words of the user's turn before anything is asked.")
+    max_words: int = Field(
+        default=30,
+        ge=5,
+        le=200,
+        description="Longest oracle, in words: whole sentences as far as they fit (training: `oracle.max_words`).",
+    )
 
 
 class ListenerConfig(Config):
@@ -95,7 +118,7 @@ class LimitsConfig(Config):
         default=0,
         ge=0,
         le=1024,
-        description="Slots of the device's step; 0: as many as fit the frame's budget, 8 at most.",
+        description="Slots of the device's step; 0: the most that fit the frame's budget, 8 at most.",
     )
     budget_share: float = Field(
         default=0.8, gt=0, le=1, description="Share of a frame's 80 ms that a step may take before callers are refused."

@@ -38,7 +38,7 @@ def another(field: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {**value, "other": 1.0}
     if isinstance(value, list):
-        return [*value[:-1], value[-1] / 2]
+        return [*value[:-1], value[-1] / 2] if value else ["other"]
     if isinstance(value, str):
         return f"{value}-other"
     return OF_NONE.get(field, "other") if value is None else value + 1

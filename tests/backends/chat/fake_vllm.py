@@ -33,6 +33,7 @@ def script_in(folder: Path, *, broken: bool = False, stubborn: bool = False) -> 
 class _Handler(http.server.BaseHTTPRequestHandler):
     n_looks = 0
     model = ""
+    tells_cached_tokens = False
 
     def do_GET(self) -> None:
         if self.path == "/health":
@@ -43,7 +44,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        usage = {"prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1}}
+        details = {"cached_tokens": 1} if self.tells_cached_tokens else None
+        usage = {"prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": details}
         self._send(200, {"choices": [{"message": {"content": "a fake"}}], "usage": usage})
 
     def _send(self, status: int, body: dict[str, Any]) -> None:
@@ -69,5 +71,6 @@ def main(note: str, *, broken: bool, stubborn: bool) -> None:
     Path(note).write_text(json.dumps({"arguments": sys.argv[1:], "pids": [os.getpid(), core.pid]}), encoding="utf-8")
     options = dict(zip(sys.argv, sys.argv[1:], strict=False))
     _Handler.model = options["--served-model-name"]
+    _Handler.tells_cached_tokens = "--enable-prompt-tokens-details" in sys.argv
     server = http.server.ThreadingHTTPServer((options["--host"], int(options["--port"])), _Handler)
     threading.Thread(target=server.serve_forever).start()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.chat.budget import ModelSpending, run_named, spent, usd_of
+from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, run_named, spent, usd_of
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.protocols import ChatReply
@@ -155,3 +155,22 @@ def test_a_cache_of_before_budgets_is_read(tmp_path: Path) -> None:
         )
         connection.execute("PRAGMA user_version = 1")
     assert spent_by(tmp_path, "any") == []
+
+
+@pytest.mark.parametrize(("tells", "n_cached"), [(True, 0), (False, None)])
+def test_cached_tokens_that_nobody_told_are_unknown_in_the_counts(
+    tells: bool, n_cached: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(RUN_ENV, "a run")
+    with served(Behaviour(tells_cached=tells)) as (root, _):
+        usage = use(endpoint_at(root), tmp_path, asking_for_usage, CONFIG)
+    (model,) = spent_by(tmp_path, "a run")
+    assert (model.n_tokens_cached, usage.n_tokens_cached, usage.n_requests) == (n_cached, n_cached, len(PAYLOADS))
+    assert ChatUsage.total([usage, ChatUsage(), usage]).n_tokens_cached == n_cached
+    assert ChatUsage.total([usage, usage]).n_requests == 2 * len(PAYLOADS)
+    assert ChatUsage.total([]) == ChatUsage()
+
+
+async def asking_for_usage(client: OpenAIChatClient) -> ChatUsage:
+    await ask_all(client, PAYLOADS)
+    return client.usage

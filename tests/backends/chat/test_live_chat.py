@@ -9,7 +9,7 @@ import pytest
 from backends.chat.live import OpenAILiveChat
 from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
-from data_schemas.errors import BackendError, ConfigError, KameError, RequestError
+from data_schemas.errors import AnswerCut, BackendError, ConfigError, KameError, RequestError
 from tests.streaming_chat import DONE, STOP, StreamingChat, Write, event, piece, serving
 
 PAYLOAD: dict[str, Any] = {"messages": [{"role": "user", "content": "Which is nearest?"}], "max_tokens": 20}
@@ -216,3 +216,22 @@ def test_a_provider_s_habits_hold_here_too(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(ConfigError, match="needs a key"):
         OpenAILiveChat(endpoint=None, config=ChatConfig(engine="openai", provider="openai"))  # type: ignore[arg-type]
+
+
+def test_an_answer_cut_at_its_tokens_says_so_at_its_end_and_is_no_failure() -> None:
+    async def talk() -> None:
+        server = StreamingChat()
+
+        async def cut(_: dict[str, Any], write: Write) -> None:
+            await write(piece("It is the") + event({"choices": [{"delta": {}, "finish_reason": "length"}]}) + DONE)
+
+        server.answer = cut
+        pieces = []
+        async with serving(server) as endpoint, OpenAILiveChat(endpoint, REMOTE) as chat:
+            stream = chat.stream(PAYLOAD)
+            pieces.append(await anext(stream))
+            with pytest.raises(AnswerCut):
+                await anext(stream)
+            assert (pieces, chat.usage.n_failed) == (["It is the"], 0)
+
+    asyncio.run(talk())

@@ -131,3 +131,8 @@ def test_a_file_that_changes_changes_its_digest(tmp_path: Path) -> None:
     first = file_digest(path)
     path.write_bytes(b"other")
     assert file_digest(path) != first == "7692c3ad3540bb80"
+
+
+def test_arguments_of_another_server_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"takes no arguments.*chat\.serve_args"):
+        LlamaCppEngine(ChatConfig(serve_args=["--flash-attn"]))

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from backends.chat.cache import reply_key
 from backends.chat.client import OpenAIChatClient
 from backends.chat.providers import ANY, base_url_of, key_env_of, price_of, provider_of
 from backends.chat.remote import RemoteEngine
@@ -128,7 +130,9 @@ def test_a_provider_of_ones_own_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "lab.yaml"
     path.write_text("base_url: http://lab:1/v1\ndrops: [seed]\nneeds_key: false\n", encoding="utf-8")
     config = ChatConfig(engine="openai", provider=str(path))
-    assert provider_of(config).body(PAYLOAD) == {name: PAYLOAD[name] for name in PAYLOAD if name != "seed"}
+    assert provider_of(config).body(PAYLOAD, "m") == {"model": "m"} | {
+        name: PAYLOAD[name] for name in PAYLOAD if name != "seed"
+    }
     path.write_text("base_uri: http://lab:1/v1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="base_uri"):
         provider_of(config)
@@ -137,9 +141,60 @@ def test_a_provider_of_ones_own_is_a_file(tmp_path: Path) -> None:
 
 
 def test_a_payload_of_nobody_in_particular_is_left_as_it_is() -> None:
-    assert ANY.body(PAYLOAD) == PAYLOAD
+    assert ANY.body(PAYLOAD, "m") == {"model": "m", **PAYLOAD}
 
 
 def test_a_provider_needs_the_engine_that_calls() -> None:
     with pytest.raises(ValueError, match="needs engine 'openai'"):
         ChatConfig(provider="google")
+
+
+THINKING = {
+    ("openai", "gpt-5-mini-2025-08-07"): ({"reasoning_effort": "minimal"}, {"temperature", "stop"}, 256),
+    ("openai", "gpt-5.2"): ({"reasoning_effort": "none"}, {"temperature", "stop"}, 0),
+    ("openai", "gpt-5.1-chat-latest"): ({}, {"temperature", "stop"}, 2048),
+    ("openai", "gpt-5-chat-latest"): ({}, set(), 0),
+    ("openai", "o4-mini"): ({"reasoning_effort": "low"}, {"temperature", "stop"}, 1024),
+    ("openai", "gpt-4.1-mini"): ({}, set(), 0),
+    ("google", "models/gemini-2.5-flash"): ({"reasoning_effort": "none"}, {"seed"}, 0),
+    ("google", "gemini-2.5-pro"): ({"reasoning_effort": "low"}, {"seed"}, 1024),
+    ("vllm", "Qwen/Qwen3-8B"): ({"chat_template_kwargs": {"enable_thinking": False}}, set(), 0),
+    ("vllm", "Qwen/Qwen2.5-7B-Instruct"): ({}, set(), 0),
+}
+
+
+@pytest.mark.parametrize(("provider", "model"), THINKING)
+def test_models_that_think_are_asked_as_they_can_be(provider: str, model: str) -> None:
+    added, dropped, n_more = THINKING[provider, model]
+    found = provider_of(ChatConfig(engine="openai", provider=provider))
+    body = found.body(PAYLOAD, model)
+    assert {name: body[name] for name in body if name not in {*PAYLOAD, "model", "max_completion_tokens"}} == added
+    assert {name for name in PAYLOAD if name not in body} - {"max_tokens"} == dropped
+    assert body.get("max_completion_tokens", body.get("max_tokens")) == PAYLOAD["max_tokens"] + n_more
+
+
+def test_a_server_that_we_start_has_the_habits_of_its_engine() -> None:
+    body = provider_of(ChatConfig(engine="vllm", model="Qwen/Qwen3-8B")).body(PAYLOAD, "Qwen/Qwen3-8B")
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_fields_of_the_users_own_are_sent_and_tell_answers_apart(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text("base_url: http://lab:1/v1\nneeds_key: false\nadds: {top_k: 1}\n")
+    plain = ChatConfig(engine="openai", base_url="http://lab:1/v1", model=MODEL, endpoint="lab")
+    ours = plain.model_copy(update={"extra": {"reasoning_effort": "low"}})
+    lab = plain.model_copy(update={"provider": str(tmp_path / "lab.yaml")})
+    endpoints = [RemoteEngine(config).describe() for config in (plain, ours, lab)]
+    assert endpoints[0].model_digest == ""
+    assert len({reply_key(endpoint, PAYLOAD, 0) for endpoint in endpoints}) == 3
+    with served(Behaviour()) as (root, server):
+        for config in (ours, lab):
+            use(endpoint_at(root), tmp_path / str(config.provider)[-1], lambda client: client.ask(PAYLOAD), config)
+        first, second = server.counts.bodies
+    assert first == {"model": MODEL, **PAYLOAD, "reasoning_effort": "low"}
+    assert second == {"model": MODEL, **PAYLOAD, "top_k": 1}
+
+
+@pytest.mark.parametrize("name", ["messages", "model", "stream"])
+def test_what_each_request_has_of_its_own_is_not_for_the_user_to_add(name: str) -> None:
+    with pytest.raises(ValidationError, match=f"{name} cannot be set here"):
+        ChatConfig(extra={name: 1})

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,16 @@ def test_a_file_of_the_first_format_keeps_its_answers_and_takes_new_ones(tmp_pat
             "model TEXT NOT NULL) WITHOUT ROWID"
         )
         old.execute("INSERT INTO replies VALUES ('old', 'two apples', 10, 4, 2, 'e', 'm')")
+        old.execute("INSERT INTO replies VALUES ('not told', 'two apples', 10, 0, 2, 'e', 'm')")
         old.execute("PRAGMA user_version = 1")
         old.commit()
     cut = StoredReply("two app", 1, 0, 1, "length")
     with ReplyCache(path) as cache, ReplyCache(path) as other:
         assert cache.get("old") == REPLY
+        assert cache.get("not told") == replace(REPLY, n_tokens_cached=None)
         assert cache.put("new", cut, ENDPOINT) == cut == other.get("new")
+        unknown = replace(cut, n_tokens_cached=None)
+        assert cache.put("unknown", unknown, ENDPOINT) == unknown == other.get("unknown")
 
 
 def test_two_killed_writers_leave_all_they_stored(tmp_path: Path) -> None:

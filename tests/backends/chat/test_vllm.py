@@ -54,13 +54,14 @@ async def ask(endpoint: Endpoint, folder: Path) -> ChatReply:
 
 
 def test_it_serves_with_prefix_caching_and_leaves_no_process(tmp_path: Path) -> None:
-    engine = VllmEngine(CONFIG, script_in(tmp_path))
+    config = CONFIG.model_copy(update={"serve_args": ["--max-model-len", "4096"]})
+    engine = VllmEngine(config, script_in(tmp_path))
     with engine.serve() as endpoint:
         reply = asyncio.run(ask(endpoint, tmp_path))
         assert (reply.text, reply.n_tokens_cached) == ("a fake", 1)
     told = started(tmp_path)
     assert told["arguments"][:3] == ["serve", "lab/model", "--enable-prefix-caching"]
-    assert told["arguments"][-2:] == ["--revision", "abc"]
+    assert told["arguments"][-4:] == ["--revision", "abc", "--max-model-len", "4096"]
     assert alive(told["pids"]) == []
     assert endpoint == Endpoint("vllm", endpoint.base_url, "lab/model", "abc")
 
