@@ -70,14 +70,15 @@ def translated(error: "openai.APIError", options: OpenAIAudioOptions, key: str) 
         status = error.status_code
         if status in (401, 403):  # such messages quote parts of the key, so theirs is left out
             return BackendError(
-                f"{where} refuses our key (HTTP {status}).", f"Put a valid one into {options.api_key_env}."
+                f"{where} refuses our key (HTTP {status}).", f"Put a valid one into {options.api_key_env}.", str(status)
             )
         if status in _REFUSALS:
             return RequestRefused(f"HTTP {status}: {said[:_N_QUOTED]}")
         what = f"{where} did not serve model {options.model!r} (HTTP {status}: {said[:_N_QUOTED]})."
-        return BackendError(what, "Check base_url (it ends in /v1), model and quota, then run again.")
+        return BackendError(what, "Check base_url (it ends in /v1), model and quota, then run again.", str(status))
     cause = str(error.__cause__ or said)[:_N_QUOTED]
     return BackendError(
         f"{where} did not answer in {options.max_attempts} tries: {cause}.",
         "See that it runs and that base_url is right (it ends in /v1), then run again.",
+        "timeout" if isinstance(error, openai.APITimeoutError) else "no connection",
     )

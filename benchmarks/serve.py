@@ -5,9 +5,10 @@
     python -m benchmarks.serve delays CHECKPOINT TOKENS_OR_DATASET [--n 30] [--rows FILE] [--json FILE]
     python -m benchmarks.serve soak [--n 200] [--at-once 4] [--json FILE]
     python -m benchmarks.serve soak --real [CHECKPOINT] [--minutes 10] [--at-once 2] [--json FILE]
+    python -m benchmarks.serve swap [CHECKPOINT] [--swaps 6] [--json FILE]
 
-Where no checkpoint is named, one with random weights is made for the time of the run: of the preset `nano` (frames and
-the real soak), or a tiny one (the soak on a simulated clock).
+Where no checkpoint is named, one with random weights is made for the time of the run: of the preset `nano` (frames,
+the real soak and swap), or a tiny one (the soak on a simulated clock).
 """
 
 import argparse
@@ -25,6 +26,7 @@ from benchmarks.serve_checkpoint import random_checkpoint
 from benchmarks.serve_questions import questions
 from benchmarks.serve_soak import soak
 from benchmarks.serve_soak_real import real_soak
+from benchmarks.serve_swap import swap
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.model.presets import PRESETS
 from tests.serving import tiny_checkpoint
@@ -63,14 +65,18 @@ def soaked(options: argparse.Namespace) -> bool:
     if options.real:
         with _checkpoint(options.checkpoint, "nano") as folder:
             real = real_soak(str(folder), options.minutes, options.at_once, options.settings, _line)
-        return _concluded(asdict(real) | {name: dict(getattr(real, name)) for name in _COUNTS}, options.json)
+        return _concluded(real.as_json(), options.json)
     with tempfile.TemporaryDirectory() as folder:
         tiny = tiny_checkpoint(Path(folder)) if options.checkpoint is None else load_checkpoint(options.checkpoint)
         report = soak(tiny, options.n, options.at_once, on_caller=lambda told: _line(f"{told.number} {told.fault}"))
     return _concluded(report.as_json(), options.json)
 
 
-_COUNTS = ("n_callers", "n_events", "n_dropped")
+def swapped(options: argparse.Namespace) -> bool:
+    """The chat model changed in mid-conversation between two real servers; False where a promise was broken."""
+    with _checkpoint(options.checkpoint, "nano") as folder:
+        report = swap(str(folder), options.swaps, options.settings, _line)
+    return _concluded(report.as_json(), options.json)
 
 
 def _line(what: object) -> None:
@@ -133,6 +139,9 @@ def _parser() -> argparse.ArgumentParser:
     each.add_argument("--at-once", type=int, default=4)
     each.add_argument("--real", action="store_true", help="real parts, over the network")
     each.add_argument("--minutes", type=float, default=10.0, help="of the real one")
+    each = command("swap", swapped)
+    each.add_argument("checkpoint", nargs="?")
+    each.add_argument("--swaps", type=int, default=6, help="there and back, one in each turn of the caller")
     return parser
 
 

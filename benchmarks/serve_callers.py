@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import sphn
 from starlette.types import ASGIApp, Message
 
 from backends.protocols import Samples
+from benchmarks.serve_arrivals import Arrived, RealtimeSide
 from benchmarks.serve_doubles import Fault, tone, words_in
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from tests.served import AsgiSocket
@@ -31,7 +33,7 @@ class Told:
 
     Attributes:
         words: of callers, in all that it was told.
-        n_sent, n_answered: frames, where the protocol tells each.
+        missing: frames that were not answered, of each beginning of the session: a second one follows a reset.
         worst_late_s: the longest time from a frame sent to the frame answered with it.
         n_dropped: frames that the server threw away.
         ended: why the session ended, as the server tells it.
@@ -44,8 +46,7 @@ class Told:
     path: str
     session_id: str = ""
     words: set[str] = field(default_factory=set)
-    n_sent: int = 0
-    n_answered: int = 0
+    missing: list[int] = field(default_factory=list)
     worst_late_s: float = 0.0
     n_dropped: int = 0
     ended: str = ""
@@ -54,16 +55,31 @@ class Told:
 
 
 class TimedSocket(AsgiSocket):
-    """A socket that notes when sound came, and keeps no message that has been read."""
+    """A socket that notes when sound came, and on `/v1/realtime` asks for all of it."""
 
     def __init__(self, app: ASGIApp, path: str, query: str, address: str) -> None:
-        self.sound_s: list[float] = []
+        self._runs: list[list[Arrived]] = [[]]
+        self._realtime = RealtimeSide()
+        self._is_realtime = path == REALTIME
         super().__init__(app, f"{path}?{query}", address=address)
+
+    def runs(self) -> list[list[Arrived]]:
+        """The frames of each beginning of the session, by their numbers."""
+        return list(self._realtime.runs()) if self._is_realtime else self._runs
 
     async def _take(self, message: Message) -> None:
         await super()._take(message)
-        if (message.get("bytes") or b"")[:1] == bytes([AUDIO]):
-            self.sound_s.append(asyncio.get_running_loop().time())
+        now_s = asyncio.get_running_loop().time()
+        if self._is_realtime and message.get("text"):
+            told = json.loads(message["text"])
+            self._realtime.take(told, now_s)
+            if RealtimeSide.asks_again(told):
+                self.send({"type": "response.create"})
+        data = message.get("bytes") or b""
+        if data[:1] == bytes([AUDIO]):
+            self._runs[-1].append(Arrived(len(self._runs[-1]), now_s))
+        elif data[:1] == bytes([METADATA]) and json.loads(data[1:])["kind"] == "started" and self._runs[-1]:
+            self._runs.append([])
 
 
 class SoakCaller:
@@ -84,7 +100,7 @@ class SoakCaller:
         address = f"192.0.2.{number % 250}"
         self._socket = TimedSocket(app, path, f"events=1&mode={self._mode}", address)
         self._opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
-        self._sent_s: list[float] = []
+        self._sent_s: list[list[float]] = [[]]
 
     async def run(self) -> Told:
         """The whole call; what it was told."""
@@ -124,6 +140,7 @@ class SoakCaller:
                 self._change({"mode": self._random.choice(MODES)})
                 await self._turn()
                 self._change({"reset": True})
+                self._sent_s.append([])
                 await self._turn()
             case "none":
                 await self._turn()
@@ -145,7 +162,7 @@ class SoakCaller:
             await asyncio.sleep(began_s + (number + 1) * gap_s - self._clock())
 
     def _send(self, frame: Samples) -> None:
-        self._sent_s.append(self._clock())
+        self._sent_s[-1].append(self._clock())
         if self.told.path == CHAT:
             self._socket.send(bytes([AUDIO]) + self._opus.append_pcm(frame))
         else:
@@ -184,10 +201,12 @@ class SoakCaller:
             told.session_id = data.get("session_id", told.session_id)
             told.n_dropped += data["n_frames"] if event["kind"] == "dropped" else 0
             told.ended = data["reason"] if event["kind"] == "ended" else told.ended
-        told.n_sent, told.n_answered = len(self._sent_s), len(self._socket.sound_s)
-        if told.path == CHAT and told.fault != "changes":  # a reset takes what waited, so that they pair no more
-            pairs = zip(self._sent_s, self._socket.sound_s, strict=False)
-            told.worst_late_s = max((answered_s - sent_s for sent_s, answered_s in pairs), default=0.0)
+        sent_s: list[float]
+        came: list[Arrived]
+        for sent_s, came in zip_longest(self._sent_s, self._socket.runs(), fillvalue=[]):
+            told.missing.append(len(set(range(len(sent_s))) - {frame.number for frame in came}))
+            late = (frame.at_s - sent_s[frame.number] for frame in came if frame.number < len(sent_s))
+            told.worst_late_s = max(told.worst_late_s, *late, 0.0)
 
     def _messages(self) -> Iterator[tuple[str, dict[str, Any] | None]]:
         """All that it was told in words, each with our event where it is one."""

@@ -42,9 +42,10 @@ def running(checkpoint: str, settings: Sequence[str]) -> Iterator[Running]:
         try:
             assert process.stdout is not None
             first = process.stdout.readline()
-            if not first:
-                raise RunError(f"The server does not start: {log.read_text(encoding='utf-8')[-2000:]}")
-            yield Running(str(json.loads(first)["url"]), process.pid, log)
+            told = json.loads(first) if first else {}
+            if "url" not in told:
+                raise RunError(f"The server does not start: {first}{log.read_text(encoding='utf-8')[-2000:]}")
+            yield Running(str(told["url"]), process.pid, log)
         finally:
             process.terminate()
             try:

@@ -52,10 +52,10 @@ def talk(
         from kame_model.serve.talk import Call
 
         token = os.environ.get(TOKEN_ENV) or None
-        call = Call(url=url or DEFAULT_URL, token=token, mode=mode, back_end=back_end, record=record)
+        call = Call(url=url or DEFAULT_URL, token=token, mode=mode, back_end=back_end)
         own = {"checkpoint": checkpoint, "host": "127.0.0.1", "port": 0, "care.token_env": TOKEN_ENV}
         server = None if checkpoint is None else build_serve_config(config, {**ALONE, **_parsed(settings), **own})
-        talked = asyncio.run(_talk(call, server, file, silence_s, quiet=as_json))
+        talked = asyncio.run(_talk(call, server, file, silence_s, record=record, quiet=as_json))
         talked.save(out)
         _tell(talked, out, as_json)
 
@@ -85,7 +85,7 @@ def _parsed(settings: list[str]) -> dict[str, Any]:
 
 
 async def _talk(
-    call: "Call", server: "ServeConfig | None", file: Path | None, silence_s: float, quiet: bool
+    call: "Call", server: "ServeConfig | None", file: Path | None, silence_s: float, *, record: bool, quiet: bool
 ) -> "Talked":
     """The conversation; Ctrl-C ends one by microphone, and what was said until then is kept."""
     from dataclasses import replace
@@ -100,8 +100,8 @@ async def _talk(
             typer.echo(f"kame: starting a server with {server.checkpoint} ...", err=True)
             running = await stack.enter_async_context(serving(server))
             call = replace(call, url=running.url)
-        if call.record:
-            await _ask_to_agree(call)
+        if record:
+            call = replace(call, consent=await _ask_to_agree(call))
         told = (lambda event: None) if quiet else _tell_event
         if sound is not None:
             if not quiet:
@@ -114,8 +114,8 @@ async def _talk(
         return await talk(call, _until_interrupted(device.frames()), told, device.play)
 
 
-async def _ask_to_agree(call: "Call") -> None:
-    """Tells what recordings are for, and asks.
+async def _ask_to_agree(call: "Call") -> str:
+    """Tells what recordings are for, and asks; returns the word by which the server knows that this was told.
 
     Raises:
         ConfigError: the server records nobody.
@@ -134,6 +134,7 @@ async def _ask_to_agree(call: "Call") -> None:
         raise ConfigError(f"{call.url} records nobody.", "Talk without --record.")
     typer.echo(f"{about['record_notice']} It is deleted after {about['keep_days']:g} days.", err=True)
     typer.confirm("Do you agree?", abort=True, err=True)
+    return str(about["record_consent"])
 
 
 async def _until_interrupted(frames: AsyncIterator[Any]) -> AsyncIterator[Any]:

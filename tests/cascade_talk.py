@@ -14,8 +14,8 @@ from data_schemas.config.serving import CascadeConfig
 from data_schemas.units import FRAME_S
 from kame_model.serve.cascade import Cascade
 from kame_model.serve.conversation import Conversation
-from kame_model.serve.cycle import RequestCounts
 from kame_model.serve.prompts import load_prompt
+from kame_model.serve.request_counts import RequestCounts
 from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.serve.speaker import Speaker
 from pipelines.script.speakable import speak

@@ -1,10 +1,18 @@
-"""Messages of our server as the openai package reads them, strictly."""
+"""A realtime client's messages, and those of our server as the openai package reads them, strictly."""
 
+import asyncio
+import base64
 from typing import Any
 
 from openai.types.realtime import RealtimeErrorEvent
 from openai.types.realtime.realtime_server_event import RealtimeServerEvent
 from pydantic import TypeAdapter
+
+from backends.protocols import Samples
+from data_schemas.units import FRAME_S
+from kame_model.serve.web.realtime_responses import to_pcm16
+from tests.served import AsgiSocket
+from tests.serving import saying
 
 _SERVER: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
 
@@ -20,3 +28,20 @@ def checked(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def types(events: list[dict[str, Any]]) -> list[str]:
     """What each event is."""
     return [event["type"] for event in events]
+
+
+def append(samples: Samples) -> dict[str, Any]:
+    """The message that sends sound."""
+    return {"type": "input_audio_buffer.append", "audio": base64.b64encode(to_pcm16(samples)).decode()}
+
+
+async def say(socket: AsgiSocket, word: str | None, n_frames: int) -> None:
+    """Says a word for so many frames, in real time; None: silence."""
+    for _ in range(n_frames):
+        socket.send(append(saying(word)))
+        await asyncio.sleep(FRAME_S)
+
+
+def of_type(socket: AsgiSocket, kind: str) -> list[dict[str, Any]]:
+    """The events of one type."""
+    return [event for event in socket.events if event["type"] == kind]

@@ -8,9 +8,10 @@ from data_schemas.config.serving import CycleConfig
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.conversation import Conversation
-from kame_model.serve.cycle import BackEndCycle, RequestCounts
+from kame_model.serve.cycle import BackEndCycle
 from kame_model.serve.oracle_writer import OracleWriter
 from kame_model.serve.prompts import load_prompt
+from kame_model.serve.request_counts import RequestCounts
 from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.text.tokenizer import Tokenizer
 from tests.jumping_clock import beside
@@ -91,7 +92,7 @@ class CycleTalk:
         self.cycle = BackEndCycle(
             self.choice,
             self.conversation,
-            lambda: OracleWriter(self.queue, tokenizer, lambda text: " ".join(text.split())),
+            lambda: OracleWriter(self.queue, tokenizer, lambda text: " ".join(text.split()), 30),
             CycleConfig(**config),
             lambda kind, data: self.events.append((round(asyncio.get_running_loop().time(), 3), kind, data)),
             self.counts,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from backends.chat.connection import open_async
 from backends.chat.providers import Provider
+from backends.fault_log import place_of
 from backends.listener.rehearing import Rehearing, RehearingOptions
 from backends.openai_audio import OpenAIAudioOptions, RequestRefused, translated
 from backends.protocols import Samples
@@ -33,7 +34,7 @@ class OpenAIListener(Rehearing):
     name = "openai"
 
     def __init__(self, options: OpenAIListenerOptions) -> None:
-        super().__init__(options)
+        super().__init__(options, place_of(options.base_url))
         self._options = options
         self._key = os.environ.get(options.api_key_env, "").strip()
         self._client: openai.AsyncOpenAI | None = None
@@ -60,7 +61,9 @@ class OpenAIListener(Rehearing):
         except openai.APIError as error:
             told = translated(error, self._options, self._key)
             if isinstance(told, RequestRefused):
-                raise BackendError(f"The server at {self._options.base_url} refuses a sound: {told}.") from None
+                status = str(error.status_code) if isinstance(error, openai.APIStatusError) else ""
+                what = f"The server at {self._options.base_url} refuses a sound: {told}."
+                raise BackendError(what, status=status) from None
             raise told from None  # the cause may quote the key
         return str(answer.text)
 

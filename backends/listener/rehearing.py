@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from pydantic import Field
 
+from backends.fault_log import FaultLog, fault_of
 from backends.listener.background import BackgroundLoop, Teller
 from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
 from backends.options import Options
@@ -54,12 +55,17 @@ class RehearingOptions(Options):
 
 
 class Rehearing(ABC):
-    """Base of the recognisers that hear whole recordings."""
+    """Base of the recognisers that hear whole recordings.
+
+    Args:
+        place: where its server is, for the log; empty: it has none.
+    """
 
     name: str
 
-    def __init__(self, options: RehearingOptions) -> None:
+    def __init__(self, options: RehearingOptions, place: str = "") -> None:
         self.timing = options
+        self.place, self.faults = place, FaultLog(_log)
         self._background = BackgroundLoop(f"listener-{self.name}")
 
     @abstractmethod
@@ -132,7 +138,7 @@ class Ear:
             self._turn.hear(window.samples, self._gate.passes(window.probability))
         if self._turn.n_given_up > n_given_up:
             lost = f"{self._recogniser.name} is {MOST_UNHEARD_S:g} s behind; the oldest sound is lost"
-            self._tell_failure("it is too far behind", lost)
+            self._tell_failure(lost, "it is too far behind")
         self._begin_piece()
 
     def _begin_piece(self) -> None:
@@ -150,7 +156,7 @@ class Ear:
                 await self._recognise(turn, turn.piece(), is_urgent=False)
         except TimeoutError:
             limit_s = self._recogniser.timing.piece_timeout_s
-            self._fail("TimeoutError", f"{self._recogniser.name} took longer than {limit_s:g} s")
+            self._fail(f"{self._recogniser.name} took longer than {limit_s:g} s", "timeout")
         finally:
             self._work = None
         if turn is self._turn and self._ending is None:
@@ -166,11 +172,11 @@ class Ear:
         try:
             text = await self._recogniser.recognise(piece.samples, is_urgent)
         except BackendError as error:
-            self._fail(type(error).__name__, str(error))
+            self._fail(str(error), fault_of(error), error.remedy)
             return False
         except Exception as error:  # noqa: BLE001 a turn's end is told whatever befalls an engine
             kind = type(error).__name__
-            self._fail(kind, f"{self._recogniser.name} failed: {kind}")
+            self._fail(f"{self._recogniser.name} failed: {kind}", kind)
             return False
         turn.heard(piece, text.strip())
         took_s = loop.time() - started_s
@@ -178,15 +184,15 @@ class Ear:
         self.failure, self._retry_s = None, _FIRST_RETRY_S
         return True
 
-    def _fail(self, kind: str, reason: str) -> None:
-        self._tell_failure(kind, reason)
+    def _fail(self, reason: str, fault: str, remedy: str = "") -> None:
+        self._tell_failure(reason, fault, remedy)
         self._next_s = asyncio.get_running_loop().time() + self._retry_s
         self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
 
-    def _tell_failure(self, kind: str, reason: str) -> None:
-        """The reason is for the caller; the log has its kind alone, for servers quote what they are sent."""
-        if self.failure is None:
-            _log.warning("A caller is not heard by %s: %s", self._recogniser.name, kind)
+    def _tell_failure(self, reason: str, fault: str, remedy: str = "") -> None:
+        """The reason may quote the server, and is not for the log."""
+        recogniser = self._recogniser
+        recogniser.faults.tell(f"The recogniser {recogniser.name}", recogniser.place, fault, remedy)
         self.failure = reason
 
     def _end(self) -> None:
@@ -211,7 +217,7 @@ class Ear:
         except TimeoutError:
             if work is not None:
                 work.cancel()
-            self._fail("TimeoutError", f"{self._recogniser.name} did not tell a turn's last words within {limit_s:g} s")
+            self._fail(f"{self._recogniser.name} did not tell a turn's last words within {limit_s:g} s", "timeout")
         self._teller.tell(Heard(turn.text, is_final=True))
         if self._ending is asyncio.current_task():
             self._ending = None

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
+from backends.fault_log import FaultLog, place_of
 from backends.listener.background import BackgroundLoop, Teller
 from backends.options import Options
 from backends.protocols import Heard, Samples
@@ -65,11 +66,12 @@ class WebsocketListener:
 
     def __init__(self, options: WebsocketListenerOptions) -> None:
         self._options = options
+        self._faults = FaultLog(_log)
         self._background = BackgroundLoop("listener-websocket")
 
     def listen(self, on_heard: Callable[[Heard], None]) -> "WebsocketEar":
         """A new caller's ear, with a connection of its own."""
-        ear = WebsocketEar(self._options, on_heard, self._background.call)
+        ear = WebsocketEar(self._options, on_heard, self._background.call, self._faults)
         self._background.call(ear.begin)
         return ear
 
@@ -102,13 +104,17 @@ class _Turn:
 
 
 class WebsocketEar:
-    """One caller's ear; `call` as for `rehearing.Ear`."""
+    """One caller's ear; `call` as for `rehearing.Ear`, `faults` takes what is for the log."""
 
     def __init__(
-        self, options: WebsocketListenerOptions, on_heard: Callable[[Heard], None], call: Callable[..., None]
+        self,
+        options: WebsocketListenerOptions,
+        on_heard: Callable[[Heard], None],
+        call: Callable[..., None],
+        faults: FaultLog,
     ) -> None:
         self.failure: str | None = None
-        self._options = options
+        self._options, self._faults = options, faults
         self._teller = Teller(on_heard)
         self._call = call
         # From here on: the loop's alone.
@@ -151,7 +157,7 @@ class WebsocketEar:
 
     def _give_up(self, turn: _Turn) -> None:
         """A turn's last words have not come in time."""
-        self._fail("TimeoutError", f"it did not tell a turn's last words within {self._options.final_timeout_s:g} s")
+        self._fail("timeout", f"it did not tell a turn's last words within {self._options.final_timeout_s:g} s")
         self._finish(turn)
         self.begin()
 
@@ -163,7 +169,7 @@ class WebsocketEar:
         self._has_news.set()
 
     async def _stay_connected(self) -> None:
-        from websockets.exceptions import WebSocketException
+        from websockets.exceptions import InvalidStatus, WebSocketException
 
         while True:
             if self.failure is not None:
@@ -171,10 +177,12 @@ class WebsocketEar:
                 self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
             try:
                 await self._converse()
-                self._fail("ConnectionClosed", "it ended the connection")
+                self._fail("connection lost", "it ended the connection")
             except* (OSError, WebSocketException, TimeoutError) as errors:
-                kind = type(errors.exceptions[0]).__name__
-                self._fail(kind, str(errors.exceptions[0])[:_N_QUOTED] or kind)
+                error = errors.exceptions[0]
+                kind = type(error).__name__
+                status = f"HTTP {error.response.status_code}" if isinstance(error, InvalidStatus) else kind
+                self._fail(status, str(error)[:_N_QUOTED] or kind)
             except* (ValueError, TypeError, KeyError) as errors:
                 self._fail(type(errors.exceptions[0]).__name__, "it sends what is not of the protocol")
 
@@ -238,10 +246,10 @@ class WebsocketEar:
         else:
             raise ValueError(message["type"])
 
-    def _fail(self, kind: str, reason: str) -> None:
-        """The reason is for the caller; the log has its kind alone, for servers quote what they are sent."""
-        if self.failure is None:
-            _log.warning("A caller is not heard by the recogniser at %s: %s", self._options.url, kind)
+    def _fail(self, fault: str, reason: str) -> None:
+        """The reason may quote the server, and is not for the log."""
+        remedy = f"See that it runs, that its url is right, and which key {self._options.api_key_env} holds."
+        self._faults.tell("The recogniser websocket", place_of(self._options.url), fault, remedy)
         self.failure = f"The recogniser at {self._options.url}: {reason}."
 
     def _forget(self) -> None:

@@ -5,12 +5,12 @@ import { RATE_HZ, fromBase64, toBase64 } from "./sound.js";
 /**
  * Opens a conversation and resolves when the server has let us in.
  *
- * @param {{mode: string, back_end: string, token: string, record: boolean}} wanted
+ * @param {{mode: string, back_end: string, token: string, consent: ?string}} wanted  `consent`: to be recorded
  * @param {{sound, soundEnded, event, failed, closed}} on what is called with sound, events and errors
  */
 export function openSession(wanted, on) {
   const query = new URLSearchParams({ mode: wanted.mode, back_end: wanted.back_end });
-  if (wanted.record) query.set("record", "yes");
+  if (wanted.consent) query.set("record", wanted.consent);
   const url = new URL(`v1/realtime?${query}`, location.href);
   url.protocol = url.protocol.replace("http", "ws");
   // A page can set no header: the token goes where OpenAI's own browser clients put it.

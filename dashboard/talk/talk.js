@@ -14,6 +14,7 @@ let about = null; // what the server says of itself
 let talk = null; // the conversation that goes on: {session, sound, delay}
 let recorded = null; // id of the last conversation, where it was recorded
 let nLost = { heard: 0, said: 0 }; // frames thrown away by the server
+let nSkipped = 0; // of those heard, the ones that the session's clock stood still for
 
 function tell(text, isWrong = false) {
   at("status").textContent = text;
@@ -28,12 +29,21 @@ function choose(id, names, chosen) {
   at(id).replaceChildren(...names.map((name) => new Option(name, name, name === chosen, name === chosen)));
 }
 
+/** The models of a back-end, where there are several. */
+function offerModels(backEnd, chosen) {
+  const others = about.models[backEnd] ?? [];
+  at("model_label").hidden = others.length === 0;
+  at("model").replaceChildren(new Option("its own", ""), ...others.map((name) => new Option(name)));
+  at("model").value = chosen;
+}
+
 function clear() {
   you.clear();
   it.clear();
   oracles.clear();
   talk?.delay.clear();
   nLost = { heard: 0, said: 0 };
+  nSkipped = 0;
   at("lost").textContent = "0, 0";
   ["answer_after", "whisper_after", "behind", "buffered"].forEach((id) => show(id, null));
 }
@@ -43,6 +53,7 @@ async function begin() {
   about = await answer.json();
   choose("mode", about.modes, about.mode);
   choose("back_end", about.back_ends, about.back_ends[0]);
+  offerModels(about.back_ends[0], "");
   at("token_label").hidden = !about.needs_token;
   at("consent_label").hidden = !about.records;
   at("record_notice").textContent = about.record_notice;
@@ -62,15 +73,17 @@ async function start() {
     sound = await openSound(said, reported);
     tell("Connecting …");
     const wanted = { mode: at("mode").value, back_end: at("back_end").value, token: at("token").value };
+    const model = at("model").value;
     const record = !at("consent_label").hidden && at("consent").checked;
     const session = await openSession(
-      { ...wanted, record },
+      { ...wanted, consent: record ? about.record_consent : null },
       { sound: sound.play, soundEnded: sound.end, event: happened, failed: (text) => tell(text, true), closed: ended },
     );
     talk = { session, sound, delay, record };
     at("start").textContent = "Stop";
     at("reset").disabled = false;
     tell("Connected. Speak.");
+    if (model) session.change({ model });
   } catch (error) {
     await sound?.close();
     tell(error.message === "refused" ? await whyRefused(Boolean(at("token").value)) : error.message, true);
@@ -103,7 +116,7 @@ function reported({ waiting, gaps, dropped }) {
 
 function happened({ kind, time_s: timeS, data }) {
   if (!talk) return;
-  const steppedS = timeS + (nLost.heard * FRAME) / RATE_HZ; // the session's clock stands still for what is dropped
+  const steppedS = timeS + (nSkipped * FRAME) / RATE_HZ;
   show("behind", Math.max(0, talk.session.sentS - steppedS));
   does[kind]?.(data, timeS);
 }
@@ -116,10 +129,11 @@ const does = {
   started(data) {
     at("mode").value = data.mode;
     at("back_end").value = data.back_end;
+    offerModels(data.back_end, data.model);
   },
   changed(data) {
     does.started(data);
-    tell(`Now ${data.mode}, with ${data.back_end}.`);
+    tell(`Now ${data.mode}, with ${[data.back_end, data.model].filter(Boolean).join(", ")}.`);
   },
   heard: (data) => you.heard(data.text, data.is_final),
   speech_stopped: (data, timeS) => answered(talk.delay.stopped(timeS)),
@@ -135,6 +149,7 @@ const does = {
   oracle_failed: (data) => oracles.failed(data),
   dropped(data) {
     nLost[data.direction] += data.n_frames;
+    if (data.direction === "heard" && !data.was_silence) nSkipped += data.n_frames;
   },
   ended: (data) => tell(`Ended: ${data.reason}`, true),
 };
@@ -150,7 +165,11 @@ at("reset").addEventListener("click", () => {
   talk.session.reset();
 });
 at("mode").addEventListener("change", () => talk?.session.change({ mode: at("mode").value }));
-at("back_end").addEventListener("change", () => talk?.session.change({ back_end: at("back_end").value }));
+at("back_end").addEventListener("change", () => {
+  offerModels(at("back_end").value, "");
+  talk?.session.change({ back_end: at("back_end").value });
+});
+at("model").addEventListener("change", () => talk?.session.change({ model: at("model").value }));
 at("delete").addEventListener("click", async () => {
   try {
     await deleteRecording(recorded, at("token").value);

@@ -63,10 +63,8 @@ def _paths(name: str, options: Options) -> tuple[Path, Path | None]:
     return path, Path(kwargs).expanduser() if kwargs else None
 
 
-def options_in(folder: Path, facts: CodecFacts) -> dict[str, str | int | float | bool]:
-    """The options that build a folder's codec from the folder's own files."""
+def options_in(weights: Path, kwargs: Path | None, facts: CodecFacts) -> dict[str, str | int | float | bool]:
+    """The options that build a checkpoint's codec from the checkpoint's own files."""
     if facts.name == "nano-mimi":
-        return {**facts.options, "path": str(folder)}
-    kwargs = folder / CODEC_KWARGS
-    place = {"path": str(folder / CODEC_WEIGHTS), **({"kwargs": str(kwargs)} if kwargs.is_file() else {})}
-    return {**facts.options, **place}
+        return {**facts.options, "path": str(weights.parent)}
+    return {**facts.options, "path": str(weights), **({} if kwargs is None else {"kwargs": str(kwargs)})}

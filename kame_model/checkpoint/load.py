@@ -11,9 +11,9 @@ from backends.protocols import Codec
 from backends.registry import build
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.checkpoint.codec_files import options_in
-from kame_model.checkpoint.kame_json import KameJson
-from kame_model.checkpoint.place import CODEC_KWARGS, CODEC_WEIGHTS, TOKENIZER, Place, find
-from kame_model.checkpoint.weights import Weights, look_into
+from kame_model.checkpoint.kame_json import CodecFacts, KameJson
+from kame_model.checkpoint.place import Place, find
+from kame_model.checkpoint.weights import OtherFiles, Weights, look_into
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import Tokenizer
 
@@ -24,6 +24,7 @@ class Checkpoint(NamedTuple):
     front_end: FrontEnd
     facts: KameJson | None
     place: Place
+    others: OtherFiles
 
     def tokenizer(self) -> Tokenizer:
         """The vocabulary in the folder.
@@ -32,12 +33,13 @@ class Checkpoint(NamedTuple):
             ConfigError: there is none, or it is not of the model's size.
             StoreError: it is another one than `kame.json` says.
         """
-        tokenizer = Tokenizer(self.place.needed(TOKENIZER))
+        path = self.place.needed(self.others.tokenizer)
+        tokenizer = Tokenizer(path)
         if tokenizer.text_card != self.front_end.text_card:
             raise ConfigError(
-                f"The model of {self.place.name} has a vocabulary of {self.front_end.text_card}, its {TOKENIZER} one "
+                f"The model of {self.place.name} has a vocabulary of {self.front_end.text_card}, its {path.name} one "
                 f"of {tokenizer.text_card}.",
-                "Export the checkpoint again, with the tokenizer it was trained with.",
+                "Use the tokenizer it was trained with.",
             )
         _same("vocabulary", tokenizer.digest, None if self.facts is None else self.facts.tokenizer_digest, self.place)
         return tokenizer
@@ -50,13 +52,22 @@ class Checkpoint(NamedTuple):
             BackendError: it does not load.
             StoreError: it is another one than `kame.json` says.
         """
-        if self.facts is None or self.facts.codec is None:
-            raise ConfigError(f"{self.place.name} names no codec.", "Name one yourself.")
-        folder = self.place.needed(CODEC_WEIGHTS).parent
-        self.place.file(CODEC_KWARGS)  # of the Hub: fetched beside the weights
-        codec: Codec = build("codec", self.facts.codec.name, {**options_in(folder, self.facts.codec), "device": device})
-        _same("codec", codec.digest, self.facts.codec.digest, self.place)
+        facts = self._codec_facts()
+        weights, kwargs = self.place.needed(self.others.codec), self.others.codec_kwargs
+        kwargs_path = None if kwargs is None else self.place.needed(kwargs)
+        codec: Codec = build("codec", facts.name, {**options_in(weights, kwargs_path, facts), "device": device})
+        _same("codec", codec.digest, facts.digest or None, self.place)
         return codec
+
+    def _codec_facts(self) -> CodecFacts:
+        """What is known of the codec. Where there is no `kame.json` it is Mimi, as much of it as the model speaks."""
+        if self.facts is None:
+            return CodecFacts(name="mimi", digest="", options={"n_codebooks": self.front_end.n_codebooks})
+        if self.facts.codec is None:
+            raise ConfigError(
+                f"{self.place.name} was exported without its codec.", "Export it again, with --codec and --codec-path."
+            )
+        return self.facts.codec
 
 
 def load_checkpoint(
@@ -81,7 +92,7 @@ def load_checkpoint(
     front_end = FrontEnd(_lm(weights, state), "table", weights.lm_kwargs, _preset(weights))
     if table is not None:
         _fill_table(front_end.oracle.embedding, table, weights)
-    return Checkpoint(front_end.eval(), weights.facts, place)
+    return Checkpoint(front_end.eval(), weights.facts, place, weights.others)
 
 
 def _lm(weights: Weights, state: dict[str, Tensor]) -> Any:

@@ -30,6 +30,9 @@ CARD = "README.md"
 KAME_RELEASE_CONFIG = "moshi_lm_kwargs.json"
 """The keyword arguments' file of KAME's release, in the place of `config.json`."""
 
+HUB_PREFIX = "hf://"
+"""`hf://owner/name/file`: a file of another repository, as moshi has it (moshi/models/loaders.py, `hf_get`)."""
+
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?")
 
 
@@ -42,9 +45,15 @@ class Place(NamedTuple):
     def file(self, name: str) -> Path | None:
         """A file's path on this machine, fetched where it must be; None: there is no such file.
 
+        Args:
+            name: of a file here, or `hf://owner/name/file`.
+
         Raises:
             BackendError: the Hub does not answer, or has no such repository.
         """
+        if name.startswith(HUB_PREFIX):
+            owner, repository, file = [*name.removeprefix(HUB_PREFIX).split("/", 2), "", ""][:3]
+            return _from_hub(f"{owner}/{repository}", file)
         if self.folder is not None:
             return self.folder / name if (self.folder / name).is_file() else None
         return _from_hub(self.name, name)
@@ -57,7 +66,7 @@ class Place(NamedTuple):
         """
         found = self.file(name)
         if found is None:
-            raise ConfigError(f"{self.name} is no checkpoint: it has no {name}.", "Name a folder that has one.")
+            raise ConfigError(f"{self.name} is not whole: it has no {name}.", "Put it there, or name a folder with it.")
         return found
 
 

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from moshi.models import loaders
 from torch import Tensor
 
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
-from kame_model.checkpoint.place import CONFIG, FACTS, KAME_RELEASE_CONFIG, WEIGHTS, Place
+from kame_model.checkpoint.place import CODEC_WEIGHTS, CONFIG, FACTS, KAME_RELEASE_CONFIG, TOKENIZER, Place
 from kame_model.checkpoint.tensors import ORACLE_KEY, read_tensors
 from kame_model.model.presets import lm_kwargs, moshi_7b
 
@@ -17,17 +18,37 @@ _NOT_LM = ("model_type", "lm_gen_config", "tts_config", "stt_config", "model_id"
 (moshi/models/loaders.py, `CheckpointInfo.from_hf_repo` and `get_moshi_lm`)."""
 
 
+_STOCK_NAMES = (loaders.MIMI_NAME, loaders.TEXT_TOKENIZER_NAME)
+"""Of codec and vocabulary, where a configuration names none."""
+
+
+class OtherFiles(NamedTuple):
+    """Names of the files beside the weights, as `Place.file` takes them; they need not be there.
+
+    Attributes:
+        codec: Mimi's weights.
+        codec_kwargs: JSON of moshi's keyword arguments for it; None: moshi's own Mimi.
+        tokenizer: the vocabulary.
+    """
+
+    codec: str
+    codec_kwargs: str | None
+    tokenizer: str
+
+
 class Weights(NamedTuple):
     """What a checkpoint's folder says of the model.
 
     Attributes:
         lm_kwargs: keyword arguments of moshi's `LMModel`.
         path: the safetensors file.
+        others: what else a voice is made of.
         facts: `kame.json`; None where the checkpoint is not ours.
     """
 
     lm_kwargs: dict[str, Any]
     path: Path
+    others: OtherFiles
     facts: KameJson | None
 
     def tensors(self) -> tuple[dict[str, Tensor], Tensor | None]:
@@ -50,13 +71,17 @@ def look_into(place: Place) -> Weights:
     """
     path = place.file(KAME_RELEASE_CONFIG) or place.file(CONFIG)
     config = _kwargs_7b() if path is None else _read_config(path)
-    weights = place.needed(config.get("moshi_name", WEIGHTS))
-    facts = place.file(FACTS)
+    weights = place.needed(config.get("moshi_name", loaders.MOSHI_NAME))
+    facts = None if (found := place.file(FACTS)) is None else read_kame_json(found)
     if config.get("lora") or config.get("lora_name"):
         raise ConfigError(f"{place.name} holds adapters that are not merged.", "Merge them first, with moshi's loader.")
     kwargs = {key: value for key, value in config.items() if not key.endswith("_name") and key not in _NOT_LM}
     kwargs.pop("lora", None)
-    return Weights(kwargs, weights, None if facts is None else read_kame_json(facts))
+    codec, tokenizer = _STOCK_NAMES if facts is None else (CODEC_WEIGHTS, TOKENIZER)
+    others = OtherFiles(
+        config.get("mimi_name", codec), config.get("mimi_config_name"), config.get("tokenizer_name", tokenizer)
+    )
+    return Weights(kwargs, weights, others, facts)
 
 
 def _kwargs_7b() -> dict[str, Any]:

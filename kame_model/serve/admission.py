@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NoReturn
 
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.units import FRAME_S
@@ -51,25 +51,42 @@ class Admission:
         """From now on nobody is let in."""
         self._is_draining = True
 
-    def admit(self, address: str, present: Iterable[str], n_free: int, now_s: float) -> None:
+    def admit(self, address: str, present: Iterable[str], n_free: int, n_on_device: int, now_s: float) -> None:
         """Lets a caller in, who counts as one of its address's starts.
 
         Args:
             address: the caller's.
             present: the address of each session that goes on.
             n_free: slots without a session.
+            n_on_device: sessions that the device would step, with this one if it is to; those of mode cascade are none.
             now_s: by a clock that never goes back.
 
         Raises:
             Refused: not now.
         """
-        refusal = self._refusal(address, list(present), n_free, now_s)
+        refusal = self._refusal(address, list(present), n_free, n_on_device, now_s)
         if refusal is not None:
-            self.n_refused[refusal.reason] += 1
-            raise refusal
+            self._refuse(refusal)
         self._starts.append((now_s, address))
 
-    def _refusal(self, address: str, present: list[str], n_free: int, now_s: float) -> Refused | None:
+    def admit_to_device(self, n_others: int, n_on_device: int, now_s: float) -> None:
+        """Lets a session go from mode cascade to one that the device steps.
+
+        Args:
+            n_others: sessions beside it.
+            n_on_device, now_s: as of `admit`.
+
+        Raises:
+            Refused: not now; nothing has changed.
+        """
+        if n_others and not self._has_time(n_on_device, now_s):
+            self._refuse(_busy())
+
+    def _refuse(self, refusal: Refused) -> NoReturn:
+        self.n_refused[refusal.reason] += 1
+        raise refusal
+
+    def _refusal(self, address: str, present: list[str], n_free: int, n_on_device: int, now_s: float) -> Refused | None:
         limits = self._limits
         while self._starts and self._starts[0][0] <= now_s - _MINUTE_S:
             self._starts.popleft()
@@ -83,11 +100,15 @@ class Admission:
             return Refused("too_many_starts", f"{n_started} sessions were begun from your address in the last minute.")
         if n_free == 0:
             return Refused("full", "Every place is taken; try again later.")
-        if present and not self._has_time(len(present) + 1, now_s):
-            return Refused("busy", "The server has just enough time for those who talk now; try again later.")
+        if present and not self._has_time(n_on_device, now_s):
+            return _busy()
         return None
 
-    def _has_time(self, n_callers: int, now_s: float) -> bool:
-        """Whether steps keep their time now, and are going to with so many callers."""
+    def _has_time(self, n_on_device: int, now_s: float) -> bool:
+        """Whether steps keep their time now, and are going to with so many callers on the device."""
         share = self._limits.budget_share
-        return self._meter.has_room(share, now_s) and self._meter.expected_s(n_callers, now_s) <= share * FRAME_S
+        return self._meter.has_room(share, now_s) and self._meter.expected_s(n_on_device, now_s) <= share * FRAME_S
+
+
+def _busy() -> Refused:
+    return Refused("busy", "The server has just enough time for those who talk now; try again later.")

@@ -43,10 +43,11 @@ class Answering:
     ) -> None:
         cycle = shared.config.cycle
         self.mode: Mode = "direct"
+        self._admit_to_device = shared.admit_to_device
         self._queue = OracleQueue(shared.tokenizer.text_card)
         self._conversation = Conversation(cycle.max_history_turns, clock_s)
         self._choice = Choice(shared.parts.back_ends, shared.router, caller.back_end)
-        new_writer = partial(OracleWriter, self._queue, shared.tokenizer, shared.speakable)
+        new_writer = partial(OracleWriter, self._queue, shared.tokenizer, shared.speakable, cycle.max_words)
         self._cycle = BackEndCycle(self._choice, self._conversation, new_writer, cycle, emit, shared.requests)
         self._cascade: Cascade | None = None
         if shared.speaker is not None:
@@ -60,17 +61,31 @@ class Answering:
         """The chat model's name, now."""
         return self._choice.own
 
-    def change(self, mode: Mode | None, back_end: BackendName | None, prompt: str | None) -> None:
+    @property
+    def model(self) -> str:
+        """The one chosen among its models; empty: its own."""
+        return self._choice.model
+
+    def choices(self) -> dict[str, str]:
+        """What is so now, as events tell it."""
+        return {"mode": self.mode, "back_end": self.back_end, "model": self.model}
+
+    def change(
+        self, mode: Mode | None, back_end: BackendName | None, prompt: str | None, model: str | None = None
+    ) -> None:
         """As `Session.change`.
 
         Raises:
-            ConfigError: there is no such back-end, mode or prompt; nothing has changed.
+            ConfigError: there is no such back-end, mode, prompt or model; nothing has changed.
+            Refused: the device has no time for the mode; nothing has changed.
         """
         if mode is not None and mode not in get_args(Mode):
             raise ConfigError(f"There is no mode {mode!r}.", f"Choose one of: {', '.join(get_args(Mode))}.")
         if mode == "cascade" and self._cascade is None:
             raise ConfigError("This server has no text-to-speech for mode cascade.", "Choose tandem or direct.")
-        if self._choice.use(back_end, prompt):
+        if self.mode == "cascade" and mode not in (None, "cascade"):
+            self._admit_to_device()
+        if self._choice.use(back_end, prompt, model):
             self._cycle.changed()
         if mode is not None and mode != self.mode:
             self._give_up()
@@ -102,7 +117,7 @@ class Answering:
         self._conversation.assistant_says(text)
 
     def reset(self) -> None:
-        """Gives up what is asked and forgets what was said; mode, back-end and prompt stay."""
+        """Gives up what is asked and forgets what was said; mode, back-end, model and prompt stay."""
         self._give_up()
         self._conversation.reset()
 

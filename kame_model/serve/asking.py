@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
+from data_schemas.errors import AnswerCut
 from kame_model.serve.conversation import Conversation
 from kame_model.serve.routing import BackEnd
 
@@ -22,6 +23,7 @@ async def answer_of(back_end: BackEnd, conversation: Conversation, most_wait_s: 
     What is longer than was allowed is cut, and told in the log.
 
     Raises:
+        AnswerCut: at the end, where it is not whole.
         TimeoutError: nothing came for so long.
         RequestError, BackendError: see `LiveChat.stream`.
     """
@@ -37,6 +39,7 @@ async def answer_of(back_end: BackEnd, conversation: Conversation, most_wait_s: 
             n_chars += len(piece)
             yield piece
     _LOG.warning("Back-end %s writes far more than the %d tokens it was asked for; it is cut.", back_end.name, most)
+    raise AnswerCut(f"Back-end {back_end.name} writes far more than it was asked for.")
 
 
 def _payload(back_end: BackEnd, conversation: Conversation) -> dict[str, Any]:

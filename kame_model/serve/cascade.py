@@ -7,16 +7,16 @@ and the rest is given up. Who hears and who tells turns apart is the session's a
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from backends.protocols import Samples, SpeechRefused
 from data_schemas.config.serving import BackendName
-from data_schemas.errors import BackendError, RequestError
+from data_schemas.errors import AnswerCut, BackendError, RequestError
 from kame_model.serve.asking import answer_of
 from kame_model.serve.conversation import Conversation
-from kame_model.serve.cycle import RequestCounts
 from kame_model.serve.events import EventKind
+from kame_model.serve.request_counts import RequestCounts
 from kame_model.serve.routing import BackEnd
 from kame_model.serve.sentences import Sentences
 from kame_model.serve.speaker import SoundQueue, Speaker
@@ -108,23 +108,24 @@ class Cascade:
         """Asks, and has the answer said sentence by sentence while it is being written."""
         self._n_asked += 1
         self._counts.n_asked += 1
-        oracle, asked = f"cascade-{self._n_asked}", ""
+        oracle, asked, place = f"cascade-{self._n_asked}", "", ""
         sentences: asyncio.Queue[str | None] = asyncio.Queue()
         writing: asyncio.Task[int] | None = None
         try:
             async with asyncio.timeout(self._most_wait_s):
                 back_end = await self._back_end(self._conversation.heard)
-            asked = back_end.name
+            asked, place = back_end.name, back_end.place
             writing = asyncio.create_task(self._write(oracle, back_end, sentences))
             while (sentence := await sentences.get()) is not None:
                 try:
                     await self._say(sentence)
                 except SpeechRefused as refusal:  # the others are said all the same
+                    self._counts.tell("text-to-speech", "", refusal)
                     self._failed(oracle, asked, f"a sentence is left out: {refusal}")
             self._emit("oracle_done", {"oracle": oracle, "n_tokens": await writing})
             self._counts.n_answered += 1
         except (BackendError, RequestError, TimeoutError) as error:
-            self._counts.n_failed += 1
+            self._counts.failed(asked, place, error)
             reason = f"nothing came for {self._most_wait_s:g} s" if isinstance(error, TimeoutError) else str(error)
             self._failed(oracle, asked, reason)
         except asyncio.CancelledError:
@@ -154,11 +155,12 @@ class Cascade:
             sentences.put_nowait(sentence)
 
         try:
-            async with aclosing(answer_of(back_end, self._conversation, self._most_wait_s)) as pieces:
-                async for piece in pieces:
-                    n_pieces += 1
-                    for sentence in parted.add(piece):
-                        written(sentence)
+            with suppress(AnswerCut):  # what was written is said
+                async with aclosing(answer_of(back_end, self._conversation, self._most_wait_s)) as pieces:
+                    async for piece in pieces:
+                        n_pieces += 1
+                        for sentence in parted.add(piece):
+                            written(sentence)
             if rest := parted.rest():
                 written(rest)
         finally:

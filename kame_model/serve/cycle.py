@@ -11,21 +11,20 @@ where there are none, after several failures in a row less often. The front-end 
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from data_schemas.config.serving import BackendName, CycleConfig
-from data_schemas.errors import KameError
+from data_schemas.errors import AnswerCut, KameError
 from kame_model.serve.asking import answer_of
 from kame_model.serve.conversation import Conversation
 from kame_model.serve.events import EventKind
 from kame_model.serve.oracle_writer import OracleWriter
+from kame_model.serve.request_counts import RequestCounts
 from kame_model.serve.routing import BackEnd, Choice
-
-LOGGER = logging.getLogger("kame.serve.cycle")
+from kame_model.serve.whispered import UnfitAnswer
 
 MAX_DOUBLINGS: Final = 4
 """After failures in a row the interval doubles, at most so often: 0.3 s becomes 4.8 s."""
@@ -37,16 +36,6 @@ CLOCK_S: Final = 0.001
 """An alarm may ring so much early, seconds: what is left of a wait then is none."""
 
 Emit = Callable[[EventKind, dict[str, Any]], None]
-
-
-@dataclass(slots=True)
-class RequestCounts:
-    """What became of the requests to chat models of all sessions, those of the cascades too."""
-
-    n_asked: int = 0
-    n_answered: int = 0
-    n_given_up: int = 0
-    n_failed: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -182,17 +171,23 @@ class BackEndCycle:
         return self._config.interval_s * (1 << n_doublings)
 
     async def _answer(self, request: _Request, text: str) -> None:
-        limit_s, asked, number = self._config.first_token_timeout_s, self._choice.own, request.writer.number
+        limit_s, number = self._config.first_token_timeout_s, request.writer.number
+        asked, place = self._choice.own, ""
         try:
             async with asyncio.timeout(limit_s):
                 back_end = await self._choice.back_end(text)
-            asked = back_end.name
+            asked, place = back_end.name, back_end.place
             self._emit("oracle_asked", {"oracle": number, "back_end": asked, "n_words": len(text.split())})
             await self._write(request, back_end)
         except TimeoutError as error:
-            self._failed(request, asked, error, f"nothing came for {limit_s:g} s")
+            self._counts.failed(asked, place, error)
+            self._failed(request, asked, f"nothing came for {limit_s:g} s")
+        except UnfitAnswer as error:
+            self._counts.failed(asked, place, error)
+            self._tell_failed(request, asked, error.what)
         except KameError as error:
-            self._failed(request, asked, error, error.what)
+            self._counts.failed(asked, place, error)
+            self._failed(request, asked, error.what)
         else:
             self._counts.n_answered += 1
             self._emit("oracle_done", {"oracle": number, "n_tokens": request.writer.n_tokens})
@@ -200,13 +195,16 @@ class BackEndCycle:
             self._remove(request)
 
     async def _write(self, request: _Request, back_end: BackEnd) -> None:
-        limit_s = self._config.first_token_timeout_s
-        async with aclosing(answer_of(back_end, self._conversation, limit_s)) as pieces:
-            async for piece in pieces:
-                self._queued(request, request.writer.write(piece))
-                if request.writer.is_whole:
-                    break  # what a server writes on is for nobody
-        self._queued(request, request.writer.finish())
+        limit_s, is_cut = self._config.first_token_timeout_s, False
+        try:
+            async with aclosing(answer_of(back_end, self._conversation, limit_s)) as pieces:
+                async for piece in pieces:
+                    self._queued(request, request.writer.write(piece))
+                    if request.writer.is_whole:
+                        break  # what a server writes on is for nobody
+        except AnswerCut:
+            is_cut = True
+        self._queued(request, request.writer.finish(is_cut=is_cut))
 
     def _queued(self, request: _Request, words: str) -> None:
         """Tells that words of an answer went into the queue; with the first ones, older answers are over."""
@@ -220,12 +218,13 @@ class BackEndCycle:
         age_s = asyncio.get_running_loop().time() - request.asked_s
         self._emit("oracle", {"oracle": request.writer.number, "text": words, "age_s": round(age_s, 3)})
 
-    def _failed(self, request: _Request, back_end: BackendName, error: Exception, reason: str) -> None:
-        self._counts.n_failed += 1
-        self._n_failures += 1
-        # Not the reason: it may quote the server, and servers quote what they were asked.
-        LOGGER.warning("back-end %s failed: %s", back_end, type(error).__name__)
+    def _tell_failed(self, request: _Request, back_end: BackendName, reason: str) -> None:
         self._emit("oracle_failed", {"oracle": request.writer.number, "back_end": back_end, "reason": reason})
+
+    def _failed(self, request: _Request, back_end: BackendName, reason: str) -> None:
+        """The back-end itself has failed: it is asked again, and less often."""
+        self._n_failures += 1
+        self._tell_failed(request, back_end, reason)
         self._next_s = max(self._next_s, asyncio.get_running_loop().time() + self._interval_s())
         if request is self._requests[-1] and self._n_tries < MAX_TRIES:
             self._asked = None

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Protocol, TypeVar
 
 import torch
@@ -39,17 +40,25 @@ def open_engine(checkpoint: Checkpoint, config: ServeConfig) -> Engine:
     """
     tokenizer = checkpoint.tokenizer()
     codec = checkpoint.codec(str(checkpoint.front_end.lm.device))
-    limits = config.limits
-    budget_s = limits.budget_share * FRAME_S
-    n_slots = limits.max_sessions or _MOST_SLOTS
-    while True:
-        engine = Engine(checkpoint.front_end, codec, tokenizer, n_slots, config.sampling, config.cuda_graphs)
-        step_s = _measured(engine, may_fail=limits.max_sessions == 0 and n_slots > 1)
-        if step_s is not None and (step_s <= budget_s or limits.max_sessions or n_slots == 1):
-            break
-        if step_s is not None:
-            close_engine(engine)
-        n_slots //= 2
+    budget_s = config.limits.budget_share * FRAME_S
+
+    def new(n_slots: int) -> Engine:
+        return Engine(checkpoint.front_end, codec, tokenizer, n_slots, config.sampling, config.cuda_graphs)
+
+    def fits(n_slots: int) -> bool:
+        try:
+            with new(n_slots) as tried:
+                found_s[n_slots] = tried.measure()
+        except torch.OutOfMemoryError:
+            return False
+        return found_s[n_slots] <= budget_s
+
+    found_s: dict[int, float] = {}
+    n_slots = config.limits.max_sessions or most_that_fit(fits, _MOST_SLOTS)
+    with ExitStack() as stack:
+        engine = stack.enter_context(new(n_slots))
+        step_s = found_s.get(n_slots) or engine.measure()
+        stack.pop_all()  # it stays open
     _LOG.info("A step of %d slots takes %.1f ms.", n_slots, 1000 * step_s)
     if step_s > budget_s:
         _LOG.warning(
@@ -71,13 +80,17 @@ def close_engine(engine: Engine) -> None:
     engine.__exit__(None, None, None)
 
 
-def _measured(engine: Engine, may_fail: bool) -> float | None:
-    """Begins an engine and measures its step, seconds; None: the device has no memory for so many slots."""
-    try:
-        engine.__enter__()
-        return engine.measure()
-    except torch.OutOfMemoryError:
-        close_engine(engine)
-        if not may_fail:
-            raise
-        return None
+def most_that_fit(fits: Callable[[int], bool], most: int) -> int:
+    """The greatest number, `most` at most, that fits, where each below one that fits does too; 1 if none above it does.
+
+    Args:
+        fits: asked about a number once, and never about 1: first the greatest, then by halves down to one that fits,
+            then between that one and the last that did not.
+    """
+    n_fit, n_too_many = most, most + 1
+    while n_fit > 1 and not fits(n_fit):
+        n_fit, n_too_many = n_fit // 2, n_fit
+    while n_too_many - n_fit > 1:
+        middle = (n_fit + n_too_many) // 2
+        n_fit, n_too_many = (middle, n_too_many) if fits(middle) else (n_fit, middle)
+    return n_fit

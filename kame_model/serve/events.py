@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 EventKind = Literal[
-    "started",  # session_id, mode, back_end, notice
+    "started",  # session_id, mode, back_end, model, notice; record_notice where what is said is kept
     "heard",  # text, is_final: what the recogniser makes of the user's turn so far
     "listening_failed",  # reason: the user is not heard just now; empty: is heard again
     "speech_started",  # the user begins to speak
@@ -14,8 +14,8 @@ EventKind = Literal[
     "oracle",  # oracle, text, age_s: whole words of an oracle, to be joined by spaces; how long ago it was asked for
     "oracle_done",  # oracle, n_tokens
     "oracle_failed",  # oracle, back_end, reason
-    "changed",  # mode, back_end, prompt: what is now so
-    "dropped",  # direction (heard or said), n_frames: sound was thrown away
+    "changed",  # mode, back_end, model, prompt: what is now so
+    "dropped",  # direction (heard or said), n_frames: sound was thrown away; was_silence: of late sound, after silence
     "ended",  # reason
 ]
 

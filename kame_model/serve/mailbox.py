@@ -114,6 +114,38 @@ class Outbox:
                 await self._changed.wait()
 
 
+class EventFeeds:
+    """What happens, for any number of subscribers who come and go."""
+
+    def __init__(self) -> None:
+        self._feeds: list[EventFeed] = []
+
+    def put(self, event: SessionEvent) -> None:
+        """Tells everybody."""
+        for feed in self._feeds:
+            feed.put(event)
+
+    def clear(self) -> None:
+        """Forgets what waits for anybody."""
+        for feed in self._feeds:
+            feed.clear()
+
+    def subscribe(self, first: SessionEvent, end: SessionEvent | None) -> AsyncIterator[SessionEvent]:
+        """The events from now on, `first` before them; where the end has been already, it alone after that."""
+        feed = EventFeed(first)
+        if end is not None:
+            feed.put(end)
+        self._feeds.append(feed)
+        return self._read(feed)
+
+    async def _read(self, feed: "EventFeed") -> AsyncIterator[SessionEvent]:
+        try:
+            async for event in feed.events():
+                yield event
+        finally:
+            self._feeds.remove(feed)
+
+
 class EventFeed:
     """What one subscriber has still to be told; of too many the oldest are thrown away.
 

@@ -53,12 +53,16 @@ class FrameMeter:
         self._probed_s = dict(sorted(probed_s.items()))
 
     def add(self, at_s: float, step_s: float, late_s: float, n_callers: int) -> None:
-        """A step with so many callers that began at a time, so late, and took so long until frames were handed out."""
+        """A step with so many callers that began at a time, so late, and took so long until frames were handed out.
+
+        Callers are those on the device. A step without any tells whether steps begin in time, not what callers cost.
+        """
         self.n_steps += 1
         self.n_late += late_s >= FRAME_S
         step = _Step(at_s, step_s, late_s)
         self._window.append(step)
-        self._by_callers.setdefault(n_callers, deque(maxlen=_N_JUDGED)).append(step)
+        if n_callers:
+            self._by_callers.setdefault(n_callers, deque(maxlen=_N_JUDGED)).append(step)
         self._forget(at_s)
 
     def step_s(self, percentile: float) -> float:
@@ -80,12 +84,14 @@ class FrameMeter:
         return n_slow <= max(len(self._window), _N_JUDGED) / _N_JUDGED
 
     def expected_s(self, n_callers: int, now_s: float) -> float:
-        """The time that a step with so many callers is going to take, seconds; 0 where nothing is known.
+        """The time that a step with so many callers is going to take, seconds; 0 without any, or if nothing is known.
 
         As such steps took of late. Where there were none: as those of fewer callers, and for each further caller what
         the last one of these added, or what one adds to the device's own time, whichever is more.
         """
         self._forget(now_s)
+        if not n_callers:
+            return 0.0
         known = {n: time_s for n in sorted(self._by_callers) if (time_s := self._typical_s(n)) is not None}
         if n_callers in known:
             return known[n_callers]

@@ -2,24 +2,27 @@
 
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.spoken_stream import Speakable, SpokenStream
+from kame_model.serve.whispered import Whispered
 from kame_model.text.tokenizer import Tokenizer
 
 
 class OracleWriter:
     """Writes one oracle. Making it announces the oracle to the queue: of two, the one made later is the newer.
 
-    The tokens are those of the whole answer as it is said, as training has them.
+    The tokens are those of the answer as it is said, as far as it fits, as training has them.
 
     Args:
         queue: of the session.
         tokenizer: the front-end's.
         speakable: turns a whole written text into words as they are said.
+        max_words: of which whole sentences are taken.
     """
 
-    def __init__(self, queue: OracleQueue, tokenizer: Tokenizer, speakable: Speakable) -> None:
+    def __init__(self, queue: OracleQueue, tokenizer: Tokenizer, speakable: Speakable, max_words: int) -> None:
         self._queue = queue
         self._number = queue.start()
         self._spoken = SpokenStream(speakable)
+        self._whispered = Whispered(max_words)
         self._tokens = tokenizer.stream()
         self._n_tokens = 0
         self._is_overtaken = False
@@ -37,19 +40,27 @@ class OracleWriter:
     @property
     def is_whole(self) -> bool:
         """Whether its end has come, and what is written on is not said."""
-        return self._spoken.is_whole
+        return self._spoken.is_whole or self._whispered.is_over
 
     def write(self, delta: str) -> str:
-        """Adds a piece of the answer, of any length; returns the words that went into the queue."""
-        return self._queued(self._spoken.feed(delta), is_last=False)
-
-    def finish(self) -> str:
-        """Ends the answer; returns its last words.
+        """Adds a piece of the answer, of any length; returns the words that went into the queue.
 
         Raises:
-            RequestError: the answer cannot be said, or not as it was begun; what is in the queue stays.
+            UnfitAnswer: it refuses to answer.
         """
-        return self._queued(self._spoken.finish(), is_last=True)
+        return self._queued(self._whispered.feed(self._spoken.feed(delta)), is_last=False)
+
+    def finish(self, *, is_cut: bool = False) -> str:
+        """Ends the answer; returns its last words.
+
+        Args:
+            is_cut: the chat model might write no more: half a sentence at the end is left out.
+
+        Raises:
+            RequestError: the answer cannot be said, or not as it was begun, or is unfit; what is in the queue stays.
+        """
+        words = "" if self._whispered.is_over else self._whispered.feed(self._spoken.finish())
+        return self._queued(words + self._whispered.finish(is_cut=is_cut), is_last=True)
 
     def _queued(self, words: str, *, is_last: bool) -> str:
         if self._is_overtaken or not (words or is_last):

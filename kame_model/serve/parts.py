@@ -13,10 +13,12 @@ import numpy as np
 
 from backends import registry
 from backends.chat.live import LiveUsage, OpenAILiveChat
+from backends.chat.providers import base_url_of
+from backends.fault_log import place_of
 from backends.protocols import ChatEngine, Endpoint, LiveChat, Samples, StreamingRecogniser, TextToSpeech
 from backends.vad import TurnDetector, Window
 from data_schemas.config import ChatConfig
-from data_schemas.config.serving import BackEndConfig, BackendName, ServeConfig
+from data_schemas.config.serving import REMOTE_ENGINE, BackEndConfig, BackendName, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.serve.prompts import load_prompt
@@ -24,9 +26,6 @@ from kame_model.serve.recordings import About, Recordings
 from kame_model.serve.routing import BackEnd
 
 _LOG = logging.getLogger(__name__)
-
-_REMOTE = "openai"
-"""The chat engine that starts nothing."""
 
 _ANSWER_PROMPTS = {"tandem": "cascade"}
 """Of our prompts for oracles, the one for answers that are read out."""
@@ -63,7 +62,7 @@ class Parts:
         tts: voice of the cascade; None: this server has no such mode.
         tts_threads: where it speaks, since it blocks; there wherever it is.
         recordings: of callers who agree; None: this server records nobody.
-        usage: what each chat model has caused so far, by the first of its names.
+        usage: what each chat model has caused so far, by the first of its names: the back-end's, or back-end/model.
     """
 
     recogniser: StreamingRecogniser
@@ -88,7 +87,7 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
     """
     async with AsyncExitStack() as stack:
         chats = await _chats(config, stack)
-        back_ends = {each.name: _back_end(each, chats[each.chat.model_dump_json()]) for each in config.back_ends}
+        back_ends = {each.name: _back_end(each, chats) for each in config.back_ends}
         listener = config.listener
         recogniser: StreamingRecogniser = await asyncio.to_thread(
             registry.build, "listener", listener.engine, listener.options
@@ -153,33 +152,46 @@ async def _chats(config: ServeConfig, stack: AsyncExitStack) -> dict[str, _Chat]
     """The chat models by their configuration, so that two prompts of one do not start two servers."""
     chats: dict[str, _Chat] = {}
     for each in config.back_ends:
-        key = each.chat.model_dump_json()
-        if key not in chats:
-            chats[key] = await _chat(each.chat, stack)
-            stack.push_async_callback(chats[key].aclose)
+        for chat in (each.chat, *_models(each).values()):
+            key = chat.model_dump_json()
+            if key not in chats:
+                chats[key] = await _chat(chat, stack)
+                stack.push_async_callback(chats[key].aclose)
     return chats
 
 
-def _back_end(config: BackEndConfig, chat: LiveChat) -> BackEnd:
+def _models(config: BackEndConfig) -> dict[str, ChatConfig]:
+    """The chat models that a session may choose by their names, with how each is reached."""
+    names = dict.fromkeys([*filter(None, [config.chat.model]), *config.models])
+    return {name: config.chat.model_copy(update={"model": name}) for name in names} if config.models else {}
+
+
+def _back_end(config: BackEndConfig, chats: Mapping[str, LiveChat]) -> BackEnd:
     answer_prompt = config.answer_prompt or _ANSWER_PROMPTS.get(config.prompt, config.prompt)
     return BackEnd(
         config.name,
-        chat,
+        chats[config.chat.model_dump_json()],
         load_prompt(config.prompt),
         config.max_tokens,
         config.temperature,
         load_prompt(answer_prompt),
         config.answer_max_tokens,
+        place_of(base_url_of(config.chat)) if config.chat.engine == REMOTE_ENGINE else config.chat.engine,
+        {name: chats[chat.model_dump_json()] for name, chat in _models(config).items()},
     )
 
 
 def _usage(config: ServeConfig, chats: Mapping[str, _Chat]) -> dict[BackendName, LiveUsage]:
-    first_names = {each.chat.model_dump_json(): each.name for each in reversed(config.back_ends)}
+    first_names: dict[str, str] = {}
+    for each in config.back_ends:
+        first_names.setdefault(each.chat.model_dump_json(), each.name)
+        for model, chat in _models(each).items():
+            first_names.setdefault(chat.model_dump_json(), f"{each.name}/{model}")
     return {first_names[key]: chat.usage for key, chat in chats.items()}
 
 
 async def _chat(config: ChatConfig, stack: AsyncExitStack) -> _Chat:
-    if config.engine == _REMOTE:
+    if config.engine == REMOTE_ENGINE:
         return UnaskedChat(config)
     engine: ChatEngine = registry.load("chat", config.engine)(config)
     served = engine.serve()

@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from backends.protocols import LiveChat
 from data_schemas.config.serving import BackendName, RouteConfig
@@ -21,8 +21,9 @@ _WORD = re.compile(r"[^\W_]+")
 class BackEnd:
     """A chat model that sessions may have behind them, with how it is asked.
 
-    `chat` is shared by all sessions; `max_tokens` and `temperature` are those of one request. What starts with
-    `answer_` is for an answer that is read out as it is (mode cascade); without a prompt for it `prompt` serves.
+    `chat` is shared by all sessions and is at `place`, for the log; `max_tokens` and `temperature` are those of one
+    request. What starts with `answer_` is for an answer that is read out as it is (mode cascade); without a prompt for
+    it `prompt` serves. `models` are those that a session may have instead of `chat`, by their names.
     """
 
     name: BackendName
@@ -32,6 +33,8 @@ class BackEnd:
     temperature: float = 0.0
     answer_prompt: Prompt | None = None
     answer_max_tokens: int = 256
+    place: str = ""
+    models: Mapping[str, LiveChat] = field(default_factory=dict)
 
     def answering(self) -> "BackEnd":
         """The same, as it is asked for an answer that is read out."""
@@ -78,7 +81,10 @@ class Router:
         try:
             name = await asyncio.to_thread(self._classifier, text)
         except Exception as error:  # it is the operator's own code
-            raise BackendError(f"The classifier of back-ends failed: {type(error).__name__}: {error}") from error
+            kind = type(error).__name__
+            raise BackendError(
+                f"The classifier of back-ends failed: {kind}: {error}", status=f"its classifier raises {kind}"
+            ) from error
         if name is not None and name not in self._names:
             raise BackendError(f"The classifier of back-ends named {name!r}, which there is not.")
         return name
@@ -101,28 +107,40 @@ class Choice:
     ) -> None:
         self._back_ends, self._router = back_ends, router
         self._own = self._named(next(iter(back_ends)) if own is None else own)
-        self._wish = ""
+        self._wish = self._model = ""
 
     @property
     def own(self) -> BackendName:
         """The session's, which is asked where neither classifier nor rule chooses another one."""
         return self._own.name
 
-    def use(self, back_end: BackendName | None = None, prompt: str | None = None) -> bool:
-        """Another back-end, or another prompt, from now on; whether that is a change.
+    @property
+    def model(self) -> str:
+        """The session's among the models of its back-end; empty: the back-end's own."""
+        return self._model
+
+    def use(self, back_end: BackendName | None = None, prompt: str | None = None, model: str | None = None) -> bool:
+        """Another back-end, prompt or model from now on; whether that is a change.
 
         Args:
             back_end: its name; None: as before.
+            model: one of the back-end's models; empty: its own; None: as before, and its own of another back-end.
             prompt: see `prompts.prompt_for`; empty: the back-end's own again; None: as before.
 
         Raises:
             ConfigError: there is none of that name; nothing has changed.
         """
         own = self._own if back_end is None else self._named(back_end)
+        if model is None:
+            model = self._model if own is self._own else ""
+        if model and model not in own.models:
+            raise ConfigError(
+                f"Back-end {own.name!r} has no model {model!r} to choose.", f"There are: {', '.join(own.models)}."
+            )
         wish = self._wish if prompt is None else prompt
         prompt_for(wish, own.prompt)
-        is_change = (own.name, wish) != (self._own.name, self._wish)
-        self._own, self._wish = own, wish
+        is_change = (own.name, model, wish) != (self._own.name, self._model, self._wish)
+        self._own, self._model, self._wish = own, model, wish
         return is_change
 
     async def back_end(self, text: str, *, is_answer: bool = False) -> BackEnd:
@@ -135,6 +153,8 @@ class Choice:
             BackendError: the classifier failed, or named a back-end that there is not.
         """
         chosen = self._back_ends[await self._router.choose(text, self._own.name)]
+        if self._model and chosen is self._own:
+            chosen = replace(chosen, chat=chosen.models[self._model])
         asked = chosen.answering() if is_answer else chosen
         return replace(asked, prompt=prompt_for(self._wish, asked.prompt))
 

@@ -16,12 +16,12 @@ from data_schemas.config.serving import BackendName, Mode, ServeConfig
 from data_schemas.errors import ConfigError
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.admission import Admission, RefusalReason, Refused
-from kame_model.serve.cycle import RequestCounts
 from kame_model.serve.device import RunInThread, close_engine, open_engine, probe
 from kame_model.serve.events import EventKind, SessionEvent
 from kame_model.serve.meter import FrameMeter
 from kame_model.serve.parts import Parts
 from kame_model.serve.recordings import Recordings
+from kame_model.serve.request_counts import RequestCounts
 from kame_model.serve.routing import Router, load_classifier
 from kame_model.serve.session import Session
 from kame_model.serve.shared import Caller, Shared
@@ -163,11 +163,13 @@ class KameServer:
             raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
         present = [session.address for session in self._sessions.values()]
         now_s = asyncio.get_running_loop().time()
-        self.admission.admit(address, present, self._stepper.n_free, now_s)
+        mode = mode or self.config.mode
+        n_on_device = self._n_on_device() + (mode != "cascade")
+        self.admission.admit(address, present, self._stepper.n_free, n_on_device, now_s)
         caller = Caller(
             session_id=secrets.token_urlsafe(16),
             address=address,
-            mode=mode or self.config.mode,
+            mode=mode,
             back_end=back_end or self.config.back_ends[0].name,
             prompt=prompt,
             is_recorded=record,
@@ -206,7 +208,14 @@ class KameServer:
         classifier = None if config.classifier is None else load_classifier(config.classifier)
         router = Router(parts.back_ends, config.routes, classifier)
         tokenizer = self._checkpoint.tokenizer()
-        return Shared(config, parts, tokenizer, self._speakable, router, speaker, self.requests)
+        return Shared(config, parts, tokenizer, self._speakable, router, speaker, self.requests, self._admit_to_device)
+
+    def _n_on_device(self) -> int:
+        return sum(session.mode != "cascade" for session in self._sessions.values())
+
+    def _admit_to_device(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        self.admission.admit_to_device(len(self._sessions) - 1, self._n_on_device() + 1, now_s)
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:

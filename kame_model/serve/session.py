@@ -14,7 +14,7 @@ from kame_model.serve.answering import Answering
 from kame_model.serve.ears import Ears, TurnTaking
 from kame_model.serve.engine import FrameIn, FrameOut
 from kame_model.serve.events import EventKind, SessionEvent
-from kame_model.serve.mailbox import EventFeed, Inbox, Outbox, SaidFrame
+from kame_model.serve.mailbox import EventFeeds, Inbox, Outbox, SaidFrame
 from kame_model.serve.shared import Caller, Shared
 from kame_model.serve.stepper import Slot, ending_on_fault
 
@@ -45,11 +45,11 @@ class Session:
     ) -> None:
         self.id, self.address = caller.session_id, caller.address
         self.began_s = self.heard_s = asyncio.get_running_loop().time()
-        self._notice = shared.config.care.notice
+        self._notice, self._record_notice = shared.config.care.notice, shared.config.record.notice
         self._slot, self._observe = slot, observe
         limits = shared.config.limits
         self._inbox, self._outbox = Inbox(limits.max_backlog_s), Outbox(limits.max_unsent_s)
-        self._feeds: list[EventFeed] = []
+        self._feeds = EventFeeds()
         self._n_frames = self._n_steps = 0
         self._taken: Samples | None = None  # the frame that is being answered
         self._unattended: Samples | None = None
@@ -76,6 +76,11 @@ class Session:
     def back_end(self) -> BackendName:
         """Name of the chat model behind it, now."""
         return self._answering.back_end
+
+    @property
+    def model(self) -> str:
+        """The one chosen among that back-end's models, now; empty: the back-end's own."""
+        return self._answering.model
 
     @property
     def turn_taking(self) -> TurnTaking:
@@ -111,6 +116,10 @@ class Session:
         if self._inbox.n_frames:
             self._slot.wake()
 
+    def miss(self, n_frames: int) -> None:
+        """Tells that so much of the caller's sound came too late and was dropped, after silence heard in its place."""
+        self._emit("dropped", {"direction": "heard", "n_frames": n_frames, "was_silence": True})
+
     def take_turns(self, turns: TurnTaking) -> None:
         """Tells the caller's turns apart so from the next frame on; a reset leaves it so."""
         self._ears.take_turns(turns)
@@ -128,14 +137,15 @@ class Session:
 
         A reader who falls behind by a thousand events loses the oldest.
         """
-        feed = EventFeed(SessionEvent("started", 0.0, self._facts()))
-        if self._end is not None:
-            feed.put(self._end)
-        self._feeds.append(feed)
-        return self._read(feed)
+        return self._feeds.subscribe(SessionEvent("started", 0.0, self._facts()), self._end)
 
     def change(
-        self, *, mode: Mode | None = None, back_end: BackendName | None = None, prompt: str | None = None
+        self,
+        *,
+        mode: Mode | None = None,
+        back_end: BackendName | None = None,
+        prompt: str | None = None,
+        model: str | None = None,
     ) -> None:
         """Changes what is given, without a gap in the frames.
 
@@ -143,24 +153,24 @@ class Session:
             mode: from the next frame on.
             back_end: for the next request on.
             prompt: one of ours by its name, or a text that is added to the back-end's own.
+            model: one of those of the back-end; empty: its own, which it is too with another back-end.
 
         Raises:
-            ConfigError: there is no such back-end, mode or prompt here; nothing has changed.
+            ConfigError: there is no such back-end, mode, prompt or model here; nothing has changed.
+            Refused: from mode cascade, which needs no device, to another one, and it has no time; nothing has changed.
         """
-        self._answering.change(mode, back_end, prompt)
-        facts: dict[str, Any] = {"mode": self.mode, "back_end": self.back_end}
-        self._emit("changed", facts if prompt is None else {**facts, "prompt": prompt})
+        self._answering.change(mode, back_end, prompt, model)
+        self._emit("changed", self._answering.choices() | ({} if prompt is None else {"prompt": prompt}))
 
     def reset(self) -> None:
-        """Begins anew in the same slot, with the present mode, back-end and prompt; nothing of before is left.
+        """Begins anew in the same slot, with the present mode, back-end, model and prompt; nothing of before is left.
 
         A recording ends here: who speaks from now on has not been asked. A session that has ended stays so.
         """
         if self.has_ended:
             return
         self._forget()
-        for feed in self._feeds:
-            feed.clear()
+        self._feeds.clear()
         self._slot.reset()
         self._n_frames = self._n_steps = 0
         self._end_recording()
@@ -235,17 +245,16 @@ class Session:
             self._answering.on_heard(heard)
 
     def _on_turn(self, turn: Literal["started", "stopped"]) -> None:
+        self._emit("speech_started" if turn == "started" else "speech_stopped", {})
         if turn == "started":
-            self._emit("speech_started", {})
             self._answering.on_speech_started()
-        else:
-            self._emit("speech_stopped", {})
 
     def _on_fault(self, reason: str) -> None:
         self._emit("listening_failed", {"reason": reason})
 
     def _facts(self) -> dict[str, Any]:
-        return {"session_id": self.id, "mode": self.mode, "back_end": self.back_end, "notice": self._notice}
+        facts = {"session_id": self.id, **self._answering.choices(), "notice": self._notice}
+        return facts | ({"record_notice": self._record_notice} if self.is_recorded else {})
 
     def _tell_dropped(self, direction: Literal["heard", "said"], n_frames: int) -> None:
         if n_frames:
@@ -256,18 +265,10 @@ class Session:
             self._tell(SessionEvent(kind, self.time_s, data))
 
     def _tell(self, event: SessionEvent) -> None:
-        for feed in self._feeds:
-            feed.put(event)
+        self._feeds.put(event)
         if self._recording is not None:
             self._recording.event(event)
         self._observe(self, event)
-
-    async def _read(self, feed: EventFeed) -> AsyncIterator[SessionEvent]:
-        try:
-            async for event in feed.events():
-                yield event
-        finally:
-            self._feeds.remove(feed)
 
     def _forget(self) -> None:
         """All that is known of what was said and heard."""

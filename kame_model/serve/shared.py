@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from data_schemas.config.serving import BackendName, Mode, ServeConfig
-from kame_model.serve.cycle import RequestCounts
 from kame_model.serve.parts import Parts
+from kame_model.serve.request_counts import RequestCounts
 from kame_model.serve.routing import Router
 from kame_model.serve.speaker import Speaker
 from kame_model.text.tokenizer import Tokenizer
@@ -19,6 +19,7 @@ class Shared:
         speakable: written text to text as it is said.
         speaker: the cascade's voice; None: this server has no such mode.
         requests: what became of all that chat models were asked; only counts.
+        admit_to_device: lets one more session of mode cascade go to the device, or raises Refused.
     """
 
     config: ServeConfig
@@ -28,6 +29,7 @@ class Shared:
     router: Router
     speaker: Speaker | None
     requests: RequestCounts
+    admit_to_device: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

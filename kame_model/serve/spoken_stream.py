@@ -4,7 +4,7 @@ How a text is said is the affair of a function of whole texts (the pipeline's no
 what comes later may change how a sign or a number is said: "$5" becomes "$5 million". So words leave at a boundary
 between two *plain* words only, ones that the function leaves as they are wherever they stand; and after anything but
 words and simple numbers, such as the signs of a formula, nothing leaves before the end. A run of plain words needs no
-call of the function, which matters: one takes about 2 ms (benchmarks/streamed_oracle.py).
+call of the function, which matters: one takes about 2 ms.
 """
 
 import re

@@ -145,16 +145,19 @@ class Stepper:
             return False
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        await self._step(waiting)
+        n_on_device = await self._step(waiting)
         step_s = loop.time() - began_s
-        self._meter.add(began_s, step_s, began_s - due_s, len(waiting))
+        self._meter.add(began_s, step_s, began_s - due_s, n_on_device)
         behind = {slot: session for slot, session in self._sessions.items() if session.n_waiting >= _BEHIND_N_FRAMES}
         if behind and 2 * step_s <= self._budget_s:
             await self._step(behind)
         return True
 
-    async def _step(self, sessions: Mapping[int, Stepped]) -> None:
-        """Takes, steps, hands out. What goes wrong in one session ends that one, in the step those of the step."""
+    async def _step(self, sessions: Mapping[int, Stepped]) -> int:
+        """Takes, steps, hands out; how many the device stepped, for others had no business with it.
+
+        What goes wrong in one session ends that one, in the step those of the step.
+        """
         taken = {}
         for slot, session in sessions.items():
             with ending_on_fault(session):
@@ -174,7 +177,7 @@ class Stepper:
             for slot in taken:
                 sessions[slot].fail("the model's step failed")
             self._failed(error)
-            return
+            return len(taken)
         if done is not None:
             self._n_failed = 0
         for slot, frame_out in said.items():
@@ -182,6 +185,7 @@ class Stepper:
             if self._sessions.get(slot) is session:  # it has not left meanwhile
                 with ending_on_fault(session):
                     session.give(frame_out)
+        return len(taken)
 
     def _failed(self, error: Exception) -> None:
         self._meter.n_failed += 1

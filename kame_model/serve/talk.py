@@ -42,14 +42,14 @@ class Call:
         url: http(s):// or ws(s):// and host[:port], or these alone.
         token: to be let in; None: none is shown.
         mode, back_end: in place of the server's own.
-        record: the caller has read the notice and agrees to be recorded.
+        consent: what the server gives with its notice of recordings (`/v1/about`): the caller has read it and agrees.
     """
 
     url: str
     token: str | None = None
     mode: str | None = None
     back_end: str | None = None
-    record: bool = False
+    consent: str | None = None
 
     @property
     def address(self) -> str:
@@ -58,7 +58,7 @@ class Call:
         Raises:
             ConfigError: it is no URL of a server.
         """
-        wanted = {"events": "1", "mode": self.mode, "back_end": self.back_end, "record": "yes" if self.record else None}
+        wanted = {"events": "1", "mode": self.mode, "back_end": self.back_end, "record": self.consent}
         query = urlencode({name: value for name, value in wanted.items() if value is not None})
         return f"{self.http.replace('http', 'ws', 1)}/api/chat?{query}"
 

@@ -107,7 +107,7 @@ def test_the_turn_so_far_is_sent_anew_while_it_is_said(server: Server, listened:
     ],
 )
 def test_a_server_that_refuses_is_told_and_the_turn_still_ends(
-    server: Server, listened: Any, status: int, reason: str
+    server: Server, listened: Any, status: int, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.status = status
     told = Told()
@@ -117,6 +117,9 @@ def test_a_server_that_refuses_is_told_and_the_turn_still_ends(
     assert told.finals(1) == [""]
     assert re.search(reason, str(ear.failure))
     assert KEY not in str(ear.failure)
+    place = server.base_url.removeprefix("http://").removesuffix("/v1")
+    assert f"The recogniser openai at {place} failed: HTTP {status}." in caplog.text
+    assert not {KEY, "seconds."} & set(caplog.text.split()), "neither the key nor what the server said"
 
 
 def test_a_server_that_hangs_ends_no_turn_late_and_is_heard_again_when_it_works(server: Server, listened: Any) -> None:

@@ -1,11 +1,13 @@
 """Hearing a turn again and again: real speech and silero-vad, a recogniser that counts, and a simulated clock."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from backends.fault_log import FaultLog
 from backends.listener.rehearing import Ear, Rehearing, RehearingOptions, unfinished
 from backends.protocols import Heard, Samples
 from backends.vad import MODEL_RATE_HZ, WINDOW_S, SpeechMeter, TurnDetector, Window
@@ -23,6 +25,7 @@ class Counting(Rehearing):
 
     def __init__(self, **timing: float) -> None:
         self.timing = RehearingOptions.model_validate(timing)
+        self.place, self.faults = "10.1.2.3:9000", FaultLog(logging.getLogger("tests"))
         self.takes_s = 0.05
         self.fails = False
         self.calls_s: list[float] = []
@@ -31,7 +34,7 @@ class Counting(Rehearing):
         self.calls_s.append(now_s())
         await asyncio.sleep(self.takes_s)
         if self.fails:
-            raise BackendError("The recogniser has died.")
+            raise BackendError("The recogniser has died.", "Start it anew.", "503")
         return f"{10 * len(samples) / MODEL_RATE_HZ:.0f} tenths."
 
     async def at_last(self) -> None:
@@ -152,7 +155,7 @@ async def test_a_dead_recogniser_is_told_asked_ever_more_rarely_and_heals_by_its
     caller = Caller(recogniser)
     await caller.says(*[spoken_question()] * 8)
     assert caller.told == []
-    assert caller.ear.failure == "The recogniser has died."
+    assert caller.ear.failure == "The recogniser has died. Start it anew."
     waits = np.diff(recogniser.calls_s)
     assert (waits[:3] > (1, 2, 4)).all()
     caller.ear.end_turn()
@@ -177,14 +180,15 @@ async def test_a_turn_without_end_that_nobody_recognises_does_not_grow_and_that_
     for _ in range(12):
         await caller.says(*[spoken_question()] * 3)
         reasons.add(caller.ear.failure)
-    assert reasons == {"The recogniser has died.", "counting is 30 s behind; the oldest sound is lost"}
+    assert reasons == {"The recogniser has died. Start it anew.", "counting is 30 s behind; the oldest sound is lost"}
     recogniser.fails = False
     caller.ear.end_turn()
     await asyncio.sleep(60)
     n_tenths = sum(int(each) for each in caller.finals[0].text.replace("tenths.", "").split())
     assert 150 < n_tenths <= 300
     assert "The recogniser has died." not in caplog.text  # its words are for the caller alone
-    assert "A caller is not heard by counting: BackendError" in caplog.text
+    failed = "The recogniser counting at 10.1.2.3:9000 failed: HTTP 503. Start it anew."
+    assert 0 < caplog.text.count(failed) <= 4, "once a minute"
 
 
 async def test_a_fault_in_the_engine_does_not_keep_a_turn_from_ending() -> None:

@@ -1,6 +1,7 @@
 """Listening over our small web socket protocol, against recognisers of this test's own."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -14,6 +15,7 @@ from websockets.sync.server import ServerConnection, serve
 from backends import registry
 from backends.listener.websocket import WebsocketListener
 from backends.protocols import Heard, ListenerStream
+from tests.http_servers import QuietHandler, http_server
 from tests.listening import Told
 
 Behaviour = Callable[[ServerConnection, int], None]
@@ -188,8 +190,25 @@ def test_an_error_that_the_recogniser_tells_is_told(recognisers: Recognisers, ca
     ear = recognisers.listen(recognisers.serve(errs), told)
     told.until(bool)
     assert "no more memory" not in caplog.text
-    assert "A caller is not heard by the recogniser at ws://" in caplog.text
+    assert "The recogniser websocket at 127.0.0.1:" in caplog.text
+    assert "failed: an error of its own. See that it runs" in caplog.text
     assert ear.failure is None  # it went on
+
+
+def test_the_log_has_the_status_and_no_secret_of_the_url(
+    recognisers: Recognisers, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Refusing(QuietHandler):
+        protocol_version = "HTTP/1.1"
+
+    with http_server(Refusing) as url:
+        place = url.removeprefix("http://")
+        told = Told()
+        ear = recognisers.listen(f"ws://me:pass-word@{place}/v1?key=sk-very-secret", told, final_timeout_s=0.5)
+        ear.end_turn()
+        assert told.finals(1) == [""]
+    assert f"The recogniser websocket at {place} failed: HTTP " in caplog.text
+    assert not {"pass-word", "sk-very-secret"} & set(re.findall(r"[\w-]+", caplog.text))
 
 
 def test_a_late_final_text_is_never_taken_for_the_next_turns(recognisers: Recognisers) -> None:

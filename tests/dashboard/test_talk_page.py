@@ -78,7 +78,8 @@ def microphone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def served(checkpoint: str, chat_url: str, *options: str, **environment: str) -> Iterator[str]:
     """A server of its own process; its URL."""
-    back_ends = [{"name": name, "chat": {"engine": "openai", "base_url": chat_url, "model": "m"}} for name in "ab"]
+    chat = {"engine": "openai", "base_url": chat_url, "model": "m"}
+    back_ends = [{"name": "a", "chat": chat}, {"name": "b", "chat": chat, "models": ["big"]}]
     settings = {
         "back_ends": json.dumps(back_ends),
         "listener.engine": "double",
@@ -144,8 +145,10 @@ def test_a_conversation_happens(checkpoint: str, chat_url: str, microphone: Path
         page.select_option("#back_end", "b")
         shows(page, "status", "^Now tandem, with b.$")
         shows(page, "oracle", "^b, after")
+        page.select_option("#model", "big")
+        shows(page, "status", "^Now tandem, with b, big.$")
         page.select_option("#mode", "direct")
-        shows(page, "status", "^Now direct, with b.$")
+        shows(page, "status", "^Now direct, with b, big.$")
         page.click("#reset")
         shows(page, "oracle", "^$")
         shows(page, "you", "capital")

@@ -14,6 +14,7 @@ import pytest
 from backends.chat import double
 from backends.chat.cache import ReplyCache
 from backends.chat.double import DoubleEngine
+from benchmarks.chat_server import MODEL, Behaviour, served
 from data_schemas.config import ChatConfig
 from tests.refreshing import GOOD, ROWS, Bench, assert_one_message
 
@@ -156,3 +157,28 @@ def test_a_disk_that_is_full_where_the_answers_are_kept(bench: Bench, tiny_disk:
     assert bench.refresh_by(again).exit_code == 0
     assert n_kept > 0
     assert len(set(asked(first)) - set(asked(again))) == n_kept, "what was kept is not asked for again"
+
+
+def test_a_model_that_thinks_until_it_is_cut_off_is_stopped_early_and_told_not_to_think(bench: Bench) -> None:
+    """Its thoughts take all tokens that an oracle may have; the same command with `chat.extra` goes on."""
+    many = [{**row, "question": f"{row['question'][:-1]} and {n}?"} for row in ROWS for n in range(4)]
+    bench.file("good.jsonl", "".join(f"{json.dumps(row)}\n" for row in many).encode())
+    with served(Behaviour(thinks=True, thought="well " * 60)) as (root, server):
+        chat = {"engine": "openai", "base_url": f"{root}/v1", "model": MODEL, "endpoint": "mine", "max_in_flight": 1}
+        assert_one_message(
+            bench.refresh(chat=chat), 4, "38 of the last (38|39|40) answers.*only_thought", "enable_thinking"
+        )
+        n_paid = len(server.counts.bodies)
+        assert bench.state() == {}
+        extra = {"chat_template_kwargs": {"enable_thinking": False}}
+        assert bench.refresh(chat={**chat, "extra": extra}).exit_code == 0
+    assert n_paid < 80 < len(server.counts.bodies)
+
+
+def test_a_model_that_thinks_shortly_is_heard_and_cached_tokens_nobody_told_are_unknown(bench: Bench) -> None:
+    with served(Behaviour(thinks=True, thought="")) as (root, _):
+        chat = {"engine": "openai", "base_url": f"{root}/v1", "model": MODEL, "endpoint": "mine"}
+        assert bench.refresh(chat=chat).exit_code == 0
+    (record,) = [json.loads(path.read_text()) for path in (bench.out / "runs").glob("*.json")]
+    assert record["chat"]["n_requests"] > 0
+    assert (record["chat"]["n_tokens_cached"], record["models"][0]["n_tokens_cached"]) == (None, None)

@@ -22,7 +22,8 @@ KAME = Path(sys.executable).with_name("kame")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("engine", ["vllm", "llamacpp"])
 def test_it_prints_the_base_url_and_stops_with_the_command(engine: str, how: signal.Signals, tmp_path: Path) -> None:
-    options = ["lab/model", "--executable", str(script_in(tmp_path))] if engine == "vllm" else ["--slots", "1"]
+    vllm = ["lab/model", "--executable", str(script_in(tmp_path)), "--", "--max-model-len", "4096"]
+    options = vllm if engine == "vllm" else ["--slots", "1"]
     command = [str(KAME), "llm", "serve", "--engine", engine, "--json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as serving:
         assert serving.stdout is not None
@@ -69,9 +70,11 @@ def test_what_is_missing_is_told_in_one_message(tmp_path: Path, monkeypatch: pyt
         ("vllm", "--context", "512", "llamacpp"),
         ("llamacpp", "--revision", "main", "vllm"),
         ("llamacpp", "--executable", "vllm", "vllm"),
+        ("llamacpp", "--", "--flash-attn", "vllm"),
     ],
 )
 def test_an_option_of_another_engine_is_refused(engine: str, option: str, value: str, other: str) -> None:
     done = CliRunner().invoke(app, ["llm", "serve", "some/model", "--engine", engine, option, value])
     assert done.exit_code == 2
+    option = option.replace("--", "-- ARGS") if option == "--" else option
     assert f"{option} does nothing with the engine {engine}. Leave it out, or say --engine {other}." in done.output

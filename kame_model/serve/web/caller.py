@@ -17,7 +17,7 @@ from kame_model.serve.server import KameServer, Refused
 from kame_model.serve.session import Session
 from kame_model.serve.web.care import Denied, Door, chosen_protocol
 from kame_model.serve.web.changes import Changes, Changing
-from kame_model.serve.web.disclosure import for_callers
+from kame_model.serve.web.disclosure import consent_to, for_callers
 from kame_model.serve.web.metrics import Metrics
 from kame_model.serve.web.pacing import Allowance
 
@@ -58,7 +58,7 @@ class Hall:
         """Opens the session a socket asks for and accepts the socket; None where it was refused, by an HTTP answer.
 
         Args:
-            socket: its query says what is wished: mode, back_end, prompt, record=yes.
+            socket: its query says what is wished: mode, back_end, prompt, record.
             back_end: where the query names none.
         """
         try:
@@ -96,12 +96,28 @@ class Hall:
                 mode=cast(Mode | None, mode),
                 back_end=wishes.get("back_end") or back_end,
                 prompt=wishes.get("prompt") or None,
-                record=wishes.get("record") == "yes",
+                record=self._agrees(wishes.get("record")),
             )
         except (Refused, ConfigError, BackendError) as error:
             if isinstance(error, BackendError):
                 _log.error("A caller could not be let in: %s", error)
             raise Denied.because(error) from error
+
+    def _agrees(self, consent: str | None) -> bool:
+        """Whether a caller wishes to be recorded and has been told what that means.
+
+        Raises:
+            Denied: it wishes so, and has not been told.
+        """
+        if not consent:
+            return False
+        if self.server.recordings is not None and consent != consent_to(self.server.config.record.notice):
+            message = (
+                "Nobody is recorded who was not told: show your user record_notice of /v1/about, and if they agree "
+                "say record= and the word in its record_consent."
+            )
+            raise Denied(400, "consent", message)
+        return True
 
 
 class Caller:

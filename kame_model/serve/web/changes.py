@@ -7,6 +7,7 @@ from pydantic import Field
 
 from data_schemas.config import Config
 from data_schemas.config.serving import Mode
+from kame_model.serve.admission import Refused
 from kame_model.serve.session import Session
 from kame_model.serve.web.care import Denied
 from kame_model.serve.web.pacing import Allowance
@@ -18,11 +19,14 @@ CHANGES_PER_S, CHANGES_AT_ONCE = 2.0, 10.0
 class Changes(Config):
     """Wishes for a session; what is not given stays.
 
-    Example: `{"mode": "direct"}`, `{"back_end": "math", "prompt": ""}`, `{"reset": true}`.
+    Example: `{"mode": "direct"}`, `{"back_end": "math", "model": "big", "prompt": ""}`, `{"reset": true}`.
     """
 
     mode: Mode | None = Field(default=None, description="From the next frame on.")
     back_end: Annotated[str, Field(max_length=128)] | None = Field(default=None, description="For the next request on.")
+    model: Annotated[str, Field(max_length=128)] | None = Field(
+        default=None, description="One of the back-end's models; empty: its own, as with another back-end."
+    )
     prompt: str | None = Field(
         default=None, description="A prompt's name, or instructions of several words; empty: the back-end's own again."
     )
@@ -33,9 +37,11 @@ class Changes(Config):
 
         Raises:
             ConfigError: there is no such mode or back-end here; nothing has changed.
+            Refused: the device has no time for the mode; nothing has changed.
         """
-        if self.mode is not None or self.back_end is not None or self.prompt is not None:
-            session.change(mode=self.mode, back_end=self.back_end, prompt=self.prompt)
+        wished = self.model_dump(exclude={"reset"}, exclude_none=True)
+        if wished:
+            session.change(**wished)
         if self.reset:
             session.reset()
 
@@ -60,7 +66,7 @@ class Changing:
         """Changes a session; what wishes nothing counts for nothing.
 
         Raises:
-            Denied: it has been changed too often.
+            Denied: it has been changed too often, or the device has no time for the mode.
             ConfigError: there is no such mode or back-end here; nothing has changed.
         """
         if changes.is_empty:
@@ -68,4 +74,7 @@ class Changing:
         allowance = self._allowances.setdefault(session, Allowance(CHANGES_PER_S, CHANGES_AT_ONCE))
         if not allowance.take():
             raise Denied(429, "too_many_changes", f"A session is changed {CHANGES_PER_S:g} times a second at most.")
-        changes.apply(session)
+        try:
+            changes.apply(session)
+        except Refused as refusal:
+            raise Denied.because(refusal) from refusal

@@ -52,8 +52,9 @@ async def chat(hall: Hall, socket: WebSocket) -> None:
     if caller is None:
         return
     wants_events = socket.query_params.get("events") == "1"
-    care = hall.server.config.care
-    notice = care.notice.strip() if care.notice_as_text and not wants_events else ""
+    care, record = hall.server.config.care, hall.server.config.record
+    notices = [care.notice if care.notice_as_text else "", record.notice if caller.session.is_recorded else ""]
+    notice = "" if wants_events else " ".join(each.strip() for each in notices if each.strip())
     await ChatSocket(caller, wants_events, notice).run()
 
 

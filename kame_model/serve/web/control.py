@@ -12,6 +12,7 @@ from kame_model.serve.session import Session
 from kame_model.serve.web.caller import Hall
 from kame_model.serve.web.care import Denied
 from kame_model.serve.web.changes import Changes
+from kame_model.serve.web.disclosure import consent_to
 
 SessionId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="As the event `started` says it.")]
 _Responses = dict[int | str, dict[str, Any]]
@@ -40,9 +41,11 @@ class About(BaseModel):
     modes: list[Mode]
     mode: Mode = Field(description="How a session begins.")
     back_ends: list[str] = Field(description="Names of the chat models, the default first.")
+    models: dict[str, list[str]] = Field(description="Models to choose from, by back-end, where it has several.")
     needs_token: bool
     records: bool = Field(description="Whether callers who agree are recorded.")
     record_notice: str = Field(description="What callers are told of recordings before they agree.")
+    record_consent: str = Field(description="Who has been told that and agrees says so by `record=` and this word.")
     keep_days: float = Field(description="How long recordings are kept.")
     turn_end_silence_s: float = Field(description="Silence after which the user's turn has ended, seconds.")
 
@@ -53,6 +56,7 @@ class SessionShown(BaseModel):
     id: str
     mode: Mode
     back_end: str
+    model: str = Field(description="Chosen among the back-end's models; empty: its own.")
     is_recorded: bool
     time_s: float = Field(description="On the session's own clock, seconds.")
 
@@ -63,6 +67,7 @@ class SessionShown(BaseModel):
             id=session.id,
             mode=session.mode,
             back_end=session.back_end,
+            model=session.model,
             is_recorded=session.is_recorded,
             time_s=session.time_s,
         )
@@ -134,7 +139,7 @@ def _add_sessions(routes: APIRouter, hall: Hall) -> None:
     @routes.patch(
         "/v1/sessions/{session_id}",
         summary="Change a session while it goes on",
-        responses={400: {"model": ErrorBody}, 429: {"model": ErrorBody}, **unknown},
+        responses={400: {"model": ErrorBody}, 429: {"model": ErrorBody}, 503: {"model": ErrorBody}, **unknown},
     )
     async def change(request: Request, session_id: SessionId, changes: Changes) -> SessionShown:
         session = _own(hall, request, session_id)
@@ -177,9 +182,11 @@ def _about(config: ServeConfig, needs_token: bool) -> About:
         modes=list(get_args(Mode)),
         mode=config.mode,
         back_ends=[each.name for each in config.back_ends],
+        models={each.name: each.models for each in config.back_ends if each.models},
         needs_token=needs_token,
         records=config.record.folder is not None,
         record_notice=config.record.notice,
+        record_consent=consent_to(config.record.notice),
         keep_days=config.record.keep_days,
         turn_end_silence_s=config.listener.turn_end_silence_s,
     )

@@ -1,5 +1,6 @@
-"""What callers are told of a fault: that there is one. Why is the host's to know."""
+"""What callers are told: of a fault that there is one, for why is the host's to know; and what they consent to."""
 
+import hashlib
 from dataclasses import replace
 
 from kame_model.serve.events import EventKind, SessionEvent
@@ -20,3 +21,11 @@ def for_callers(event: SessionEvent) -> SessionEvent:
     if reason is None or not event.data.get("reason"):
         return event
     return replace(event, data={**event.data, "reason": reason})
+
+
+def consent_to(notice: str) -> str:
+    """The word by which a caller agrees to be recorded; only who was given the notice with it can know it.
+
+    It is of the notice alone: where that changes, nobody has agreed to it yet.
+    """
+    return hashlib.sha256(notice.encode()).hexdigest()[:32]

@@ -15,6 +15,8 @@ BURST_S = 0.16
 """Sound given on at once, seconds: packets of a live client come in clumps."""
 GAP_S = 0.4
 """After so long without sound the client's silence is made for it, seconds; networks are late by less."""
+LIVE_S = 1.0
+"""A client whose sound has come for so long, with no longer a pause, and passes without waiting, is live, seconds."""
 
 
 class Allowance:
@@ -55,36 +57,50 @@ class Pacer:
     """Gives sound on as a microphone would have: what comes faster waits, and what does not come is silence.
 
     A session moves only with what it hears, and OpenAI's clients may send a file at once, or nothing while they listen.
-    A live client's sound passes through without waiting.
+    A live client's sound passes through without waiting. Where its network stalled, silence has been made already when
+    its sound comes: of that, what waits beyond `max_backlog_s` is dropped, the oldest first. A client that has never
+    been live sends files, of which nothing is late.
 
     Args:
         hear: takes the sound.
+        lose: told how many frames were dropped, at most once a frame's time.
         max_waiting_s: sound that may wait.
+        max_backlog_s: late sound of a live client that may wait.
     """
 
-    def __init__(self, hear: Callable[[Samples], None], max_waiting_s: float) -> None:
-        self._hear = hear
+    def __init__(
+        self, hear: Callable[[Samples], None], lose: Callable[[int], None], max_waiting_s: float, max_backlog_s: float
+    ) -> None:
+        self._hear, self._lose = hear, lose
         self._max_waiting = round(max_waiting_s * SAMPLE_RATE_HZ)
+        self._max_backlog = round(max_backlog_s * SAMPLE_RATE_HZ)
         self._waiting: deque[Samples] = deque()
         self._n_waiting = 0
         self._allowance = Allowance(CATCH_UP * SAMPLE_RATE_HZ, BURST_S * SAMPLE_RATE_HZ)
-        self._last_s = asyncio.get_running_loop().time()
+        self._last_s = self._since_s = asyncio.get_running_loop().time()
+        self._is_live = False
+        self._n_made = 0  # samples of silence in whose place sound may still come
+        self._n_lost = 0  # frames, not told yet
 
     def put(self, samples: Samples) -> bool:
         """Adds sound; False where too much of it waits already, and it is not taken."""
-        if self._n_waiting + len(samples) > self._max_waiting:
+        n_late = self._n_late(len(samples))
+        if self._n_waiting + len(samples) - n_late > self._max_waiting:
             return False
         if len(samples):
-            self._last_s = asyncio.get_running_loop().time()
+            self._come(asyncio.get_running_loop().time())
             self._waiting.append(samples)
             self._n_waiting += len(samples)
+            self._take(n_late)
+            self._n_made -= n_late
+            self._n_lost += n_late // FRAME_N_SAMPLES
             self._give()
         return True
 
     def clear(self) -> None:
         """Forgets what waits."""
         self._waiting.clear()
-        self._n_waiting = 0
+        self._n_waiting = self._n_lost = 0
 
     async def run(self, max_silence_s: float) -> None:
         """Gives on what waits, and silence where nothing comes; returns when nothing has come for so long."""
@@ -93,17 +109,47 @@ class Pacer:
         while (silent_s := clock.time() - self._last_s) < max_silence_s:
             if not self._n_waiting and silent_s > GAP_S:
                 self._hear(np.zeros(FRAME_N_SAMPLES, np.float32))
+                self._n_made += FRAME_N_SAMPLES
+            self._tell_lost()
             next_s += FRAME_S
             await asyncio.sleep(next_s - clock.time())
             self._give()
 
+    def _come(self, now_s: float) -> None:
+        """Sound comes: whether the client is live, and what comes now is no longer late."""
+        if now_s - self._last_s > LIVE_S:
+            self._since_s = now_s
+        self._last_s = now_s
+        if now_s - self._since_s >= LIVE_S and self._n_waiting <= BURST_S * SAMPLE_RATE_HZ:
+            self._is_live = True
+            self._n_made = 0
+
+    def _n_late(self, n_samples: int) -> int:
+        """Samples to drop where so many more come: whole frames, in whose place there was silence."""
+        if not self._is_live:
+            return 0
+        n_late = min(self._n_made, max(0, self._n_waiting + n_samples - self._max_backlog))
+        return n_late - n_late % FRAME_N_SAMPLES
+
+    def _tell_lost(self) -> None:
+        n_lost, self._n_lost = self._n_lost, 0
+        if n_lost:
+            self._lose(n_lost)
+
     def _give(self) -> None:
         n_samples = min(self._n_waiting, int(self._allowance.left))
         self._allowance.take(n_samples)
+        for piece in self._take(n_samples):
+            self._hear(piece)
+
+    def _take(self, n_samples: int) -> list[Samples]:
+        """Takes the oldest of what waits."""
         self._n_waiting -= n_samples
+        taken = []
         while n_samples:
             piece = self._waiting.popleft()
             if len(piece) > n_samples:
                 self._waiting.appendleft(piece[n_samples:])
-            self._hear(piece[:n_samples])
-            n_samples -= min(n_samples, len(piece))
+            taken.append(piece[:n_samples])
+            n_samples -= len(taken[-1])
+        return taken

@@ -62,14 +62,15 @@ class RealtimeSocket:
     def __init__(self, caller: Caller, config: ServeConfig, instructions: str) -> None:
         self._caller = caller
         self._session = caller.session
-        self._care = config.care
+        self._care, self._record_notice = config.care, config.record.notice
         self._idle_s = config.limits.idle_s
         self._config = RealtimeConfig(self._session, config.listener, instructions)
         self._conversation_id = new_id("conv")
         self._items = Items()
         self._turns = UserTurns(self._items)
         self._responses = Responses(self._items, self._conversation_id, VOICE)
-        self._pacer = Pacer(self._session.hear, MAX_WAITING_S)
+        backlog_s = config.limits.max_backlog_s
+        self._pacer = Pacer(self._session.hear, self._session.miss, MAX_WAITING_S, backlog_s)
         self._wants_events = self._has_begun = False
         self._n_resets = 0
         self._order = asyncio.Lock()  # frames, events and answers come from three tasks
@@ -245,6 +246,7 @@ class RealtimeSocket:
             "events": self._wants_events,
             "is_recorded": self._session.is_recorded,
             "notice": self._care.notice,
+            "record_notice": self._record_notice if self._session.is_recorded else "",
         }
         return event(kind, session=self._config.shown(), kame=ours)
 

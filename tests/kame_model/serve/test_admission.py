@@ -9,9 +9,12 @@ from kame_model.serve.meter import FrameMeter
 LIMITS = LimitsConfig(max_sessions_per_address=2, max_starts_per_minute=3, budget_share=0.5)
 
 
-def refused(admission: Admission, *args: object) -> str | None:
+def refused(
+    admission: Admission, address: str, present: list[str], n_free: int, now_s: float, n_on_device: int | None = None
+) -> str | None:
+    """Why a caller is not let in; unless said otherwise all are on the device, the new one too."""
     try:
-        admission.admit(*args)  # type: ignore[arg-type]
+        admission.admit(address, present, n_free, len(present) + 1 if n_on_device is None else n_on_device, now_s)
     except Refused as refusal:
         return refusal.reason
     return None
@@ -111,3 +114,28 @@ def test_a_device_whose_step_costs_the_same_for_all_is_filled() -> None:
     meter.learn({1: 0.050, 8: 0.051})
     stepped(meter, 1, 0.053)
     assert meter.expected_s(8, 1.0) == pytest.approx(0.054, abs=1e-4)
+
+
+def test_who_has_no_business_with_the_device_takes_none_of_its_time() -> None:
+    meter = FrameMeter()
+    admission = Admission(LimitsConfig(budget_share=0.8), meter)  # 64 ms
+    meter.learn({1: 0.020, 4: 0.080})
+    cascades = ["a", "b", "c"]
+    assert refused(admission, "d", cascades, 1, 1.0, n_on_device=1) is None
+    assert refused(admission, "d", cascades, 1, 1.0, n_on_device=4) == "busy"
+    admission.admit_to_device(n_others=3, n_on_device=3, now_s=1.0)
+    with pytest.raises(Refused, match="just enough time"):
+        admission.admit_to_device(n_others=3, n_on_device=4, now_s=1.0)
+    admission.admit_to_device(n_others=0, n_on_device=4, now_s=1.0)  # alone, it takes nobody's
+    assert admission.n_refused == {"busy": 2}
+
+
+def test_steps_without_anybody_on_the_device_tell_nothing_of_what_callers_cost() -> None:
+    meter = FrameMeter()
+    meter.learn({1: 0.020, 4: 0.080})
+    stepped(meter, 0, 0.001)
+    assert meter.expected_s(1, 1.0) == pytest.approx(0.020)
+    assert meter.expected_s(0, 1.0) == 0.0
+    for _ in range(10):
+        meter.add(1.0, 0.001, 0.09, 0)
+    assert not meter.has_room(0.8, 1.0)  # but that they begin late is a fact

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from data_schemas.errors import BackendError, RequestError
+from data_schemas.errors import AnswerCut, BackendError, RequestError
 from kame_model.serve.cycle import MAX_TRIES
 from kame_model.serve.routing import Router
 from kame_model.text.tokenizer import Tokenizer
@@ -142,3 +142,26 @@ def test_whatever_happens_places_are_kept_and_the_last_turn_is_answered(tokenize
     assert counts.n_asked == counts.n_answered + counts.n_given_up + counts.n_failed == len(chat.asked_s)
     assert talk.queued().endswith(SIXTY)
     assert len(talk.told("oracle_failed")) == counts.n_failed
+
+
+@pytest.mark.parametrize(
+    ("steps", "queued"),
+    [
+        ([(0.1, "I'm sorry, but I cannot help.")], ""),
+        ([(0.1, "It is sixty litres. She earned"), (0.1, AnswerCut("cut"))], f"{SIXTY}."),
+    ],
+)
+def test_refusals_and_half_sentences_are_not_whispered_nor_asked_for_again(
+    tokenizer: Tokenizer, steps: list[Step], queued: str
+) -> None:
+    chat = TimedChat(steps)
+    talk = CycleTalk(tokenizer, {"a": chat})
+
+    async def course() -> None:
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(30)
+
+    talk.runs(course)
+    assert len(chat.asked_s) == 1
+    assert len(talk.told("oracle_failed")) == (not queued)
+    assert talk.queued().rstrip(".") == queued.rstrip(".")

@@ -16,9 +16,10 @@ from data_schemas.config import ChatConfig
 from data_schemas.config.serving import CycleConfig
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.conversation import Conversation
-from kame_model.serve.cycle import BackEndCycle, RequestCounts
+from kame_model.serve.cycle import BackEndCycle
 from kame_model.serve.oracle_writer import OracleWriter
 from kame_model.serve.prompts import Prompt, load_prompt
+from kame_model.serve.request_counts import RequestCounts
 from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.text.tokenizer import Tokenizer
 from tests.streaming_chat import StreamingChat, Write, piece, serving
@@ -57,7 +58,7 @@ class Asking:
         self.cycle = BackEndCycle(
             self.choice,
             self.conversation,
-            lambda: OracleWriter(queue, tokenizer, lambda text: " ".join(text.split())),
+            lambda: OracleWriter(queue, tokenizer, lambda text: " ".join(text.split()), 30),
             CycleConfig(**config),
             self.emit,
             self.counts,

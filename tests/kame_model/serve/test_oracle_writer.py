@@ -1,23 +1,25 @@
 """A streamed oracle's tokens are those of training, and an older oracle says nothing after a newer one."""
 
 import random
-import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from data_schemas.config import OracleConfig
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.oracle_writer import OracleWriter
+from kame_model.serve.whispered import Whispered
 from kame_model.text.tokenizer import Tokenizer
+from pipelines.oracle.validate import Asked, Unusable, usable_text
 from pipelines.script.speakable import speak
+from tests.answers import drawn_answer, pieces_of
 from tests.vocabularies import make_moshi_like, make_vocabulary
 
-_DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-_WORDS = (
-    *("the", "tank", "holds", "litres", "and", "is", "full", "so", "she", "earned", "it", "because", "minutes"),
-    *("are", "many,", "after", "all.", "Well,", "that", "helps?"),
-)
+MAX_WORDS = OracleConfig().max_words
 
 
 @pytest.fixture(scope="module", params=["ours", "as Moshi's"])
@@ -26,53 +28,79 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return make_vocabulary(folder) if request.param == "ours" else make_moshi_like(folder)
 
 
-def digits_said(text: str) -> str:
-    """A quick stand-in for the normaliser, of its habits: a sign is said after what follows it."""
-    text = re.sub(r"\$(\d+)( million)?", lambda m: f"{m[1]}{m[2] or ''} dollars", text)
-    return " ".join(re.sub(r"\d", lambda m: f" {_DIGITS[int(m[0])]} ", text).replace("%", " percent").split())
+def as_written(text: str) -> str:
+    return " ".join(text.split())
 
 
-def drawn_answer(draw: random.Random) -> str:
-    words = [draw.choice([*_WORDS, f"${draw.randrange(100)}", str(draw.randrange(1000)), "7%"]) for _ in range(25)]
-    return " ".join("million" if draw.random() < 0.05 else word for word in words)
+def trained_on(answer: str, *, is_cut: bool = False) -> str:
+    """What training makes of an answer, as a writer of oracles that knows no hint is held to."""
+    asked = Asked(level=0, hint="", instruction="", conversation="")
+    return usable_text(answer, is_cut, asked, OracleConfig(min_words=1))
+
+
+def written_in_pieces(
+    answer: str, tokenizer: Tokenizer, draw: random.Random, *, is_cut: bool = False
+) -> tuple[list[int], str]:
+    """The ids that an answer puts into a queue while it comes in pieces, and the words it is told to have put there."""
+    queue = OracleQueue(tokenizer.text_card)
+    writer = OracleWriter(queue, tokenizer, speak, MAX_WORDS)
+    words = []
+    for piece in pieces_of(answer, draw):
+        words.append(writer.write(piece))
+        if writer.is_whole:
+            break
+    words.append(writer.finish(is_cut=is_cut))
+    ids = queued(queue, writer.n_tokens + 2)
+    assert ids[-1] == PADDING_ID
+    return ids[:-1], " ".join(filter(None, words))
 
 
 def queued(queue: OracleQueue, n: int) -> list[int]:
     return [queue.next() for _ in range(n)]
 
 
-def test_tokens_of_a_thousand_answers_in_random_pieces_are_those_of_the_whole(tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize(("tokenizer", "n_wanted"), [("ours", 1000), ("as Moshi's", 100)], indirect=["tokenizer"])
+def test_tokens_of_a_thousand_answers_in_random_pieces_are_those_of_training(
+    tokenizer: Tokenizer, n_wanted: int
+) -> None:
     draw = random.Random(7)
-    for _ in range(1000):
+    n_answers = n_shortened = 0
+    reasons: Counter[str] = Counter()
+    while n_answers < n_wanted:
         answer = drawn_answer(draw)
-        queue = OracleQueue(tokenizer.text_card)
-        writer = OracleWriter(queue, tokenizer, digits_said)
-        at, words = 0, []
-        while at < len(answer):
-            end = at + draw.randint(1, 9)
-            words.append(writer.write(answer[at:end]))
-            at = end
-        words.append(writer.finish())
-        tokens = tokenizer.encode(digits_said(answer))
-        assert writer.n_tokens == len(tokens)
-        assert queued(queue, len(tokens) + 2) == [tokenizer.text_card, *tokens, PADDING_ID]
-        assert " ".join(filter(None, words)) == digits_said(answer)
+        try:
+            said = trained_on(answer)
+        except Unusable as refused:  # training does not have it
+            reasons[refused.reason] += 1
+            continue
+        n_answers += 1
+        n_shortened += said != speak(answer)
+        ids, words = written_in_pieces(answer, tokenizer, draw)
+        assert ids == [tokenizer.text_card, *tokenizer.encode(said)], answer
+        assert words == said
+    assert n_shortened > n_wanted / 10
+    assert reasons.total() < n_wanted / 4, reasons
 
 
-def test_the_pipeline_s_own_reading_gives_the_pipeline_s_tokens(tokenizer: Tokenizer) -> None:
-    answer = "Natalia earned $12 an hour, so that is 72 dollars for 6 hours. Not bad, is it?"
-    queue = OracleQueue(tokenizer.text_card)
-    writer = OracleWriter(queue, tokenizer, speak)
-    for start in range(0, len(answer), 4):
-        writer.write(answer[start : start + 4])
-    writer.finish()
-    tokens = tokenizer.encode(speak(answer))
-    assert queued(queue, len(tokens) + 1) == [tokenizer.text_card, *tokens]
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32), share=st.floats(0.2, 1))
+def test_of_an_answer_that_was_cut_only_what_training_keeps_is_written(seed: int, share: float) -> None:
+    draw = random.Random(seed)
+    answer = drawn_answer(draw)
+    answer = answer[: max(1, int(share * len(answer)))]
+    stream, words = Whispered(MAX_WORDS), ""
+    try:
+        said = trained_on(answer, is_cut=True)
+    except Unusable:
+        return
+    for word in f"{speak(answer)} ".split():
+        words += stream.feed(word)
+    assert (words + stream.finish(is_cut=True)).split() == said.split()
 
 
 def test_the_newer_oracle_ends_the_older_and_an_unbegun_one_ends_nothing(tokenizer: Tokenizer) -> None:
     queue = OracleQueue(tokenizer.text_card)
-    older, newer = (OracleWriter(queue, tokenizer, digits_said) for _ in range(2))
+    older, newer = (OracleWriter(queue, tokenizer, as_written, MAX_WORDS) for _ in range(2))
     assert older.write("she earned it all ") == "she earned it"
     queue.next()
     newer.write("the")
@@ -86,7 +114,7 @@ def test_the_newer_oracle_ends_the_older_and_an_unbegun_one_ends_nothing(tokeniz
 
 @pytest.mark.parametrize("end", ["\n", " User: "])
 def test_an_answer_is_whole_with_its_line_or_where_it_speaks_for_somebody_else(tokenizer: Tokenizer, end: str) -> None:
-    writer = OracleWriter(OracleQueue(tokenizer.text_card), tokenizer, digits_said)
+    writer = OracleWriter(OracleQueue(tokenizer.text_card), tokenizer, as_written, MAX_WORDS)
     writer.write("\nAssistant: the tank is")
     assert not writer.is_whole
     writer.write(f" full{end}she earned it")
@@ -95,7 +123,7 @@ def test_an_answer_is_whole_with_its_line_or_where_it_speaks_for_somebody_else(t
 
 def test_a_reset_queue_takes_no_word_of_before(tokenizer: Tokenizer) -> None:
     queue = OracleQueue(tokenizer.text_card)
-    writer = OracleWriter(queue, tokenizer, digits_said)
+    writer = OracleWriter(queue, tokenizer, as_written, MAX_WORDS)
     writer.write("she earned it all ")
     queue.reset()
     assert (writer.write("because of minutes "), writer.finish()) == ("", "")

@@ -87,6 +87,38 @@ async def test_a_caller_who_would_be_too_many_is_refused_before_anybody_hears_a_
 
 
 @pytest.mark.looptime
+async def test_callers_of_the_cascade_take_no_time_of_the_device_until_they_change(checkpoint: Checkpoint) -> None:
+    async def slow(work: Callable[[], Any]) -> Any:
+        n_on_device = sum(session.mode != "cascade" for session in server.sessions.values())
+        await asyncio.sleep(0.025 * n_on_device)  # each costs 25 of the 64 ms
+        return await inline(work)
+
+    config = serve_config(limits={"max_sessions": 6, "max_sessions_per_address": 9})
+    server = KameServer(checkpoint, config, doubles(), str, run=slow)
+    async with server:
+        clients = []
+        for mode in ("cascade", "tandem", "cascade", "direct", "cascade"):
+            clients.append(Client(await server.open_session("here", mode=mode)))
+            await asyncio.gather(*(each.talk([None] * 40) for each in clients))
+        assert await refusal(server) == "busy"  # a third on the device would make it 75 ms
+        patient = clients[0].session
+        with pytest.raises(Refused) as refused:
+            patient.change(mode="direct", prompt="You are brief.")
+        assert refused.value.reason == "busy"
+        assert patient.mode == "cascade"
+        await clients[0].talk([None])
+        assert clients[0].told("changed") == []
+        patient.change(mode="cascade", prompt="You are brief.")  # that is no matter of the device
+        clients[1].session.change(mode="cascade")
+        patient.change(mode="direct")  # there is room now
+        assert server.n_dropped == {}
+        assert server.meter.n_late == 0
+        assert server.admission.n_refused == {"busy": 2}
+        for each in clients:
+            await each.session.close("bye")
+
+
+@pytest.mark.looptime
 async def test_a_broken_device_ends_all_sessions_and_the_server(
     checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -167,15 +199,26 @@ async def test_a_server_in_real_time_leaves_no_thread_and_no_task(checkpoint: Ch
 
 @pytest.mark.looptime
 async def test_as_many_slots_as_a_frame_has_time_for(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
     def measured(engine: Engine, n_steps: int = 20, n_callers: int | None = None) -> float:
+        asked.append(engine.n_slots)
         if engine.n_slots == 8:
             raise torch.OutOfMemoryError("no room")
         return 0.015 * engine.n_slots
 
     monkeypatch.setattr(Engine, "measure", measured)
-    for budget_share, n_slots in ((1.0, 4), (0.5, 2), (0.1, 1)):
+    for budget_share, n_slots, tried in (
+        (1.0, 5, [8, 4, 6, 5]),
+        (0.8, 4, [8, 4, 6, 5]),
+        (0.6, 3, [8, 4, 2, 3]),
+        (0.5, 2, [8, 4, 2, 3]),
+        (0.1, 1, [8, 4, 2, 1]),
+    ):
+        asked.clear()
         async with of_limits(checkpoint, max_sessions=0, budget_share=budget_share) as server:
             assert server.n_slots == n_slots
+        assert asked == tried
     async with of_limits(checkpoint, max_sessions=6, budget_share=0.1) as server:
         assert server.n_slots == 6  # as was asked for
     with pytest.raises(torch.OutOfMemoryError):
@@ -193,8 +236,9 @@ async def test_whether_steps_are_graphs_is_a_setting(checkpoint: Checkpoint, cud
 
 @pytest.mark.looptime
 async def test_a_checkpoint_that_is_not_whole_starts_nothing(checkpoint: Checkpoint) -> None:
-    without_codec = checkpoint._replace(facts=None)
-    with pytest.raises(ConfigError, match="names no codec"):
+    assert checkpoint.facts is not None
+    without_codec = checkpoint._replace(facts=checkpoint.facts.model_copy(update={"codec": None}))
+    with pytest.raises(ConfigError, match="without its codec"):
         async with KameServer(without_codec, serve_config(), doubles(), str, run=inline):
             pass
     assert asyncio.all_tasks() == {asyncio.current_task()}

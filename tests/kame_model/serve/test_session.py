@@ -59,7 +59,13 @@ async def test_a_turn_from_sound_to_oracle(checkpoint: Checkpoint) -> None:
     assert kinds.index("oracle_asked") < kinds.index("oracle") < kinds.index("oracle_done")
     assert client.told("heard")[-1] == {"text": "alpha alpha alpha", "is_final": True}
     assert client.told("started") == [
-        {"session_id": session.id, "mode": "tandem", "back_end": "default", "notice": server.config.care.notice}
+        {
+            "session_id": session.id,
+            "mode": "tandem",
+            "back_end": "default",
+            "model": "",
+            "notice": server.config.care.notice,
+        }
     ]
     assert client.told("ended") == [{"reason": "bye"}]
     assert len(client.frames) == 21
@@ -110,7 +116,7 @@ async def test_modes_and_back_ends_change_without_a_gap(checkpoint: Checkpoint) 
     assert len(client.frames) == 40
     assert first.asked
     assert other.asked
-    assert client.told("changed")[1] == {"mode": "cascade", "back_end": "other"}
+    assert client.told("changed")[1] == {"mode": "cascade", "back_end": "other", "model": ""}
 
 
 @pytest.mark.parametrize(

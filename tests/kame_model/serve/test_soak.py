@@ -3,6 +3,7 @@
 The same soak of a server that keeps something, or mixes something up, says so.
 """
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ from benchmarks.serve_soak import FAULTS, SoakReport, soak
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve import answering
 from kame_model.serve.conversation import Conversation
+from kame_model.serve.mailbox import SaidFrame
 from kame_model.serve.session import Session
+from kame_model.serve.web.chat_socket import ChatSocket
+from kame_model.serve.web.realtime import RealtimeSocket
 from tests.serving import tiny_checkpoint
 
 N_CALLERS = 24
@@ -25,6 +29,11 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 
 def short_soak(checkpoint: Checkpoint, n_callers: int) -> SoakReport:
     return soak(checkpoint, n_callers, n_at_once=n_callers, n_first=0)
+
+
+def changing_soak(checkpoint: Checkpoint) -> SoakReport:
+    """Callers of both sockets who change their minds."""
+    return soak(checkpoint, 6, n_at_once=3, n_first=0, faults=("changes",))
 
 
 def test_nothing_is_left_and_nobody_is_late(checkpoint: Checkpoint) -> None:
@@ -66,6 +75,30 @@ def test_words_that_reach_another_are_found(checkpoint: Checkpoint, monkeypatch:
 def test_a_frame_that_comes_late_is_found(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.serve_soak.STEP_S", 0.3)
     assert any("ms late" in each for each in short_soak(checkpoint, 2).broken)
+
+
+@pytest.mark.parametrize(("socket", "path"), [(ChatSocket, "/api/chat"), (RealtimeSocket, "/v1/realtime")])
+@pytest.mark.parametrize(("fault", "told"), [("late", "ms late"), ("lost", "frames were not answered")])
+def test_frames_of_either_socket_are_judged_after_a_reset_too(
+    checkpoint: Checkpoint,
+    socket: type[ChatSocket | RealtimeSocket],
+    path: str,
+    fault: str,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_frame = socket._on_frame
+
+    async def faulty(self: Any, frame: SaidFrame) -> None:
+        if fault == "late":
+            await asyncio.sleep(0.3)
+        if fault == "late" or frame.number % 10:
+            await on_frame(self, frame)
+
+    monkeypatch.setattr(socket, "_on_frame", faulty)
+    broken = changing_soak(checkpoint).broken
+    assert any(f"(changes, {path})" in each and told in each for each in broken), broken
+    assert all(path in each for each in broken if told in each)
 
 
 @pytest.mark.parametrize("number", [0, 7, 150, 199])

@@ -167,6 +167,17 @@ async def test_nobody_catches_up_at_the_others_cost() -> None:
         assert clock.meter.n_late == 0
 
 
+async def test_who_is_answered_without_the_device_is_not_counted_as_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Clock() as clock:
+        counted: list[int] = []
+        monkeypatch.setattr(clock.meter, "add", lambda *told: counted.append(told[-1]))
+        spoken, other = Frames(clock.stepper), Frames(clock.stepper)
+        monkeypatch.setattr(other, "take", lambda: setattr(other, "n_waiting", other.n_waiting - 1))
+        await asyncio.gather(talk(spoken, 2), talk(other, 4))
+        assert counted == [1, 1, 0, 0]
+        assert clock.box.steps == [[0], [0]]
+
+
 async def test_a_step_that_fails_ends_its_sessions_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
     async with Clock() as clock:
         present, absent = Frames(clock.stepper), Frames(clock.stepper)

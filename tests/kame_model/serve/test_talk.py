@@ -118,10 +118,10 @@ async def test_what_is_asked_for_goes_along() -> None:
         await parrot(socket)
 
     async with serving(handler) as url:
-        call = Call(url=url, token="open sesame", mode="direct", back_end="a b", record=True)
+        call = Call(url=url, token="open sesame", mode="direct", back_end="a b", consent="4f2a")
         await talk(call, at_once(tone(FRAME_N_SAMPLES)))
         await talk(Call(url=url), at_once(tone(FRAME_N_SAMPLES)))
-    assert asked[0].path == "/api/chat?events=1&mode=direct&back_end=a+b&record=yes"
+    assert asked[0].path == "/api/chat?events=1&mode=direct&back_end=a+b&record=4f2a"
     assert asked[0].headers["Authorization"] == "Bearer open sesame"
     assert (asked[1].path, "Authorization" in asked[1].headers) == ("/api/chat?events=1", False)
 

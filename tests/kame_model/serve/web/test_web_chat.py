@@ -94,11 +94,11 @@ async def test_events_are_told_and_wishes_are_done_where_they_were_asked_for(che
         await talker.say(None, 6)
         await talker.socket.leave()
     assert [event["mode"] for event in talker.events("started")] == ["tandem", "direct"]
-    assert talker.events("changed") == [{"mode": "direct", "back_end": "default"}]
+    assert talker.events("changed") == [{"mode": "direct", "back_end": "default", "model": ""}]
     assert talker.events("heard")[0]["text"] == "alpha"
     errors = [each.decode() for each in talker.of_kind(5)]
     assert len(errors) == 3
-    assert "mode, back_end, prompt, reset" in errors[0]
+    assert "mode, back_end, model, prompt, reset" in errors[0]
     assert "nobody" in errors[1]
 
 

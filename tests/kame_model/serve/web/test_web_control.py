@@ -21,6 +21,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.recordings import About, Recordings
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.app import create_app
+from kame_model.serve.web.disclosure import consent_to
 from kame_model.serve.web.realtime_responses import to_pcm16
 from tests.inline_threads import InlineThreads
 from tests.served import AsgiSocket, app_of, served
@@ -39,7 +40,8 @@ async def asking(app: Any, address: str = MINE, **headers: str) -> AsyncIterator
 
 async def session_of(app: Any, server: KameServer, address: str = MINE) -> tuple[AsgiSocket, str]:
     before = set(server.sessions)
-    socket = AsgiSocket(app, "/api/chat?record=yes" if server.recordings else "/api/chat", address=address)
+    agreed = f"?record={consent_to(server.config.record.notice)}" if server.recordings else ""
+    socket = AsgiSocket(app, f"/api/chat{agreed}", address=address)
     await until(lambda: len(server.sessions) > len(before) and socket.accepted is not None)
     (session_id,) = set(server.sessions) - before
     return socket, session_id
@@ -54,6 +56,7 @@ async def test_a_caller_sees_and_changes_its_own_sessions_alone(checkpoint: Chec
             "id": session_id,
             "mode": "tandem",
             "back_end": "default",
+            "model": "",
             "is_recorded": False,
             "time_s": 0.0,
         }

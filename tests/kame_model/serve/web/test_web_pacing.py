@@ -14,16 +14,22 @@ from kame_model.serve.web.pacing import BURST_S, CATCH_UP, GAP_S, Allowance, Pac
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 RATE_HZ = 24_000
+PACKET = 480  # samples: 20 ms, as browsers have it
+BACKLOG_S = 0.8
 
 
 class Ear:
-    """Keeps what it hears, and when."""
+    """Keeps what it hears, and when, and how many frames it is told are lost."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[float, Samples]] = []
+        self.n_lost = 0
 
     def hear(self, samples: Samples) -> None:
         self.heard.append((asyncio.get_running_loop().time(), samples))
+
+    def lose(self, n_frames: int) -> None:
+        self.n_lost += n_frames
 
     @property
     def sound(self) -> Samples:
@@ -32,7 +38,7 @@ class Ear:
 
 @asynccontextmanager
 async def pacing(ear: Ear, max_silence_s: float = 1e9) -> AsyncIterator[Pacer]:
-    pacer = Pacer(ear.hear, max_waiting_s=30)
+    pacer = Pacer(ear.hear, ear.lose, max_waiting_s=30, max_backlog_s=BACKLOG_S)
     running = asyncio.create_task(pacer.run(max_silence_s))
     yield pacer
     running.cancel()
@@ -55,7 +61,7 @@ async def test_a_live_client_does_not_wait() -> None:
     ear = Ear()
     async with pacing(ear) as pacer:
         for number in range(100):
-            pacer.put(np.full(480, number + 1, np.float32))  # 20 ms, as browsers have it
+            pacer.put(np.full(PACKET, number + 1, np.float32))
             assert ear.heard[-1][0] == asyncio.get_running_loop().time()
             await asyncio.sleep(0.02)
     assert len(ear.sound) == 100 * 480
@@ -91,7 +97,7 @@ async def test_a_client_that_says_nothing_is_silent_in_real_time() -> None:
 
 
 async def test_it_returns_when_nothing_has_come_for_long_enough() -> None:
-    pacer = Pacer(Ear().hear, max_waiting_s=30)
+    pacer = Pacer(Ear().hear, Ear().lose, max_waiting_s=30, max_backlog_s=BACKLOG_S)
     running = asyncio.create_task(pacer.run(max_silence_s=60))
     await asyncio.sleep(50)
     pacer.put(counting(480))
@@ -113,3 +119,71 @@ async def test_nothing_is_lost_doubled_or_turned_round(pieces: list[tuple[int, f
             await asyncio.sleep(wait_s)
         await asyncio.sleep(15)
     np.testing.assert_array_equal(ear.sound[ear.sound > 0], counting(n_sent))
+
+
+async def live(pacer: Pacer, sound: Samples, start: int, for_s: float) -> int:
+    """Sends a sound from a place on as a microphone does; returns where it has come to."""
+    for _ in range(round(for_s / 0.02)):
+        pacer.put(sound[start : start + PACKET])
+        start += PACKET
+        await asyncio.sleep(0.02)
+    return start
+
+
+def behind_s(ear: Ear, sent: int) -> float:
+    """By how much the newest sound heard is older than the newest sent."""
+    return (sent - float(ear.sound.max())) / RATE_HZ
+
+
+@pytest.mark.parametrize("packet", [PACKET, 5 * PACKET, RATE_HZ, 10 * RATE_HZ])
+async def test_after_a_stall_late_sound_is_dropped_for_the_silence_that_was_made(packet: int) -> None:
+    ear, sound = Ear(), counting(30 * RATE_HZ)
+    async with pacing(ear) as pacer:
+        at = await live(pacer, sound, 0, 3)
+        await asyncio.sleep(6)
+        late = sound[at : at + 6 * RATE_HZ]
+        for start in range(0, len(late), packet):
+            assert pacer.put(late[start : start + packet])
+        at += len(late)
+        at = await live(pacer, sound, at, 1)
+        assert behind_s(ear, at) <= BACKLOG_S
+        at = await live(pacer, sound, at, 9)
+        assert behind_s(ear, at) <= 0.05
+    assert ear.n_lost * 0.08 == pytest.approx(6 - BACKLOG_S, abs=0.2)
+    n_heard = int((ear.sound > 0).sum())
+    assert n_heard + ear.n_lost * 1_920 == at  # all that was sent was heard, or told as lost
+
+
+async def test_late_sound_that_trickles_in_is_dropped_too() -> None:
+    ear, sound = Ear(), counting(60 * RATE_HZ)
+    async with pacing(ear) as pacer:
+        at = await live(pacer, sound, 0, 3)
+        await asyncio.sleep(6)
+        for _ in range(300):  # twice as fast as it is spoken, until it has caught up
+            pacer.put(sound[at : at + 2 * PACKET])
+            at += 2 * PACKET
+            await asyncio.sleep(0.02)
+            assert (at - float(ear.sound.max())) / RATE_HZ <= BACKLOG_S + 0.1
+    assert ear.n_lost > 50
+
+
+@pytest.mark.parametrize("listens_s", [2.0, 20.0])
+async def test_files_sent_at_once_by_a_client_that_was_never_live_lose_nothing(listens_s: float) -> None:
+    ear, sound = Ear(), counting(10 * RATE_HZ)
+    async with pacing(ear) as pacer:
+        for start in range(0, len(sound), 5 * RATE_HZ):
+            for packet in range(start, start + 5 * RATE_HZ, 4_800):
+                pacer.put(sound[packet : packet + 4_800])
+            await asyncio.sleep(5 + listens_s)
+    np.testing.assert_array_equal(ear.sound[ear.sound > 0], sound)
+    assert ear.n_lost == 0
+
+
+async def test_a_live_client_that_stops_sending_while_it_listens_loses_nothing() -> None:
+    ear, sound, at = Ear(), counting(30 * RATE_HZ), 0
+    async with pacing(ear) as pacer:
+        for _ in range(4):
+            at = await live(pacer, sound, at, 3)
+            await asyncio.sleep(10)
+    assert ear.n_lost == 0
+    np.testing.assert_array_equal(ear.sound[ear.sound > 0], sound[:at])

@@ -7,29 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.protocols import Samples
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.web.realtime_responses import from_pcm16, to_pcm16
-from tests.realtime_protocol import checked, types
+from kame_model.serve.web.realtime_responses import from_pcm16
+from tests.realtime_protocol import append, checked, of_type, say, types
 from tests.served import AsgiSocket, app_of
 from tests.serving import saying, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-
-def append(samples: Samples) -> dict[str, Any]:
-    return {"type": "input_audio_buffer.append", "audio": base64.b64encode(to_pcm16(samples)).decode()}
-
-
-async def say(socket: AsgiSocket, word: str | None, n_frames: int) -> None:
-    for _ in range(n_frames):
-        socket.send(append(saying(word)))
-        await asyncio.sleep(FRAME_S)
-
-
-def of_type(socket: AsgiSocket, kind: str) -> list[dict[str, Any]]:
-    return [event for event in socket.events if event["type"] == kind]
 
 
 async def test_a_conversation(checkpoint: Checkpoint) -> None:

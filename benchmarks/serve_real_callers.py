@@ -1,0 +1,150 @@
+"""Callers of a running server over the network: those that talk, over either socket, and those that misbehave."""
+
+import asyncio
+import base64
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any, Literal, get_args
+
+import numpy as np
+import sphn
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from backends.protocols import Samples
+from benchmarks.serve_arrivals import n_gaps
+from benchmarks.serve_realtime import RealtimeCall, said_in
+from benchmarks.serve_verdict import MODES, PATHS, Talk
+from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
+from kame_model.serve.talk import SOUND, Call, in_real_time, talk
+from kame_model.serve.talked import Talked
+from kame_model.serve.web.realtime_responses import to_pcm16
+
+Kind = Literal["talks", "vanishes", "garbage", "silent", "fast"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+CHAT, REALTIME = PATHS
+SILENCE_S = 6.0
+"""After what is said, for the answer."""
+
+
+async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
+    """Says a sentence in real time, and notes in `talked` what came of it.
+
+    Raises:
+        BackendError, InvalidStatus: it was not let in; it may come again.
+    """
+    clock = asyncio.get_running_loop().time
+    talked.began_s = clock()
+    if talked.path == CHAT:
+        call = Call(url=url, mode=talked.mode)
+        _note_chat(talked, await talk(call, in_real_time(sound, SILENCE_S)))
+        talked.n_sent = -(-(len(sound) + round(SILENCE_S * SAMPLE_RATE_HZ)) // FRAME_N_SAMPLES)
+        talked.ended_s = clock()
+        return
+    async with RealtimeCall(url, f"mode={talked.mode}") as realtime:
+        await realtime.say(in_real_time(sound, SILENCE_S))
+        talked.ended_s = clock()
+        await realtime.until_answered()
+    _note_realtime(talked, realtime)
+
+
+def _note_chat(talked: Talk, came: Talked) -> None:
+    talked.n_answered, talked.n_gaps = came.player.n_samples // FRAME_N_SAMPLES, came.player.n_gaps
+    talked.n_dropped.update(came.dropped())
+    _note_events(talked, came.events)
+    talked.ended = came.ended
+
+
+def _note_realtime(talked: Talk, call: RealtimeCall) -> None:
+    talked.n_sent = call.n_sent
+    talked.n_answered = min(call.n_answered, call.n_sent - call.side.n_missing_in_responses)
+    talked.n_gaps = sum(n_gaps(run) for run in call.side.runs())
+    talked.n_dropped.update(_dropped(call.side.events))
+    _note_events(talked, call.side.events)
+    talked.ended = call.ended
+
+
+def _note_events(talked: Talk, events: list[dict[str, Any]]) -> None:
+    talked.texts = said_in(events)
+    talked.n_events.update(event["kind"] for event in events)
+
+
+def _dropped(events: list[dict[str, Any]]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for event in events:
+        if event["kind"] == "dropped":
+            counted[event["data"]["direction"]] += event["data"]["n_frames"]
+    return counted
+
+
+class BadCaller:
+    """One that misbehaves.
+
+    Args:
+        chance: by it the caller chooses its socket, its mode and what it sends.
+        most_idle_s: how long it may send nothing before it has to be let go.
+    """
+
+    def __init__(self, url: str, chance: random.Random, most_idle_s: float) -> None:
+        self._random, self._most_idle_s = chance, most_idle_s
+        self._path = chance.choice(PATHS)
+        self._address = f"{url.replace('http', 'ws', 1)}{self._path}?mode={chance.choice(MODES)}"
+        self._opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
+
+    async def run(self, kind: Kind, sound: Samples) -> str:
+        """The whole call; a promise that was not kept, or nothing.
+
+        Raises:
+            InvalidStatus: it was not let in.
+        """
+        socket = await connect(self._address, proxy=None, open_timeout=60)
+        hearing = asyncio.create_task(_drain(socket))
+        try:
+            with suppress(ConnectionClosed):
+                return await self._behave(socket, kind, sound)
+        finally:
+            if kind == "vanishes":
+                socket.transport.abort()
+            await socket.close()
+            await asyncio.gather(hearing, return_exceptions=True)
+        return ""
+
+    async def _behave(self, socket: Any, kind: Kind, sound: Samples) -> str:
+        if kind == "silent":
+            try:
+                await asyncio.wait_for(socket.wait_closed(), self._most_idle_s)
+            except TimeoutError:
+                return f"a caller who sends nothing is not let go within {self._most_idle_s:g} s"
+            return ""
+        async for frame in _paced(sound, 10.0 if kind == "fast" else 1.0):
+            await socket.send(self._message(frame))
+            if kind in ("vanishes", "garbage") and self._random.random() < 0.1:
+                break
+        for _ in range(50 if kind == "garbage" else 0):
+            garbage = self._random.randbytes(self._random.randint(1, 400))
+            await socket.send(self._random.choice((garbage, garbage.decode(errors="replace"))))
+            await asyncio.sleep(0.01)
+        return ""
+
+    def _message(self, frame: Samples) -> bytes | str:
+        if self._path == CHAT:
+            packet: bytes = self._opus.append_pcm(frame)
+            return bytes([SOUND]) + packet
+        return json.dumps({"type": "input_audio_buffer.append", "audio": base64.b64encode(to_pcm16(frame)).decode()})
+
+
+async def _paced(sound: Samples, times_as_fast: float) -> AsyncIterator[Samples]:
+    """A sound's frames at a multiple of their own speed."""
+    for start in range(0, len(sound), FRAME_N_SAMPLES):
+        piece = sound[start : start + FRAME_N_SAMPLES]
+        yield np.pad(piece, (0, FRAME_N_SAMPLES - len(piece)))
+        await asyncio.sleep(FRAME_S / times_as_fast)
+
+
+async def _drain(socket: Any) -> None:
+    with suppress(ConnectionClosed):
+        async for _ in socket:
+            pass

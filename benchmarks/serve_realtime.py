@@ -1,0 +1,115 @@
+"""A caller of `/v1/realtime` over the network, who wants every frame and tells when each came."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from backends.protocols import Samples
+from benchmarks.serve_arrivals import RealtimeSide
+from data_schemas.errors import BackendError
+from kame_model.serve.web.realtime_responses import to_pcm16
+
+_OWED_S = 3.0
+_OPEN_S = 60.0
+
+
+class RealtimeCall:
+    """One call, as an asynchronous context manager.
+
+    Args:
+        url: of the server, http://…
+        query: of the address, without its question mark.
+
+    Attributes:
+        side: what came.
+        n_sent: frames.
+        ended: why the server ended it; empty where the caller did.
+
+    Raises:
+        websockets.exceptions.InvalidStatus: it is not let in.
+    """
+
+    def __init__(self, url: str, query: str = "") -> None:
+        self.side = RealtimeSide()
+        self.n_sent = 0
+        self.ended = ""
+        self._address = f"{url.replace('http', 'ws', 1)}/v1/realtime?{query}"
+        self._clock = asyncio.get_running_loop().time
+        self._news = asyncio.Event()
+        self._socket: ClientConnection
+        self._hearing: asyncio.Task[None]
+
+    async def __aenter__(self) -> "RealtimeCall":
+        self._socket = await connect(self._address, proxy=None, open_timeout=_OPEN_S)
+        await self.send({"type": "session.update", "kame": {"events": True}})
+        self._hearing = asyncio.create_task(self._hear())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._hearing.cancel()
+        await asyncio.gather(self._hearing, return_exceptions=True)
+        await self._socket.close()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Any message of the protocol.
+
+        Raises:
+            ConnectionClosed: the server has ended it.
+        """
+        await self._socket.send(json.dumps(message))
+
+    async def change(self, **changes: object) -> None:
+        """Changes mode, back-end or prompt in mid-conversation."""
+        await self.send({"type": "session.update", "kame": changes})
+
+    async def say(self, frames: AsyncIterator[Samples]) -> None:
+        """Says frames as they come, until their end or the server's."""
+        try:
+            async for frame in frames:
+                sound = base64.b64encode(to_pcm16(frame)).decode()
+                await self.send({"type": "input_audio_buffer.append", "audio": sound})
+                self.n_sent += 1
+        except ConnectionClosed as error:
+            self.ended = self.ended or f"connection lost: {error}"
+
+    async def until_answered(self) -> None:
+        """Waits a little for the frames that a busy server still owes."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_OWED_S):
+                while self.n_answered < self.n_sent and not self._hearing.done():
+                    self._news.clear()
+                    await self._news.wait()
+
+    @property
+    def n_answered(self) -> int:
+        """Frames that came, and those that passed while the caller asked for more."""
+        return sum(map(len, self.side.responses)) + self.side.n_unasked
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        """Our events of one kind, with `at_s`."""
+        return [event for event in self.side.events if event["kind"] == kind]
+
+    async def _hear(self) -> None:
+        try:
+            async for text in self._socket:
+                message = json.loads(text)
+                self.side.take(message, self._clock())
+                self._news.set()
+                if RealtimeSide.asks_again(message):
+                    await self.send({"type": "response.create"})
+        except ConnectionClosed as error:
+            self.ended = self.ended or f"connection lost: {error}"
+        except KeyError as error:
+            raise BackendError(f"{self._address} sends what is not of the protocol: {error}.") from error
+
+
+def said_in(events: list[dict[str, Any]]) -> dict[str, str]:
+    """All text that a caller was told, by the kind of event: heard, oracle, said."""
+    pieces = {kind: [e["data"]["text"] for e in events if e["kind"] == kind] for kind in ("heard", "oracle", "said")}
+    return {kind: ("" if kind == "said" else " ").join(texts) for kind, texts in pieces.items()}

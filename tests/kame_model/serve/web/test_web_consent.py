@@ -1,0 +1,100 @@
+"""Nobody is recorded who was not told of it: consent names the notice, and the session begins with it."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+
+from data_schemas.config.serving import RecordConfig
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.recordings import About, Recordings
+from kame_model.serve.server import KameServer
+from tests.inline_threads import InlineThreads
+from tests.served import AsgiSocket, app_of
+from tests.serving import doubles, until
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+NOTICE = "What you say is kept for thirty days."
+
+
+@asynccontextmanager
+async def recording(
+    checkpoint: Checkpoint, folder: Path, notice: str = NOTICE, **changes: Any
+) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
+    config = RecordConfig(folder=str(folder), notice=notice)
+    about = About(checkpoint="tiny", recogniser="double", notice=notice)
+    recordings = Recordings(config, about, thread=InlineThreads())
+    async with app_of(checkpoint, doubles(recordings=recordings), record=config, **changes) as (server, app):
+        yield server, app
+    await recordings.aclose()
+
+
+async def consent_of(app: ASGIApp) -> str:
+    """What `/v1/about` says beside the notice."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        about = (await client.get("/v1/about")).json()
+    assert about["record_notice"] == NOTICE
+    return str(about["record_consent"])
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/v1/realtime"])
+@pytest.mark.parametrize("said", ["yes", "true", "1", "no", "0123456789abcdef"])
+async def test_who_does_not_name_the_notice_is_not_let_in_and_told_how(
+    checkpoint: Checkpoint, tmp_path: Path, path: str, said: str
+) -> None:
+    async with recording(checkpoint, tmp_path) as (server, app):
+        socket = AsgiSocket(app, f"{path}?record={said}")
+        await socket.over
+        assert not server.sessions
+    assert (socket.status, socket.answer["error"]["code"]) == (400, "consent")
+    assert "/v1/about" in socket.answer["error"]["message"]
+    assert "record_consent" in socket.answer["error"]["message"]
+
+
+async def test_another_notice_needs_another_consent(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    async with recording(checkpoint, tmp_path) as (_, app):
+        consent = await consent_of(app)
+    assert len(consent) >= 16
+    async with recording(checkpoint, tmp_path, notice="Now it is kept for ever.") as (_, app):
+        socket = AsgiSocket(app, f"/api/chat?record={consent}")
+        await socket.over
+    assert socket.answer["error"]["code"] == "consent"
+
+
+async def told_first(app: ASGIApp, url: str, n_messages: int) -> AsgiSocket:
+    """A socket that has been told so much, and has left: one at a time, for a machine may be too slow for two."""
+    socket = AsgiSocket(app, url)
+    await until(lambda: len(socket.received) >= n_messages)
+    await socket.leave()
+    return socket
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+async def test_clients_of_moshi_read_the_notice_first(checkpoint: Checkpoint, tmp_path: Path, as_text: bool) -> None:
+    care = {"notice": "A machine speaks.", "notice_as_text": as_text}
+    async with recording(checkpoint, tmp_path, care=care) as (_, app):
+        socket = await told_first(app, f"/api/chat?record={await consent_of(app)}", 2)
+        not_recorded = await told_first(app, "/api/chat", 1)
+    text = NOTICE.encode()
+    assert socket.received[1] == (b"\x02A machine speaks. " if as_text else b"\x02") + text
+    assert not any(text in each for each in not_recorded.received if isinstance(each, bytes))
+
+
+async def test_events_and_the_realtime_protocol_tell_the_notice_first(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    async with recording(checkpoint, tmp_path) as (_, app):
+        query = f"record={await consent_of(app)}"
+        moshi = await told_first(app, f"/api/chat?events=1&{query}", 2)
+        realtime = await told_first(app, f"/v1/realtime?{query}", 1)
+        not_recorded = await told_first(app, "/v1/realtime", 1)
+    assert isinstance(moshi.received[1], bytes)
+    started = json.loads(moshi.received[1][1:])
+    assert (started["kind"], started["data"]["record_notice"]) == ("started", NOTICE)
+    created = realtime.events[0]
+    assert created["type"] == "session.created"
+    assert (created["kame"]["is_recorded"], created["kame"]["record_notice"]) == (True, NOTICE)
+    assert not_recorded.events[0]["kame"]["record_notice"] == ""
