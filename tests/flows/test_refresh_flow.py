@@ -248,7 +248,7 @@ def test_form_of_the_deployment_has_meanings_and_bounds() -> None:
     undescribed = {
         f"{name}.{field}"
         for name, model in schema["definitions"].items()
-        for field, about in model["properties"].items()
+        for field, about in model.get("properties", {}).items()  # JSON of any form has none
         if not about.get("description")
     }
     assert undescribed == set()
