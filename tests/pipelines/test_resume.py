@@ -140,7 +140,7 @@ def test_a_changed_prompt_makes_only_the_oracles_again(world: World) -> None:
 def test_going_back_to_the_earlier_prompt_asks_nothing_and_gives_the_earlier_bytes(
     world: World, finished: World
 ) -> None:
-    world.refresh(oracle=OracleConfig(max_words=10))
+    world.refresh(oracle=OracleConfig(max_words=20))
     record, _, _ = world.refresh()
     assert record.chat.n_requests == 0
     ours, theirs = contents(world.out), contents(finished.out)
