@@ -121,16 +121,25 @@ class RealSoak:
         """Rounds of callers until the time is over; after each the server has to be as empty as once all is loaded."""
         end_s = time.monotonic() + 60 * minutes
         while time.monotonic() < end_s or len(self._held) < LOADED + 1:
-            await self._round()
-            self._held.append(await self._empty())
-            self._on_round(self._held[-1])
+            await self._measured_round()
+        if self._recogniser is not None:
+            await self._measured_round(is_killed=False)  # who comes after its last return must be heard
         self._report.broken += grown(self._held)
         log = self._server.log.read_text(encoding="utf-8")
         if "Traceback" in log:
             self._report.broken.append(f"the log has a traceback: {log[log.index('Traceback') :][:2000]}")
 
-    async def _round(self) -> None:
-        """Callers at once, one after another in each place; every other one talks, the others misbehave in turn."""
+    async def _measured_round(self, is_killed: bool = True) -> None:
+        await self._round(is_killed)
+        self._held.append(await self._empty())
+        self._on_round(self._held[-1])
+
+    async def _round(self, is_killed: bool) -> None:
+        """Callers at once, one after another in each place; every other one talks, the others misbehave in turn.
+
+        Args:
+            is_killed: the recogniser, where it is a process of its own.
+        """
         kinds = iter([kind for bad in KINDS[1:] for kind in (KINDS[0], bad)])
         end_s = time.monotonic() + _ROUND_S
 
@@ -144,7 +153,8 @@ class RealSoak:
             for _ in range(self._n_at_once):
                 lanes.create_task(lane())
             lanes.create_task(self._stall_chat())
-            lanes.create_task(self._kill_recogniser())
+            if self._recogniser is not None and is_killed:
+                lanes.create_task(self._kill(self._recogniser))
 
     async def _call(self, kind: Kind) -> None:
         """One caller, who comes again when it is refused: a busy server may do so."""
@@ -192,20 +202,18 @@ class RealSoak:
                     finally:
                         os.kill(child.pid, signal.SIGCONT)
 
-    async def _kill_recogniser(self) -> None:
+    async def _kill(self, recogniser: RecogniserProcess) -> None:
         """Kills the recogniser's process while somebody talks, and starts it anew after a while."""
-        if self._recogniser is None:
-            return
         until_s = time.monotonic() + _ROUND_S
         while not self._n_talking and time.monotonic() < until_s:
             await asyncio.sleep(0.1)
         await asyncio.sleep(2)
         clock = asyncio.get_running_loop().time
         began_s = clock()
-        self._recogniser.kill()
+        recogniser.kill()
         self._report.n_callers["the recogniser was killed"] += 1
         await asyncio.sleep(_AWAY_S)
-        await asyncio.to_thread(self._recogniser.start)
+        await asyncio.to_thread(recogniser.start)
         self._report.outages.append(Outage(began_s, clock()))
 
     async def _empty(self) -> Held:
