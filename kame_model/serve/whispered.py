@@ -7,19 +7,9 @@ for words that may begin a refusal, and each later one when it is whole: the fir
 import regex  # type: ignore[import-untyped]
 
 from data_schemas.errors import RequestError
+from data_schemas.refusals import REFUSAL
 
-_REFUSES = regex.compile(
-    r"^(?:i'm |i am |we're |we are )?(?:very |so )?sorry\b|^(?:apologies|i apologi[sz]e)\b"
-    r"|\b(?:as|being) an? (?:ai|(?:large )?language model)\b"
-    r"|\b(?:i'm|i am) (?:just |only )?an? (?:ai|assistant|(?:large )?language model)\b"
-    r"|\bi (?:can't|cannot|could not|couldn't|am unable to|am not able to|won't|will not) "
-    r"(?:help|assist|answer|provide|fulfil+|respond)\b"
-    r"|\bi (?:don't|do not) have (?:enough|sufficient|any|the|that) (?:more )?(?:information|context|details|data)\b"
-    r"|\b(?:not|isn't) enough (?:information|context)\b"
-    r"|\bplease (?:provide|give|share|tell me|complete|finish|repeat|rephrase|clarify)\b"
-    r"|\b(?:can|could) you (?:please )?(?:provide|share|complete|finish|repeat|rephrase|clarify)\b"
-)
-"""Refusals that training rejects by their words alone (pipelines/oracle/validate.py). `re` finds no beginnings."""
+_REFUSES = regex.compile(REFUSAL)  # `re` finds no beginnings of refusals
 _MARKS = ",.?!;:"
 _ENDS_SENTENCE = (".", "?", "!")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from data_schemas.config import OracleConfig
+from data_schemas.refusals import REFUSAL
 from pipelines.oracle.english import is_english
 from pipelines.script.speakable import Unspeakable, speak
 from pipelines.script.spoken import lowered_words, spoken_words
@@ -24,15 +25,8 @@ MAX_HINT_LEVEL_COPIED = 3
 """Level 4 may say the hint as it stands; at level 0 there is none."""
 
 _REFUSES = re.compile(
-    r"^(?:i'm |i am |we're |we are )?(?:very |so )?sorry\b|^(?:apologies|i apologi[sz]e)\b"
-    r"|\b(?:as|being) an? (?:ai|(?:large )?language model|(?:voice |virtual )?assistant i)\b"
-    r"|\b(?:i'm|i am) (?:just |only )?an? (?:ai|assistant|(?:large )?language model)\b"
-    r"|\bi (?:can't|cannot|could not|couldn't|am unable to|am not able to|won't|will not) "
-    r"(?:help|assist|answer|provide|fulfil+|respond)\b"
-    r"|\bi (?:don't|do not) have (?:enough|sufficient|any|the|that) (?:more )?(?:information|context|details|data)\b"
-    r"|\b(?:not|isn't) enough (?:information|context)\b|\b(?:insufficient|more) (?:information|context) (?:is|to)\b"
-    r"|\bplease (?:provide|give|share|tell me|complete|finish|repeat|rephrase|clarify)\b"
-    r"|\b(?:can|could) you (?:please )?(?:provide|share|complete|finish|repeat|rephrase|clarify)\b"
+    rf"{REFUSAL}|\b(?:as|being) an? (?:voice |virtual )?assistant i\b"
+    r"|\b(?:insufficient|more) (?:information|context) (?:is|to)\b"
 )
 _IS_UNSURE = re.compile(
     r"\bi (?:can't|cannot|could not|couldn't|am unable to|am not able to|won't|will not) "
