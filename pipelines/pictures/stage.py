@@ -17,6 +17,7 @@ from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Item, Reject
 from pipelines.asking import read_texts
+from pipelines.pictures.files import picture_file
 from pipelines.script.pictures import with_picture_told
 from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Unspeakable, speak
@@ -103,11 +104,13 @@ class PicturesStage:
 
     def _payload(self, item: Item) -> dict[str, Any] | Reject:
         assert item.picture is not None
-        file = Path(self._folders.get(item.source, ""), item.picture)
-        media = _MEDIA.get(file.suffix.lower())
-        if item.picture_digest is None or media is None:
-            why = "no folder of pictures is given" if item.source not in self._folders else "no such picture file"
-            return refused(item, self.name, "picture_missing", f"{item.picture}: {why}")
+        folder = self._folders.get(item.source)
+        if folder is None:
+            return self._missing(item, "no folder of pictures is given")
+        media = _MEDIA.get(Path(item.picture).suffix.lower())
+        file = picture_file(folder, item.picture)
+        if item.picture_digest is None or media is None or file is None:
+            return self._missing(item, f"no such picture file ({', '.join(_MEDIA)}) inside the source's folder")
         picture = base64.b64encode(file.read_bytes()).decode()
         prompt = read_texts("pipelines.pictures")
         content = [
@@ -116,6 +119,9 @@ class PicturesStage:
         ]
         messages = [{"role": "system", "content": prompt["system"].strip()}, {"role": "user", "content": content}]
         return {"messages": messages, "max_tokens": MAX_TOKENS, "temperature": 0.0}
+
+    def _missing(self, item: Item, why: str) -> Reject:
+        return refused(item, self.name, "picture_missing", f"{item.picture}: {why}")
 
     def _outcome(self, item: Item, answer: ChatReply | RequestError) -> Item | Reject | RequestError:
         if isinstance(answer, RequestError):

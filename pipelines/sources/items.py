@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 
 from data_schemas import ids
 from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import SourceError
 from data_schemas.records import Item, Reject
+from pipelines.pictures.files import picture_file
 from pipelines.sources import gsm8k, hssbench, mmlu_pro, own
 from pipelines.sources.reading import NotARow, Row, hub_revision, rows_of_file, rows_of_hub
 from pipelines.sources.spec import ENGLISH, BadRowError, Draft, SourceSpec
@@ -172,6 +172,5 @@ def _item(spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Dra
 
 def _picture_digest(folder: str | None, picture: str | None) -> str | None:
     """What stands for a picture, so that another one in its place makes its item's part anew."""
-    if folder is None or picture is None or not (file := Path(folder, picture)).is_file():
-        return None
-    return ids.sha256_of(file)[:16]
+    file = picture_file(folder, picture) if folder and picture else None
+    return ids.sha256_of(file)[:16] if file else None

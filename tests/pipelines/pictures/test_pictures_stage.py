@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,39 @@ def test_another_picture_in_its_place_is_another_item(tmp_path: Path) -> None:
         found += [item.picture_digest for item in read_items(source, None, SplitConfig()).items]
     assert found[0] is None
     assert len(set(found)) == 3
+
+
+@pytest.fixture
+def outside(folder: Path) -> Path:
+    """A folder of pictures beside a picture that is none of them, with links to that one."""
+    inner = folder / "shots"
+    inner.mkdir()
+    (inner / "b.png").write_bytes(PNG)
+    (inner / "link.png").symlink_to(folder / "b.png")
+    (inner / "linked").symlink_to(folder)
+    (inner / "inside.png").symlink_to(inner / "b.png")
+    (inner / "loop.png").symlink_to(inner / "loop.png")
+    return inner
+
+
+@pytest.mark.parametrize(
+    "picture",
+    ["../b.png", "{folder}/b.png", "link.png", "linked/b.png", "loop.png", "a\0.png", f"{'a' * 300}.png", ".", ""],
+)
+def test_no_file_outside_the_folder_is_read_or_sent(outside: Path, picture: str) -> None:
+    named = picture.format(folder=outside.parent)
+    row = {"id": "1", "pic_path": named, "question": "What is mocked below?", "correct_answer": "A"}
+    rows = outside / "rows.jsonl"
+    rows.write_text(json.dumps({**row, "options": {"A": "It", "B": "Them"}}), encoding="utf-8")
+    source = SourceConfig(name="hssbench", path=str(rows), pictures=str(outside))
+    assert [item.picture_digest for item in read_items(source, None, SplitConfig()).items] == [None]
+    client = Client(lambda _: "Two men weigh coins.")
+    result = run(outside, client, replace(NEEDS, picture=named))  # a digest says it was there once
+    assert (result.outputs, client.asked) == ([], [])
+    assert [reject.reason for reject in result.rejects] == ["picture_missing"]
+
+
+@pytest.mark.parametrize("picture", ["b.png", "../shots/b.png", "inside.png"])
+def test_a_picture_of_the_folder_is_sent_however_it_is_named(outside: Path, picture: str) -> None:
+    client = Client(lambda _: "Two men weigh coins.")
+    assert len(run(outside, client, replace(NEEDS, picture=picture)).outputs) == 1
