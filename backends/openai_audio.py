@@ -1,8 +1,11 @@
 """What speech and recognition over OpenAI's protocol share: how a server is reached, and what its errors mean."""
 
+import atexit
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 _N_QUOTED = 300
 _REFUSALS = frozenset({400, 413, 422})
 """Statuses about this request; others are about the server, the model or the key."""
+
+_one_opens = threading.Lock()  # so that a server has one client, whoever asks for it first
 
 
 class OpenAIAudioOptions(Options):
@@ -35,13 +40,23 @@ class OpenAIAudioOptions(Options):
     timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one answer, seconds.")
 
 
+class BatchAudioOptions(OpenAIAudioOptions):
+    """As a stage asks, which has many utterances at hand."""
+
+    max_calls_in_flight: int = Field(
+        default=8, ge=1, le=256, description="Calls under way at once in each worker process."
+    )
+
+
 class RequestRefused(Exception):
     """The server does not take this request; the message says why."""
 
 
 @contextmanager
 def asking(options: OpenAIAudioOptions) -> Iterator["openai.OpenAI"]:
-    """A client for one request; openai's own retries (timeouts, lost connections, 408, 409, 429, 5xx) are used.
+    """The process's client of a server, for one request; its connections are kept, and any thread may use it.
+
+    openai's own retries (timeouts, lost connections, 408, 409, 429, 5xx) are used.
 
     Raises:
         RequestRefused: the server refuses this request.
@@ -50,14 +65,19 @@ def asking(options: OpenAIAudioOptions) -> Iterator["openai.OpenAI"]:
     import openai
 
     key = os.environ.get(options.api_key_env, "").strip()
-    client = open_sync(options.base_url, key, options.timeout_s, Provider()).with_options(
-        max_retries=options.max_attempts - 1
-    )
+    with _one_opens:
+        client = _client(options.base_url, key, options.timeout_s, options.max_attempts)
     try:
-        with client:
-            yield client
+        yield client
     except openai.APIError as error:
         raise translated(error, options, key) from None  # the cause may quote the key
+
+
+@cache
+def _client(base_url: str, key: str, timeout_s: float, max_attempts: int) -> "openai.OpenAI":
+    client = open_sync(base_url, key, timeout_s, Provider()).with_options(max_retries=max_attempts - 1)
+    atexit.register(client.close)
+    return client
 
 
 def translated(error: "openai.APIError", options: OpenAIAudioOptions, key: str) -> Exception:

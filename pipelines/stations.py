@@ -16,7 +16,9 @@ from pipelines.alignment.stage import AlignmentStage
 from pipelines.asking import OpenClient
 from pipelines.languages import check_languages
 from pipelines.mixing.stage import MixingStage
+from pipelines.script.lexicon import lexicon_of
 from pipelines.script.stage import ScriptStage
+from pipelines.speech.spelt import SpeltAligner, SpeltSpeech
 from pipelines.speech.stage import SpeechStage
 from pipelines.stage import Stage
 
@@ -36,12 +38,15 @@ OnUsage = Callable[[ChatUsage], None]
 @lru_cache(maxsize=1)
 def _cpu_stages(config_json: str) -> dict[str, Stage[Any]]:
     config = RefreshConfig.model_validate_json(config_json)
-    tts = registry.build("tts", config.speech.tts, config.speech.tts_options)
-    aligner = registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options)
+    lexicon = lexicon_of(config.script.lexicon)
+    tts = SpeltSpeech(registry.build("tts", config.speech.tts, config.speech.tts_options), lexicon.pronunciations)
+    aligner = SpeltAligner(
+        registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options), lexicon.pronunciations
+    )
     check_languages(config.sources, tts, aligner)
     stages: list[Stage[Any]] = [
         ScriptStage(config.script, config.forms, config.variants, config.seed),
-        SpeechStage(config.speech, config.gate, tts, _recogniser(config.gate), config.seed),
+        SpeechStage(config.speech, config.gate, tts, _recogniser(config.gate), config.seed, lexicon),
         AlignmentStage(config.alignment, aligner),
         MixingStage(config.mixing, config.surroundings, config.seed),
     ]

@@ -52,6 +52,7 @@ class Coqui:
     """Says text with a model of coqui-tts; the same arguments give the same samples on one kind of processor."""
 
     name = "coqui"
+    max_calls_in_flight = 1
 
     def __init__(self, options: CoquiOptions) -> None:
         self._options = options

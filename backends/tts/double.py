@@ -38,6 +38,7 @@ class DoubleTts:
     name = "double"
     has_speed = True
     max_chars: int | None = None
+    max_calls_in_flight = 1
     digest = ids.digest("double tts", 1)
 
     def voices(self) -> Sequence[Voice]:

@@ -67,6 +67,7 @@ class Espeak:
     name = "espeak"
     has_speed = True
     max_chars = None
+    max_calls_in_flight = 1
 
     @property
     def digest(self) -> str:

@@ -51,6 +51,7 @@ class Kokoro:
     name = "kokoro"
     has_speed = True
     max_chars = None  # it cuts by phonemes itself
+    max_calls_in_flight = 1
 
     def __init__(self) -> None:
         self._tables = kokoro_assets.voices()

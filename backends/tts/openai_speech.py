@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from backends.openai_audio import OpenAIAudioOptions, RequestRefused, asking
+from backends.openai_audio import BatchAudioOptions, RequestRefused, asking
 from backends.options import listed
 from backends.protocols import Samples, Speech, SpeechRefused, Voice
 from backends.tts.sound import at_our_rate
@@ -26,7 +26,7 @@ _MAX_CHARS = 4096
 """The longest `input` of OpenAI's own server, by its reference of `/v1/audio/speech`."""
 
 
-class OpenAISpeechOptions(OpenAIAudioOptions):
+class OpenAISpeechOptions(BatchAudioOptions):
     """Which server, model and voices speak."""
 
     voices: str = Field(min_length=1, description="The server's voices, separated by commas, best first.")
@@ -47,6 +47,7 @@ class OpenAISpeech:
 
     def __init__(self, options: OpenAISpeechOptions) -> None:
         self._options = options
+        self.max_calls_in_flight = options.max_calls_in_flight
         names = listed(options.voices)
         if not names:
             raise ConfigError("The speech back-end 'openai' has no voices.", "Set speech.tts_options.voices.")

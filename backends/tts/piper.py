@@ -43,6 +43,7 @@ class Piper:
     name = "piper"
     has_speed = True
     max_chars = None
+    max_calls_in_flight = 1
 
     def __init__(self, options: PiperOptions) -> None:
         self._options = options

@@ -3,31 +3,29 @@
 The one implementation, for the gate that listens and for `benchmarks/wer.py`. What is only another way of writing the
 same sounds is no error: capitals, marks and hyphens; digits (read out as the script stage does) and other readings of
 one number; words written apart or together ("U S", "per cent"); words that eSpeak NG says alike ("colour", "color";
-"four", "for"). Everything else counts, so a rate is the voice's errors and the recogniser's together.
+"four", "for"); the spelling by which a voice was told a name ("Gerta" for Goethe). Everything else counts, so a rate is
+the voice's errors and the recogniser's together.
 
 Beside these counts stands what the gate asks: which words were heard, if a recogniser's spelling of names and rare
 words is forgiven, and whether each "not" was.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final
 
 import jiwer
 
 from data_schemas.number_words import number_at, value_of
 from data_schemas.records import Hearing
+from pipelines.quality.respelt import as_written, compared, spelt_for_voices
 from pipelines.quality.sounds import is_near, is_spelling_of, sound
+from pipelines.script.meaning import NEGATIONS, names_of
 from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import spoken_words, word_set
-
-NEGATIONS: Final = word_set(
-    "no not never none nobody nothing nowhere neither nor without minus negative cannot cant couldnt dont doesnt didnt "
-    "isnt arent wasnt werent wont wouldnt shouldnt hasnt havent hadnt mustnt neednt mightnt aint"
-)
-"""Words that turn a sentence round, apostrophes left out."""
+from pipelines.script.spoken import spoken_words
 
 _LONG_FORMS: Final = {word: f"{word[:-2]} not" for word in NEGATIONS if word.endswith("nt")} | {
     "cant": "can not",
@@ -50,18 +48,18 @@ _LONG_FORMS: Final = {word: f"{word[:-2]} not" for word in NEGATIONS if word.end
 
 _MOST_JOINED = 5
 _SPELLINGS: Final = {"ok": "okay", "mr": "mister", "mrs": "missus", "dr": "doctor", "vs": "versus"}
-_MARKED_WORD: Final = re.compile(r"([A-Za-z]+(?:'[A-Za-z]+)*)([,.?!;:]?)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A word or a whole number as it is compared; `key` stands for its sound."""
+    """A word or a whole number as it is compared; `key` stands for its sound, `spelt` for how its voice was told it."""
 
     text: str
     key: str
     is_number: bool = False
     is_name: bool = False
     n_words: int = 1
+    spelt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +109,13 @@ def hearing_of(found: Comparison, heard_text: str, n_takes: int) -> Hearing:
 def compare(spoken_text: str, heard_text: str) -> Comparison:
     """Counts what was heard of a spoken text.
 
-    A number of several words is one word and is heard where its value is; a name is a capitalised word inside a
-    sentence (not one in capitals throughout) and is heard where something that sounds near it stands in its place.
+    A number of several words is one word and is heard where its value is; a name (`names_of`) is heard where
+    something that sounds near it stands in its place.
     """
-    names = _names(spoken_text)
-    said = _tokens(same_writing(spoken_text), names)
-    heard = _tokens(same_writing(heard_text), frozenset())
+    names = frozenset(map(compared, names_of(spoken_text)))
+    told = spelt_for_voices(spoken_text)
+    said = _tokens(same_writing(spoken_text), names, told)
+    heard = _tokens(as_written(same_writing(heard_text), told))
     said, heard = _met(said, heard), _met(heard, said)
     if [each.text for each in said] != [each.text for each in heard]:
         said, heard = _by_sound(said), _by_sound(heard)
@@ -149,7 +148,7 @@ def same_writing(text: str) -> list[str]:
         said = speak(text)
     except Unspeakable:
         said = " ".join(_token(each) for each in text.split())
-    words = [word.lower().replace("'", "") for word in spoken_words(said.replace("-", " "))]
+    words = map(compared, spoken_words(said.replace("-", " ")))
     return [_SPELLINGS.get(word, word) for word in words]
 
 
@@ -160,19 +159,9 @@ def _token(token: str) -> str:
         return re.sub(r"[^A-Za-z]", "", token) or "unreadable"
 
 
-def _names(spoken_text: str) -> frozenset[str]:
-    """The names among a spoken text's words, in small letters."""
-    names = set()
-    starts_sentence = True
-    for word, mark in _MARKED_WORD.findall(spoken_text):
-        plain = word.removesuffix("'s")
-        if not starts_sentence and plain[0].isupper() and plain[1:].islower() and plain != "I":
-            names.add(word.lower().replace("'", ""))
-        starts_sentence = mark in {".", "?", "!"}
-    return frozenset(names)
-
-
-def _tokens(words: Sequence[str], names: frozenset[str]) -> list[_Token]:
+def _tokens(
+    words: Sequence[str], names: Container[str] = (), spelt: Mapping[str, str] = MappingProxyType({})
+) -> list[_Token]:
     tokens: list[_Token] = []
     at = 0
     while at < len(words):
@@ -182,7 +171,8 @@ def _tokens(words: Sequence[str], names: frozenset[str]) -> list[_Token]:
             tokens.append(_Token(text, value, is_number=True, n_words=n_words))
             at += n_words
         else:
-            tokens.append(_Token(words[at], words[at], is_name=words[at] in names))
+            word = words[at]
+            tokens.append(_Token(word, word, is_name=word in names, spelt=spelt.get(word, "").replace(" ", "")))
             at += 1
     return tokens
 
@@ -257,7 +247,7 @@ def _spelt_otherwise(gap: _Gap) -> list[int]:
         for at, token in enumerate(gap.said)
         if not token.is_number
         and token.text not in NEGATIONS
-        and any(is_spelling_of(token.text, text, token.is_name) for text in _texts(gap))
+        and any(is_spelling_of(form, text, token.is_name) for form in _forms(token) for text in _texts(gap))
     ]
 
 
@@ -278,7 +268,12 @@ def _n_negations(tokens: Sequence[_Token]) -> int:
 
 
 def _is_near(name: _Token, gap: _Gap) -> bool:
-    return any(is_near(name.text, text) for text in _texts(gap))
+    return any(is_near(form, text) for form in _forms(name) for text in _texts(gap))
+
+
+def _forms(token: _Token) -> list[str]:
+    """A word as it is written, and as its voice was told it."""
+    return [token.text, token.spelt] if token.spelt else [token.text]
 
 
 def _texts(gap: _Gap) -> list[str]:

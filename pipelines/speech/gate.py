@@ -18,6 +18,7 @@ from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_sa
 from pipelines.audio import rms_dbfs
 from pipelines.quality.hearing import Comparison, compare, hearing_of
 from pipelines.script.spoken import spoken_words
+from pipelines.speech.in_flight import InFlight
 
 LISTENING_SILENCE_S = 0.25
 """Silence put before and after what a recogniser hears, as it is used to."""
@@ -61,11 +62,13 @@ class Gate:
 
     Args:
         recogniser: who listens; None: only the sound itself is judged.
+        in_flight: what its calls are counted by, where dialogues are judged in several threads.
     """
 
-    def __init__(self, config: GateConfig, recogniser: Recogniser | None) -> None:
+    def __init__(self, config: GateConfig, recogniser: Recogniser | None, in_flight: InFlight | None = None) -> None:
         self.config = config
         self.recogniser = recogniser
+        self._in_flight = in_flight or InFlight()
 
     def judge(
         self, utterance: Utterance, samples: Samples, speed: float, n_takes: int, answer: range = range(0)
@@ -83,7 +86,8 @@ class Gate:
         if fault is not None or self.recogniser is None or utterance.kind == "backchannel":
             return Verdict(None, fault)
         try:
-            heard = self.recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ)
+            with self._in_flight.call(self.recogniser):
+                heard = self.recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ)
         except HearingRefused as refusal:
             return Verdict(None, Fault("not_heard", refusal.what))
         found = compare(utterance.spoken_text, heard)

@@ -10,7 +10,10 @@ from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.fingerprint import versions, what_matters
 from data_schemas.records import Clip, Clips, Dialogue, Hearing, Reject
 from pipelines.audio import at_level, to_flac
+from pipelines.script.lexicon import Lexicon, lexicon_of
+from pipelines.script.speakable import Reader, reading_with
 from pipelines.speech.gate import Fault, Gate, answer_words
+from pipelines.speech.in_flight import InFlight
 from pipelines.speech.voices import Cast
 from pipelines.stage import StageResult, refused
 
@@ -23,7 +26,7 @@ speed that alone."""
 _REFUSED = "speech_refused"
 _SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # what `SpeechConfig` allows
 
-_LISTENS_WITH = ("jiwer", "rapidfuzz", "phonemizer", "espeakng-loader", "pocketsphinx")
+_LISTENS_WITH = ("jiwer", "rapidfuzz", "phonemizer", "espeakng-loader", "pocketsphinx", "pyspellchecker")
 """Whose versions decide which takes pass: `pipelines.quality.hearing` compares by them."""
 
 Place = tuple[int, int]
@@ -35,22 +38,31 @@ class SpeechStage:
 
     Args:
         recogniser: who listens to each utterance; None: nobody does, and the sound alone is judged.
+        lexicon: by which what is heard is read; None: ours. What `tts` says by it is for `SpeltSpeech` to tell.
     """
 
     name: ClassVar[str] = "speech"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     inputs: ClassVar[tuple[str, ...]] = ("wording",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = Clips
 
     def __init__(
-        self, config: SpeechConfig, gate: GateConfig, tts: TextToSpeech, recogniser: Recogniser | None, seed: int
+        self,
+        config: SpeechConfig,
+        gate: GateConfig,
+        tts: TextToSpeech,
+        recogniser: Recogniser | None,
+        seed: int,
+        lexicon: Lexicon | None = None,
     ) -> None:
         self.config = config
         self.tts = tts
-        self.gate = Gate(gate, recogniser)
+        self._in_flight = InFlight(*(engine for engine in (tts, recogniser) if engine is not None))
+        self.gate = Gate(gate, recogniser, self._in_flight)
         self.cast = Cast(config, tts, seed)
         self.seed = seed
+        self._reader = Reader(lexicon or lexicon_of(None))
 
     def matters(self) -> dict[str, Any]:
         """Configuration, seed, engine, who listens and compares, and the digests of the voices that may speak."""
@@ -67,16 +79,19 @@ class SpeechStage:
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Clips]:
         """Clips of each dialogue, or a reject: the engine or the gate refuses an utterance to the last voice."""
-        outputs: list[Clips] = []
-        rejects: list[Reject] = []
-        for (dialogue,) in batch:
-            try:
-                outputs.append(self._speak(dialogue))
-            except SpeechRefused as refusal:  # there is no voice of the dialogue's language
-                rejects.append(refused(dialogue, self.name, _REFUSED, str(refusal)))
-            except _Failed as failure:
-                rejects.append(refused(dialogue, self.name, failure.fault.reason, failure.fault.detail))
-        return StageResult(outputs, rejects)
+        made = self._in_flight.each(self._spoken_or_refused, [dialogue for (dialogue,) in batch])
+        return StageResult(
+            [each for each in made if isinstance(each, Clips)], [each for each in made if isinstance(each, Reject)]
+        )
+
+    def _spoken_or_refused(self, dialogue: Dialogue) -> Clips | Reject:
+        try:
+            with reading_with(self._reader):
+                return self._speak(dialogue)
+        except SpeechRefused as refusal:  # there is no voice of the dialogue's language
+            return refused(dialogue, self.name, _REFUSED, str(refusal))
+        except _Failed as failure:
+            return refused(dialogue, self.name, failure.fault.reason, failure.fault.detail)
 
     def _speak(self, dialogue: Dialogue) -> Clips:
         clips = {place: clip for speaker in ("A", "B") for place, clip in self._said_by(speaker, dialogue).items()}
@@ -126,7 +141,8 @@ class SpeechStage:
             take_speed = _speed_of(speed, take) if self.tts.has_speed else speed
             n_takes[place] += 1
             try:
-                said = say(self.tts, utterance.spoken_text, voice, take_speed, take)
+                with self._in_flight.call(self.tts):
+                    said = say(self.tts, utterance.spoken_text, voice, take_speed, take)
             except TakeRefused as refusal:
                 fault = Fault(_REFUSED, str(refusal))
                 continue

@@ -1,0 +1,45 @@
+"""Words that voices are told in another spelling (`pipelines.script.pronunciations`), in what a recogniser wrote."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pipelines.quality.sounds import sound
+from pipelines.script.speakable import reader_in_use
+from pipelines.script.spoken import spoken_words
+
+_MOST_WORDS: Final = 5
+"""Of those that a recogniser makes of one word."""
+
+
+def compared(word: str) -> str:
+    """A word as words are compared: in small letters, without apostrophes."""
+    return word.lower().replace("'", "")
+
+
+def spelt_for_voices(spoken_text: str) -> dict[str, str]:
+    """How the lexicon in use spells words of a text for its voice, both as they are compared.
+
+    A spelling that the text also has as words of its own is left out: hearing it would tell nothing.
+    """
+    words = spoken_words(spoken_text)
+    pronunciations = reader_in_use().lexicon.pronunciations
+    spelt = {compared(word): " ".join(map(compared, pronunciations.of(word).split())) for word in words}
+    own = f" {' '.join(map(compared, words))} "
+    return {word: spelling for word, spelling in spelt.items() if word != spelling and f" {spelling} " not in own}
+
+
+def as_written(heard: Sequence[str], spelt: Mapping[str, str]) -> list[str]:
+    """What was heard, with the true word wherever a recogniser wrote what its spelling sounds like."""
+    wanted = {_sounds(spelling.split()): word for word, spelling in spelt.items()}
+    written: list[str] = []
+    at = 0
+    while at < len(heard):
+        lengths = range(min(_MOST_WORDS, len(heard) - at), 0, -1) if wanted else ()
+        n = next((n for n in lengths if _sounds(heard[at : at + n]) in wanted), 0)
+        written.append(wanted[_sounds(heard[at : at + n])] if n else heard[at])
+        at += n or 1
+    return written
+
+
+def _sounds(words: Sequence[str]) -> str:
+    return "_".join(map(sound, words))

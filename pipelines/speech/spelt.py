@@ -1,0 +1,116 @@
+"""Engines that are told names in another spelling, and tell times of the true words all the same."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from backends.protocols import Aligner, AlignmentRefused, Samples, Speech, TextToSpeech, Voice
+from backends.tts.long_texts import say
+from data_schemas import ids
+from data_schemas.records import WordTiming
+from pipelines.script.pronunciations import Pronunciations
+from pipelines.script.spoken import spoken_words
+
+
+class SpeltSpeech:
+    """A text-to-speech engine that says spoken texts by their pronunciations; its words are those of the text."""
+
+    max_chars = None
+
+    def __init__(self, tts: TextToSpeech, pronunciations: Pronunciations) -> None:
+        self._tts = tts
+        self._pronunciations = pronunciations
+
+    @property
+    def name(self) -> str:
+        """The engine's."""
+        return self._tts.name
+
+    @property
+    def digest(self) -> str:
+        """Of engine and spellings."""
+        return ids.digest("spelt", self._tts.digest, self._pronunciations.digest)
+
+    @property
+    def has_speed(self) -> bool:
+        """The engine's."""
+        return self._tts.has_speed
+
+    @property
+    def max_calls_in_flight(self) -> int:
+        """The engine's."""
+        return self._tts.max_calls_in_flight
+
+    def voices(self) -> Sequence[Voice]:
+        """The engine's."""
+        return self._tts.voices()
+
+    def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
+        """The speech of `text` in its other spelling, cut where that is too long for the engine.
+
+        Raises:
+            SpeechRefused, TakeRefused, BackendError: as the engine's.
+        """
+        speech = say(self._tts, self._pronunciations.in_text(text), voice, speed, take)
+        words = spoken_words(text)
+        groups = self._pronunciations.of_words(words)
+        if [each.word for each in speech.words] != list(chain.from_iterable(groups)):
+            return replace(speech, words=())  # the engine does not tell all
+        return replace(speech, words=tuple(_together(words, groups, speech.words)))
+
+
+class SpeltAligner:
+    """An aligner that seeks words by their pronunciations."""
+
+    def __init__(self, aligner: Aligner, pronunciations: Pronunciations) -> None:
+        self._aligner = aligner
+        self._pronunciations = pronunciations
+
+    @property
+    def name(self) -> str:
+        """The aligner's."""
+        return self._aligner.name
+
+    @property
+    def digest(self) -> str:
+        """Of aligner and spellings."""
+        return ids.digest("spelt", self._aligner.digest, self._pronunciations.digest)
+
+    @property
+    def prefers_own_times(self) -> bool:
+        """The aligner's."""
+        return self._aligner.prefers_own_times
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The aligner's."""
+        return self._aligner.languages
+
+    def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
+        """One timing a word, from where its spelling begins to where that ends.
+
+        Raises:
+            AlignmentRefused, BackendError: as the aligner's; or it does not tell all words.
+        """
+        groups = self._pronunciations.of_words(words)
+        sought = list(chain.from_iterable(groups))
+        timings = self._aligner.align(samples, sample_rate_hz, sought)
+        if [each.word for each in timings] != sought:
+            raise AlignmentRefused(f"{len(timings)} of {len(sought)} words timed")
+        return list(_together(words, groups, timings))
+
+
+def _together(
+    words: Sequence[str], groups: Sequence[Sequence[str]], timings: Sequence[WordTiming]
+) -> Iterator[WordTiming]:
+    """One timing a word; its score is the mean of its parts', each as long as it lasts."""
+    at = 0
+    for word, group in zip(words, groups, strict=True):
+        parts = timings[at : at + len(group)]
+        at += len(group)
+        if len(parts) == 1:
+            yield replace(parts[0], word=word)
+            continue
+        lengths_s = [max(each.end_s - each.start_s, 1e-3) for each in parts]
+        total = sum(each.score * length_s for each, length_s in zip(parts, lengths_s, strict=True))
+        yield replace(parts[0], word=word, end_s=parts[-1].end_s, score=total / sum(lengths_s))
