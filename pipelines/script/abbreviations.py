@@ -5,15 +5,22 @@ from typing import Final
 
 from pipelines.script.spoken import word_set
 
+MONTH_NAMES: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+MONTHS: Final = "|".join(MONTH_NAMES)
+MONTH_FORMS: Final = {name[:3]: name for name in MONTH_NAMES if name != "May"} | {"Sept": "September"}
+"""Months cut short; "Mar", "Jun" and the like are names too, so they count as months before a day or with their dot."""
+
 FULL: Final = {
     "e.g": "for example", "i.e": "that is", "etc": "et cetera", "vs": "versus", "Mr": "Mister", "Mrs": "Missus",
     "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor", "Gov": "Governor", "Gen": "General", "Sen": "Senator",
     "Capt": "Captain", "Sgt": "Sergeant", "Jr": "Junior", "Sr": "Senior", "Inc": "Incorporated", "Corp": "Corporation",
     "Ltd": "Limited", "approx": "approximately", "et al": "and others", "viz": "namely", "dept": "department",
-    "Jan": "January", "Feb": "February", "Aug": "August", "Sept": "September", "Oct": "October", "Nov": "November",
-    "Dec": "December", "Ave": "Avenue", "avg": "average", "cf": "compare", "ca": "circa", "Rev": "Reverend",
+    "Ave": "Avenue", "avg": "average", "cf": "compare", "ca": "circa", "Rev": "Reverend",
     "Hon": "Honorable", "Lt": "Lieutenant", "Col": "Colonel", "Sec": "Section", "Co": "Company", "Bros": "Brothers",
-    "Dept": "Department", "Univ": "University",
+    "Dept": "Department", "Univ": "University", **MONTH_FORMS,
 }  # fmt: skip
 """Without the last dot, which they need to count (so "Gen" and "Dec" alone stay as they are)."""
 
@@ -41,17 +48,16 @@ TITLED: Final = (
     "World War|Type|Part|Chapter|Title|Article|Phase|Stage|Class|Act|Section|Volume|Book|Schedule|Factor|Algorithm"
     "|Method|Program|Sample|Experiment|Design"
 )
-ROMAN: Final = {"I": "one", "II": "two", "III": "three", "IV": "four", "V": "five", "VI": "six", "VII": "seven",
-                "VIII": "eight", "IX": "nine", "X": "ten", "XI": "eleven", "XII": "twelve"}  # fmt: skip
-MONARCHS: Final = (
+RULERS: Final = (
     "Henry|Louis|Charles|George|James|William|Richard|Edward|Elizabeth|Philip|Napoleon|Nicholas|Alexander|Frederick"
     "|Pius|Gregory|Leo|Urban|Innocent|Paul|John|Mary|Catherine|Ramses|Ramesses|Rameses|Darius|Xerxes|Ptolemy"
+    "|Benedict|Clement|Boniface|Francis|Ferdinand|Peter|Ivan|Otto|Wilhelm|Gustav|Leopold|Justinian|Constantine"
+    "|Theodosius|Amenhotep|Thutmose|Cleopatra|Antiochus|Philippe"
 )
-ROMAN_ORDINALS: Final = {"I": "First", "II": "Second", "III": "Third", "IV": "Fourth", "V": "Fifth", "VI": "Sixth",
-                         "VII": "Seventh", "VIII": "Eighth", "IX": "Ninth", "X": "Tenth", "XI": "Eleventh",
-                         "XII": "Twelfth", "XIII": "Thirteenth", "XIV": "Fourteenth", "XV": "Fifteenth",
-                         "XVI": "Sixteenth", "XXIII": "Twenty Third"}  # fmt: skip
-ROMAN_ORDINAL_PATTERN: Final = "|".join(sorted(ROMAN_ORDINALS, key=len, reverse=True))
+"""Names that more than one king, queen or pope bore, so that a Roman numeral after them is an ordinal."""
+
+TITLES: Final = "Pope|King|Queen|Emperor|Empress|Tsar|Czar|Kaiser|Sultan|Shah|Pharaoh|Prince|Duke|Antipope"
+"""What stands before the name of any other ruler."""
 
 
 def _roman(number: int) -> str:
@@ -61,5 +67,8 @@ def _roman(number: int) -> str:
 
 
 ROMAN_VALUES: Final = {_roman(number): number for number in range(1, 50)}
+ROMAN: Final = "|".join(sorted(ROMAN_VALUES, key=len, reverse=True))
+"""Pattern of a Roman numeral below 50; larger ones are mostly short forms ("CD", "MC")."""
+
 CAPITALISED: Final = re.compile(r"[A-Z][a-z]{2,}[A-Z][a-z]+")
 """A name with a capital inside, of letters that happen to be chemical symbols."""

@@ -3,25 +3,12 @@
 import re
 from typing import Final
 
+from pipelines.script.elements import NAMES, masses_of
 from pipelines.script.maths import charge
 from pipelines.script.numerals import cardinal
 from pipelines.script.rule import Match, Rule, after, before, rule
 from pipelines.script.spoken import Unspeakable
 
-NAMES: Final = {
-    "H": "hydrogen", "He": "helium", "Li": "lithium", "Be": "beryllium", "B": "boron", "C": "carbon", "N": "nitrogen",
-    "O": "oxygen", "F": "fluorine", "Ne": "neon", "Na": "sodium", "Mg": "magnesium", "Al": "aluminum", "Si": "silicon",
-    "P": "phosphorus", "S": "sulfur", "Cl": "chlorine", "Ar": "argon", "K": "potassium", "Ca": "calcium",
-    "Ti": "titanium", "Cr": "chromium", "Mn": "manganese", "Fe": "iron", "Co": "cobalt", "Ni": "nickel",
-    "Cu": "copper", "Zn": "zinc", "As": "arsenic", "Se": "selenium", "Br": "bromine", "Kr": "krypton",
-    "Rb": "rubidium", "Sr": "strontium", "Zr": "zirconium", "Mo": "molybdenum", "Tc": "technetium", "Ag": "silver",
-    "Cd": "cadmium", "In": "indium", "Sn": "tin", "Sb": "antimony", "Te": "tellurium", "I": "iodine", "Xe": "xenon",
-    "Cs": "cesium", "Ba": "barium", "Ce": "cerium", "Dy": "dysprosium", "W": "tungsten", "Pt": "platinum",
-    "Au": "gold", "Hg": "mercury", "Tl": "thallium", "Pb": "lead", "Bi": "bismuth", "Po": "polonium", "At": "astatine",
-    "Rn": "radon", "Ra": "radium", "Th": "thorium", "U": "uranium", "Pu": "plutonium", "Rh": "rhodium",
-    "Pd": "palladium", "V": "vanadium", "Ga": "gallium", "Ge": "germanium", "D": "deuterium", "Sc": "scandium",
-    "Y": "yttrium", "La": "lanthanum", "Eu": "europium", "Gd": "gadolinium",
-}  # fmt: skip
 _ELEMENT: Final = f"(?:{'|'.join(sorted(NAMES, key=len, reverse=True))})"
 _TWO: Final = f"(?:{'|'.join(name for name in NAMES if len(name) > 1 and name not in {'He', 'In', 'As', 'At', 'Be'})})"
 _COUNT: Final = r"(?:_ ?\{? ?\d{1,3} ?\}?|\d{1,3})"
@@ -94,6 +81,19 @@ def _isotope(match: Match) -> str:
     return f"{NAMES[match['symbol']]} {cardinal(int(match['mass']))}"
 
 
+def _stereo(match: Match) -> str:
+    """ "(2R,3S)-" before the name of a substance: letters and places, no brackets and no minus."""
+    names = {"+": "plus", "-": "minus", "±": "plus minus"}
+    marks = [names.get(mark, mark) for mark in re.findall(r"\d+|[A-Z]|[-+±]|,", match["marks"])]
+    said = [cardinal(int(mark)) if mark.isdigit() else mark for mark in marks]
+    return " ".join([*said, ","] if "," in said else said)
+
+
+def _told_isotope(match: Match) -> str:
+    symbol, _, mass = match[1].partition("-")
+    return f"{NAMES[symbol]} {cardinal(int(mass))}{' M' if match[2] else ''}"
+
+
 def _element(match: Match) -> str:
     return NAMES[match[0]]
 
@@ -132,6 +132,10 @@ def _mixed_letters(match: Match) -> str:
     return " ".join(said)
 
 
+_SPOKEN_OF: Final = [symbol for symbol in NAMES if len(symbol) > 1 or symbol in "CIKU"]
+_ISOTOPES: Final = "|".join(f"{symbol}-(?:{'|'.join(map(str, masses_of(symbol)))})" for symbol in _SPOKEN_OF)
+"""Of the other single letters there are more models, vitamins and cells: "F-18", "B-12", "H-2"."""
+
 _NOT_A_WORD: Final = (
     r"(?![ABD-Z]\(s\)|C\(s\)(?! ?[+→=]))(?!(?:I|In|As|At|He|Be|No|Y|U|V|W|D|Po|Co|La|S|C|N|B|P|K|H|O|F)(?![\w^(]))"
 )
@@ -163,7 +167,9 @@ ISOTOPE_RULES: Final[list[Rule]] = [
 
 CHEMISTRY_RULES: Final[list[Rule]] = [
     rule("word", rf"{_STANDS}(?P<symbol>{_TWO}|U|C|H|N|O)\^\{{?(?P<mass>\d{{2,3}})\}}?(?![\w^+-])", _isotope),
-    rule("word", rf"{_STANDS}(?P<symbol>U|Pu|C|K|I|Co|Sr|Cs|Ra|Rn|Po|Th)-(?P<mass>\d{{2,3}})(?![\w^])", _isotope),
+    rule("word", r"(?<![\w)])\((?P<marks>\d{0,2}[RSEZ](?:, ?\d{0,2}[RSEZ])*|[-+±])\)-(?=\d[\d, ]*-[a-z]|[a-z]{5})",
+         _stereo),
+    rule("word", rf"{_STANDS}({_ISOTOPES})(m?)(?![\w^])", _told_isotope),
     rule("word", rf"{_STANDS}({_DIVALENT})([+-])(?![\w(+]| ?\d)", _plain_ion),
     rule("word", rf"{_STANDS}({_CATIONS}) ?(\+)(?=$|[,.;:)\]/?]| (?![A-Z\d(+=]|[a-z] ))", _plain_ion),
     rule("word", rf"{_STANDS}({_IONS})(-)(?=$|[\s,.;:)\]?](?! ?[\d(]))", _plain_ion),

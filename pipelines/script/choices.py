@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from data_schemas.config import ScriptConfig
+from pipelines.script.meaning import is_common
 from pipelines.script.quiz import Quiz
 from pipelines.script.speakable import Unspeakable, read_aloud
 from pipelines.script.wording import Shape, asks_by_word, is_order
@@ -22,12 +23,19 @@ _SMALL_STARTS: Final = re.compile(
     r"The|A|An|In|On|At|It|If|When|To|For|By|According|One|Most|Some|All|This|That|There|As|During|After|Under|They"
     r"|Their|Its|Because|From|With|Both|No|Not|He|She|His|Her|People|Only|Each|Any|These|Those"
 )
+_WORD_START: Final = re.compile(r"([A-Z][a-z]*)(?=$|[ ,;:.]|'s |-[a-z])")
+_TITLE: Final = re.compile(r"(?: (?:of|and|the|in|for|to|an?|on))* (?:[A-Z][a-z]|[IVX]+\b)|(?<=May|rch|ust) \d")
+"""What makes a title or a name of a common word with a capital: another one after it ("Bill of Rights"), a numeral
+("Algorithm I"), of "May", "March" and "August" a day."""
 
 
 def lower_start(text: str) -> str:
-    """A sentence's beginning inside another sentence: capitals stay unless the first word is a common one."""
-    first, space, rest = text.partition(" ")
-    return (first.lower() if _SMALL_STARTS.fullmatch(first) else first) + space + rest
+    """A sentence's beginning inside another sentence: a capital stays where it may be a name's or a title's."""
+    start = _WORD_START.match(text)
+    if start is None or not (_SMALL_STARTS.fullmatch(start[1]) or is_common(start[1].lower())):
+        return text
+    is_title = not _SMALL_STARTS.fullmatch(start[1]) and _TITLE.match(text, start.end(1)) is not None
+    return text if is_title else text[0].lower() + text[1:]
 
 
 def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> tuple[str, ...] | None:

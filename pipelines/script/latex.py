@@ -137,7 +137,8 @@ class _Reader:
         if name == "frac" and len(arguments) == 2:
             gap = "" if self._source.text[: node.pos].endswith("-") else " "
             return _glue(whole, gap, _grouped(arguments[0], whole), "/", _grouped(arguments[1], whole), " ")
-        return self._construct(name, whole, arguments)
+        is_factor = self._source.text[node.pos + node.len :][:1].isdigit()  # "\\sqrt{2}3"
+        return _glue(whole, self._construct(name, whole, arguments), " × " if is_factor and name == "sqrt" else "")
 
     def _argument(self, node: Any) -> Traced:
         return self._node(node)

@@ -125,12 +125,41 @@ def _bare_kelvin(match: Match) -> str:
     return f"{written_number(match['amount'])} {'kelvin' if is_hot else 'thousand'}"
 
 
+_MEASURED: Final = re.compile(
+    r" (?:(?:steel|copper|iron|wooden|metal|plastic|light|round|square) )?(?:angles?|bulbs?|lamps?|resistors?"
+    r"|capacitors?|inductors?|batter(?:y|ies)|suppl(?:y|ies)|heaters?|motors?|pipes?|tubes?|rulers?|pieces|boards?"
+    r"|bolts?|nails?|screws?|planks?|tiles?|strips?|cubes?|pizzas?|bottles?|jars?|bags?|jugs?|pans?|race|speed limits?)"
+    r"(?![\w-])"
+)
+"""What a quantity stands before to describe it, with or without an article: "two 60 W bulbs"."""
+
+_OWNER: Final = re.compile(r"\b(?:his|her|my|our|your|their) $")
+_HOW_LARGE: Final = re.compile(r" (?:long|tall|wide|high|deep|thick) [a-z]{3,}")
+_ON_THE_SKY: Final = re.compile(r"(?i)\barc\b|\barc-?sec|parallax|telescop|subtend|angular (?:size|diam|res|sep)")
+"""Of such a text nobody can tell inches from seconds of an arc."""
+
+
+def describes(match: Match) -> bool:
+    """Whether a quantity stands before the noun that it describes, so that its unit is said in the singular."""
+    if re.match(r" ?[x×] ?\d", after(match)):
+        return False
+    return (
+        follows_as_noun(match)
+        or measures_noun(match)
+        or _MEASURED.match(after(match)) is not None
+        or (re.search(r"\ban? $", before(match)) is not None and re.match(" [A-Z][A-Za-z]", after(match)) is not None)
+        or (_OWNER.search(before(match)) is not None and _HOW_LARGE.match(after(match)) is not None)
+    )
+
+
 def say_quantity(match: Match) -> str:
     """A number and what follows it, as a quantity if that is a unit there.
 
     Raises:
         Unspeakable: it may be one of two units, or none.
     """
+    if match["unit"] == "″" and _ON_THE_SKY.search(topic(match)):
+        raise Unspeakable("number", before(match)[-10:] + match[0])
     if match["unit"] == "K" and not match["gap"]:
         return _bare_kelvin(match)
     if match["unit"] == "s" and not match["gap"] and not re.search(_OF_TIME, topic(match)):
@@ -142,6 +171,6 @@ def say_quantity(match: Match) -> str:
         return f"{written_number(match['amount'])} T{raised}"
     if not match["gap"] and _is_variable(match["unit"], topic(match)):
         return f"{written_number(match['amount'])} {match['unit']}"
-    singular = is_one(match["amount"]) or match["gap"] == "-" or follows_as_noun(match) or measures_noun(match)
+    singular = is_one(match["amount"]) or match["gap"] == "-" or describes(match)
     stop = "." if match["unit"].endswith(".") and starts_sentence(after(match)) else ""
     return f"{written_number(match['amount'])} {say_unit_of(match, plural=not singular)}{stop}"

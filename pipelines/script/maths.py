@@ -166,6 +166,9 @@ _ARGUMENT: Final = r"(?= ?[(√\[{|]| ?\d| ?[α-ωΔ]| [a-zA-Z](?![a-zA-Z])| (?:
 _BASE: Final = r"(?: ?_ ?(?P<base>\{[^{}]{1,20}\}|\d+|[a-z]))?"
 _RAISED: Final = r"(?: ?\^ ?(?P<raised>\{[^{}]{1,20}\}|\(-1\)|-?\d|[a-z]))?"
 
+_BAR: Final = r"(?:\|(?! )|(?<![\d)\]}] )(?<!(?<![A-Za-z])[A-Za-z] )\|)"
+"""Opens an absolute value, unless it stands off from both sides: "P(A | ¬B), P(A | B)"."""
+
 MATHS_RULES: Final[list[Rule]] = [
     rule("function", rf"([∫∬∮∑∏]){_BOUNDS}", _sum),
     rule("function", r"(?<![A-Za-z])(?P<name>limsup|liminf|lim)(?: ?_ ?\{(?P<below>(?:[^{}]|\{[^{}]*\})+)\}"
@@ -189,7 +192,7 @@ MATHS_RULES: Final[list[Rule]] = [
     rule("suffix", POWER, _power),
     rule("suffix", rf"(?<=[\w)\]}}α-ωΑ-Ω'])(?<!_){_INDEX}", _index),
     rule("variable", r"‖([^‖\n]{1,60})‖", lambda m: ["the norm of", Inner(m[1]), ","]),
-    rule("variable", r"(?<![A-Za-z_)|])\|([^|\n]{1,60}?)\|(?:(?=d[a-z](?![A-Za-z]))|(?![\w|(]))", _absolute),
+    rule("variable", rf"(?<![A-Za-z_)|]){_BAR}([^|\n]{{1,60}}?)\|(?:(?=d[a-z](?![A-Za-z]))|(?![\w|(]))", _absolute),
     rule("variable", f"[{''.join(GREEK)}]", lambda m: GREEK[m[0]]),
 ]  # fmt: skip
 """Tried before words and numbers that stand by themselves."""

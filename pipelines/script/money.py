@@ -3,15 +3,15 @@
 import re
 from typing import Final
 
+from pipelines.script.abbreviations import MONTHS
 from pipelines.script.numerals import NUM, cardinal, decade, is_one, ordinal, written_number, year
-from pipelines.script.rule import Match, Rule, after, before, rule, starts_sentence, topic
+from pipelines.script.rule import Match, Rule, after, before, refusal, rule, starts_sentence, topic
 from pipelines.script.spoken import Unspeakable, word_set
 
 START: Final = r"(?:(?<![A-Za-z\d._^])|(?<=\dx))"
 """What may stand before a number; "3x4" has one on both sides."""
 
 END: Final = r"(?![\dA-Za-z_°]|[.,]\d|'(?!s\b))"
-MONTHS: Final = "January|February|March|April|May|June|July|August|September|October|November|December"
 FUNCTION_WORDS: Final = word_set(
     "a about after although among an and are as at because before but by can could did does during each for from "
     "had has have he her his how if in is it its many may no not of on or people she should since so than that "
@@ -20,12 +20,16 @@ FUNCTION_WORDS: Final = word_set(
 )
 _SMALL_NUMBERS: Final = "one|two|three|four|five|six|seven|eight|nine|ten"
 _CURRENCIES: Final = {"$": ("dollar", "cent"), "£": ("pound", "penny"), "€": ("euro", "cent"), "¥": ("yen", ""),
-                      "₹": ("rupee", ""), "₱": ("peso", "")}  # fmt: skip
+                      "₹": ("rupee", ""), "₱": ("peso", ""), "R$": ("real", "centavo"), "US$": ("dollar", "cent"),
+                      "A$": ("Australian dollar", "cent"), "C$": ("Canadian dollar", "cent"),
+                      "NZ$": ("New Zealand dollar", "cent"), "HK$": ("Hong Kong dollar", "cent"),
+                      "S$": ("Singapore dollar", "cent")}  # fmt: skip
+_SIGN: Final = "|".join(map(re.escape, sorted(_CURRENCIES, key=len, reverse=True)))
 _SCALES: Final = {"k": "thousand", "K": "thousand", "m": "million", "M": "million", "b": "billion", "B": "billion",
                   "bn": "billion", "mil": "million"}  # fmt: skip
 _YEAR_CUE: Final = re.compile(
     r"\b(?:in|since|until|till|years?|during|before|after|by|from|between|to|and|of|early|late|mid|circa|spring|summer"
-    rf"|autumn|fall|winter|the|ca\.|{MONTHS})[ -]$|[(]$",
+    rf"|autumn|fall|winter|the|born|died|ca\.|{MONTHS})[ -]$|[(]$",
     re.IGNORECASE,
 )
 _NAME_AND_VERB: Final = re.compile(r" (?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)[A-Z][a-z]+ [a-z]+s\b")
@@ -46,7 +50,7 @@ _HALF: Final = r"(?P<half>[ap]\. ?m\.|[ap]m\b|[AP]\. ?M\.|[AP]M\b)"
 
 
 def _plural(name: str) -> str:
-    return {"penny": "pence", "yen": "yen"}.get(name, name + "s")
+    return {"penny": "pence", "yen": "yen", "real": "reais"}.get(name, name + "s")
 
 
 def measures_noun(match: Match) -> bool:
@@ -102,6 +106,8 @@ def _clock(match: Match) -> str:
     hour, minute, half = int(match["hour"]), match["minute"], (match["half"] or "").lower()[:1]
     if hour > 24 or (minute and int(minute) > 59) or (half and not 1 <= hour <= 12):
         raise Unspeakable("number", match[0])
+    if hour in {0, 24}:
+        return _after_midnight(match)
     is_last = starts_sentence(after(match)) or _NAME_AND_VERB.match(after(match)) is not None
     stop = "." if (match["half"] or "").endswith(".") and is_last else ""
     if half and hour == 12 and not int(minute or "0"):
@@ -120,12 +126,26 @@ def _clock(match: Match) -> str:
     return spoken + part + stop
 
 
+def _after_midnight(match: Match) -> str:
+    """ "00:15" is a time of day; "0:15" may be one, or fifteen seconds, "24:15" and "00:15 hours" have no reading."""
+    minute = int(match["minute"] or "0")
+    if match["hour"] == "0" or (match["hour"] == "24" and minute) or re.match(r" ?h(?:rs?|ours?)?\b", after(match)):
+        raise Unspeakable("number", match[0])
+    if not minute:
+        return "midnight"
+    return f"{cardinal(minute)} {'minute' if minute == 1 else 'minutes'} past midnight"
+
+
 def _colon(match: Match) -> str:
     """Two numbers about a colon without morning or afternoon: a ratio, or a time of day."""
     parts = re.split(r" ?: ?", match[0])
+    is_clock = re.fullmatch(r"\d{1,2}:[0-5]\d:[0-5]\d", match[0]) is not None
     is_ratio = re.search(r"\bratios?\b|\bproportion|\bodds\b|\bscale\b|\bmix", topic(match), re.IGNORECASE)
     minute = match["minute"]
-    could_be_time = len(minute) == 2 and int(minute) < 60 and int(match["hour"]) <= 24 and " " not in match[0]
+    is_tight = match["hour"].isdigit() and len(minute) == 2 and " " not in match[0]
+    could_be_time = is_tight and int(minute) < 60 and int(match["hour"]) <= 24
+    if is_clock and not is_ratio:
+        raise Unspeakable("number", match[0])  # a time of day, or how long something took
     if is_ratio or match["third"] or not could_be_time:
         if any(len(part) > 1 and part.startswith("0") for part in parts):
             raise Unspeakable("number", match[0])
@@ -186,8 +206,9 @@ def _years(match: Match) -> str:
 
 MONEY_RULES: Final[list[Rule]] = [
     rule("quantity", r"(?P<sign>[$£€]) ?(?P<amount>\d+)(?: |-)(?P<part>1/2|1/4|3/4)(?![\d/])", _mixed_money),
-    rule("quantity", rf"(?:US|C|A|R)?(?P<sign>[$£€¥₹₱]) ?(?P<amount>{NUM})(?:[ -]?(?P<scale>million|billion|trillion"
+    rule("quantity", rf"(?P<sign>{_SIGN}) ?(?P<amount>{NUM})(?:[ -]?(?P<scale>million|billion|trillion"
          rf"|thousand|hundred|mil\b|(?<! )(?:k|K|m|M|bn|b|B))(?![A-Za-z]))?{END}", _money),
+    refusal("number", r"(?<![A-Za-z])[A-Z]{1,3}\$ ?\d"),
     rule("quantity", r"\$ ?([A-Za-z])(?![A-Za-z(])", lambda m: f"{m[1]} dollars"),
     rule("quantity", rf"\$ ?({NUM})([a-zA-Z])(?![A-Za-z])", lambda m: f"{written_number(m[1])} {m[2]} dollars"),
     rule("quantity", rf"{START}(?P<amount>{NUM}) ?(?P<sign>[$€£])(?P<scale>)(?!\d)", _money),
@@ -195,7 +216,7 @@ MONEY_RULES: Final[list[Rule]] = [
     rule("quantity", rf"{START}(?!(?:1[3-9]|[2-9]\d) ?pm)(?P<hour>\d{{1,2}})(?::(?P<minute>\d\d))? ?{_HALF}", _clock),
     rule("quantity", rf"{START}(?P<hour>\d{{1,4}}(?:\.\d+)?) ?: ?(?P<minute>\d{{1,4}}(?:\.\d+)?)(?P<third>"
          rf"(?: ?: ?\d{{1,3}})*)"
-         r"(?P<half>)(?![\d:]|[.,]\d| [A-Z])", _colon),
+         r"(?P<half>)(?![\d:]|[.,]\d|(?<!\d:\d\d) [A-Z])", _colon),
     rule("quantity", rf"(?<![Ii]n )(?<!uring )(?<!ast )(?<!ext )(?<!his )(?<!very )(?<!ach )(?<![A-Za-z])"
          rf"(?P<month>{MONTHS}) "
          r"(?P<day>[1-9]|[12]\d|3[01])(?P<year>)(?= [a-z])"

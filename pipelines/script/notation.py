@@ -9,6 +9,7 @@ from typing import Final
 from pipelines.script.traced import Traced
 
 _BOUND: Final = r"[-+]? ?(?:∞|\d+|[A-Za-z])"
+_VARIABLE: Final = r"(?<![A-Za-z])[A-Za-z]{1,2}(?:_\{?\w+\}?)?"
 _PAIR: Final = r"[-+]?[A-Za-z\d.]{1,5}"
 _ROW: Final = r"\[ ?[-+\d.,/ ]{1,60}\]"
 _TIMES: Final = {"s": "second", "sec": "second", "min": "minute", "hr": "hour", "h": "hour"}
@@ -41,6 +42,9 @@ _FORMULAS: Final = (
     (r"(?<![A-Za-z])(det|dim|rank)([A-Z])(?![A-Za-z(])", r"\1(\2)"),
     (r"(?<=\d\)) x (?=\d)", " × "),
     (r"(?<=[=+])( ?)(?!pH)([a-z])([A-Z])(?![A-Za-z(])", r"\1\2 \3"),
+    (rf"((?:{_VARIABLE}|\)) ?= ?)(?=.?[AEIOU]|X[VL])([A-Z])(?!\2)([A-Z])(?![A-Za-z\d'(])", r"\1\2 \3"),
+    (r"(?<=\d)([IVX])([IVX])(?![A-Za-z\d])", r" \1 \2"),
+    (r"(?<== )ma(?![\w'(])|(?<![\w'])ma(?= ?= ?[A-Z](?![A-Za-z]))", "m a"),
     (r"(?<![\w-])([a-zA-Z]) - (?=(?:transform|axis|plane|direction|coordinate|component)s?\b)", r"\1-"),
     (r"(?<![A-Za-z\d_])([a-z])0(?=\^\d)", r"\1_0"),
 )

@@ -3,9 +3,9 @@
 import re
 from typing import Final
 
-from pipelines.script.letter_units import say_quantity, say_unit_of
+from pipelines.script.letter_units import describes, say_quantity, say_unit_of
 from pipelines.script.money import END, START, is_year
-from pipelines.script.numerals import NUM, cardinal, digits, fraction, ordinal, power, written_number, year
+from pipelines.script.numerals import NUM, cardinal, digits, fraction, is_one, ordinal, power, written_number, year
 from pipelines.script.rule import Match, Rule, after, before, refusal, rule
 from pipelines.script.spoken import Unspeakable
 from pipelines.script.unit_names import WORDS_AS_UNITS
@@ -72,7 +72,8 @@ def _ten_to(match: Match) -> str:
 
 
 def _exponent(match: Match) -> str:
-    return f"{written_number(match[1])} times ten {power(str(int(match[2])))}"
+    unit = f" {say_unit_of(match, plural=True)}" if match.groupdict().get("unit") else ""
+    return f"{written_number(match['amount'])} times ten {power(str(int(match['exponent'])))}{unit}"
 
 
 def _fraction_of_unit(match: Match) -> str:
@@ -80,8 +81,14 @@ def _fraction_of_unit(match: Match) -> str:
     if not 0 < top < bottom <= 100:
         return f"{cardinal(top)} over {cardinal(bottom)} {say_unit(match['unit'], plural=True)}"
     whole = f"{cardinal(int(match['whole']))} and " if match["whole"] else ""
-    unit = say_unit(match["unit"], plural=bool(match["whole"]))
+    unit = say_unit(match["unit"], plural=bool(match["whole"]) and not describes(match))
     return f"{whole}{fraction(top, bottom)} {unit}"
+
+
+def _duration(match: Match) -> str:
+    """ "2h 30m", "5m 30s": minutes, as nobody goes on from meters in hours or seconds."""
+    parts = [(match[name], name) for name in ("hours", "minutes", "seconds") if match[name]]
+    return " ".join(f"{written_number(size)} {name[:-1] if is_one(size) else name}" for size, name in parts)
 
 
 def _coefficient(match: Match) -> str:
@@ -115,10 +122,6 @@ def _height(match: Match) -> str:
     return f"{feet} {written_number(match['inches'])} {'inch' if match['inches'] == '1' else 'inches'}"
 
 
-def _inches(match: Match) -> str:
-    return f"{written_number(match['amount'])} {'inch' if match['amount'] == '1' else 'inches'}"
-
-
 _WORDS: Final = "|".join(WORDS_AS_UNITS)
 _NO_UNIT: Final = (
     rf"(?!A [a-z]+s\b|A['-]|[A-Z]&|H[_\d]|A (?:student|grade|paper)"
@@ -129,6 +132,7 @@ _NO_UNIT: Final = (
 """Not amps but marks ("5 A students"), not inches but a word ("5 in the morning")."""
 
 _ANY_UNIT: Final = rf"(?:{UNIT}|[CF](?![A-Za-z\d'^_(-]| [a-z]+s\b(?<!is))(?:(?: ?/ ?[cm]?m\^?[23])(?![A-Za-z\d]))?)"
+_SCIENTIFIC: Final = rf"(?P<amount>{NUM})[eE](?P<exponent>[-+]?\d{{1,2}})"
 _TEN: Final = r"10 ?\^ ?(?P<exponent>\{ ?[-+]? ?\d{1,3} ?\}|\([-+]? ?\d{1,3}\)|[-+]?\d{1,3})"
 _LOST: Final = r"10(?P<exponent>-[1-9]\d?|[2-9]|[1-3]\d)"
 
@@ -150,21 +154,18 @@ QUANTITY_RULES: Final[list[Rule]] = [
     rule("quantity", rf"{START}(?P<amount>{NUM}) ?° ?(?P<point>[NSEW])(?![A-Za-z])", _latitude),
     rule("number", rf"{START}(\d+)/(\d+)\)?, ?\(?n/(\d+)", _terms),
     rule("quantity", rf"{START}(?P<degrees>{NUM}) ?° ?(?P<minutes>\d{{1,2}}) ?'(?!')(?: ?(?P<seconds>\d{{1,2}}"
-         rf"(?:\.\d+)?) ?"
-         r"(?:\"|''))?", _angle),
-    rule("quantity", rf"{START}(?P<feet>\d{{1,3}}) ?' ?-?(?P<inches>\d{{1,2}}) ?(?:\"|'')", _height),
+         rf"(?:\.\d+)?) ?″)?", _angle),
+    rule("quantity", rf"{START}(?P<feet>\d{{1,3}}) ?' ?-?(?P<inches>\d{{1,2}}(?:\.\d+)?) ?″", _height),
     rule("quantity", rf"{START}(?P<feet>\d{{1,3}}) ?'(?P<inches>)(?= ?(?:x|×|by|tall|long|wide|high|deep)\b"
          rf"| ?[x×])", _height),
-    rule("quantity", rf"{START}(?P<amount>{NUM}) ?\"(?= ?(?:x|×|by|tall|long|wide|high|deep|pieces?|diameter)\b"
-         rf"| ?[x×])",
-         _inches),
     rule("number", r"(?:(?<![\w.])|(?<=[ACGTU] - ))([35])'"
          r"(?= ?(?:cap|end|-|to|UTR|[ACGTU]{2,}|region|strand|direction|splice|carbon|OH"
          r"|and)|(?<=[ACGTU] [35]')(?!\d))",
          lambda m: f"{cardinal(int(m[1]))} prime"),
     rule("number", rf"{START}(\d[\d,]*) ?(?:st|nd|rd|th)\b", _ordinal),
     rule("quantity", rf"{START}({NUM})[ -]?%(?: percent\b)?", lambda m: f"{written_number(m[1])} percent"),
-    rule("number", rf"{START}({NUM})[eE]([-+]?\d{{1,2}})(?![\dA-Za-z]|\.\d)", _exponent),
+    rule("quantity", rf"{START}{_SCIENTIFIC} ?{_NO_UNIT}(?P<unit>{_ANY_UNIT})", _exponent),
+    rule("number", rf"{START}{_SCIENTIFIC}(?![\dA-Za-z]|\.\d)", _exponent),
     rule("quantity", rf"{START}(?:(?P<amount>{NUM}) ?[x×*X•] ?)?{_TEN}(?:[ ~]*(?P<unit>{_ANY_UNIT}))?(?![\d]"
          rf"|\.\d)", _ten_to),
     rule("quantity", rf"{START}(?P<amount>\d+\.\d+|\d) {_TEN}(?: ?~? ?(?P<unit>{_ANY_UNIT}))?(?![\dA-Za-z^]"
@@ -172,9 +173,9 @@ QUANTITY_RULES: Final[list[Rule]] = [
     rule("quantity", rf"{START}(?P<amount>\d\.\d+) ?[x×] ?{_LOST}(?![\d.,-]| ?=)(?: ?(?P<unit>{_ANY_UNIT}))?", _ten_to),
     rule("quantity", rf"{START}(?P<amount>\d(?:\.\d+)?) ?[x×] ?10(?P<exponent>-[1-9]\d?)(?![\d.,-]| ?=)"
          rf"(?: ?(?P<unit>{_ANY_UNIT}))?", _ten_to),
-    rule("quantity", rf"{START}(?:(?P<whole>\d+)[ -])?(?P<top>\d+) ?/ ?(?P<bottom>\d+)(?P<gap>[ -])"
+    rule("quantity", rf"{START}(?:(?P<whole>\d+)[ -])?(?P<top>\d+) ?/ ?(?P<bottom>\d+)(?P<gap>[ -]|(?=″))"
          r"(?!in\b(?!\.| (?:and|thick|diameter|wide|long|high|deep)\b)|A\b|a\b)"
-         r"(?P<unit>(?:mm ?Hg|in\.?|ft\.?|lbs?\.?|oz\.?|cm|mm|km|mi|hr|hrs|min|sec|gal|tsp|tbsp|yd)(?![A-Za-z]))"
+         r"(?P<unit>(?:″|mm ?Hg|in\.?|ft\.?|lbs?\.?|oz\.?|cm|mm|km|mi|hr|hrs|min|sec|gal|tsp|tbsp|yd)(?![A-Za-z]))"
          r"(?!-[a-z])(?! ?[/^])",
          _fraction_of_unit),
     rule("number", rf"{START}(?P<whole>\d[\d,]*) ?\( ?(?P<top>\d+) ?/ ?(?P<bottom>\d+) ?\)(?! ?[-+*/^=])"
@@ -182,6 +183,9 @@ QUANTITY_RULES: Final[list[Rule]] = [
     rule("number", rf"{START}(?:(?P<whole>\d+)(?: |-| and ))?(?P<numerator>\d+)/(?P<denominator>\d+)"
          r"(?:st|nd|rd|th|ths|rds|s)?(?![\d/A-Za-z_]|[.,]\d)(?P<percent> ?%)?", _percent_fraction),
     refusal("number", r"(?<=[Cc]all )\d{3}-\d{4}(?![\d-])|\(?(?<!\d)\d{3}\)?[ -]\d{2,3}-\d{4}(?!\d)"),
+    rule("quantity", rf"{START}(?P<hours>\d{{1,3}}) ?h ?(?P<minutes>[1-5]?\d) ?m(?: ?(?P<seconds>[1-5]?\d) ?s)?"
+         r"(?![\w/^])", _duration),
+    rule("quantity", rf"{START}(?P<hours>)(?P<minutes>\d{{1,3}}) ?m ?(?P<seconds>[1-5]?\d) ?s(?![\w/^])", _duration),
     rule("quantity", rf"{START}(?P<amount>{NUM})(?P<gap>[ -]?){_NO_UNIT}(?P<unit>{_ANY_UNIT})", say_quantity),
     refusal("number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d"),
     refusal("formula", rf"{START}{NUM} ?(?!in\b|A\b|as?\b|h\b|s\b|m\b|T\b|C\b|N\b|V\b|K\b|min\b){UNIT_BEYOND}"),

@@ -3,7 +3,9 @@
 import re
 from typing import Final
 
-from pipelines.script.money import MONTHS, START
+from pipelines.script.abbreviations import MONTH_NAMES
+from pipelines.script.elements import NAMES
+from pipelines.script.money import START
 from pipelines.script.numerals import NUM, cardinal, ordinal, written_number, year
 from pipelines.script.rule import Match, Rule, after, before, refusal, rule
 from pipelines.script.spoken import Unspeakable
@@ -16,7 +18,6 @@ PLACES: Final = {
 """Where something stands in a book; "sec. 2" after a number is no section but seconds."""
 
 _PLACE: Final = "|".join(sorted(PLACES, key=len, reverse=True))
-_MONTH_NAMES: Final = MONTHS.split("|")
 _SCALES: Final = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion"}
 _COUNTED: Final = (
     "people|users|customers|dollars|residents|inhabitants|citizens|workers|employees|subscribers|viewers|views|votes"
@@ -32,6 +33,7 @@ _DATED: Final = (
 )
 """What a year stands before; other nouns after four digits may be counted."""
 
+_SHARES: Final = {"w": "weight", "v": "volume"}
 _EARLY_CUE: Final = r"(?:(?<=\b[Ii]n )|(?<=[Ss]ince )|(?<=[Uu]ntil )|(?<=[Bb]efore )|(?<=[Cc]irca )|(?<=[Yy]ear ))"
 _FREE: Final = (
     r"(?=[,;:?)]|\.(?!\d)|$| (?:[A-Z][a-z]{3}|(?:the|an|and|or|by|at|to|when|while|he|she|it|they|was|were|is|did|had"
@@ -41,21 +43,49 @@ _FREE: Final = (
 
 def _place(match: Match) -> str:
     word = PLACES[match[1].lower()]
-    return word.capitalize() if match[1][0].isupper() else word
+    number = match.groupdict().get("number")
+    return (word.capitalize() if match[1][0].isupper() else word) + (f" {written_number(number)}" if number else "")
+
+
+_ERA: Final = r"(?:B\.? ?C(?:\.? ?E)?|C\.? ?E|A\.? ?D)\b"
+_YEARS_OF: Final = {"c": "circa", "b": "born", "d": "died", "fl": "flourished"}
+_BEFORE_CIRCA: Final = re.compile(
+    r"(?:^|[,;(—-] ?|\b(?:born|died|made|built|written|painted|composed|founded|dated|dates|from|in|since|until"
+    r"|and|to) )$",
+    re.IGNORECASE,
+)
+
+
+def _beside_year(match: Match) -> str:
+    """ "c. 1750" after a comma, "(b. 1950)"; elsewhere it may be a variable, and where "a." stands the next of a list.
+
+    Of a year that is told with its era, or of a decade, this reads the letter alone.
+
+    Raises:
+        Unspeakable: `number`: it may be one or the other.
+    """
+    letter, left = match[1], before(match)
+    if re.search(r"(?<![A-Za-z.])a\. ", match.string[:4000]):
+        return f"{letter} . {cardinal(int(match['year']))}" if match["year"] else f"{letter} ."
+    is_circa = letter == "c" and (match["year"] is None or _BEFORE_CIRCA.search(left) is not None)
+    if is_circa or re.search(r"\((?:[^()]*[,;] ?)?$|[A-Z][a-z]+, $|\d{3}[,;-] ?$", left):
+        to = " to " if match["to"] else ""
+        return f"{_YEARS_OF[letter]} {year(int(match['year']))}{to}" if match["year"] else _YEARS_OF[letter]
+    raise Unspeakable("number", match.string[max(0, match.start() - 10) : match.end() + 10])
 
 
 def _slashed_date(match: Match) -> str:
     """Month first, as American speakers write; the day first where the first number can be no month."""
     month, day = int(match["first"]), int(match["second"])
-    if month > len(_MONTH_NAMES):
+    if month > len(MONTH_NAMES):
         month, day = day, month
-    if not (1 <= month <= len(_MONTH_NAMES) and 1 <= day <= 31):
+    if not (1 <= month <= len(MONTH_NAMES) and 1 <= day <= 31):
         raise Unspeakable("number", match[0])
-    return f"{_MONTH_NAMES[month - 1]} {ordinal(day)}, {year(int(match['year']))}"
+    return f"{MONTH_NAMES[month - 1]} {ordinal(day)}, {year(int(match['year']))}"
 
 
 def _iso_date(match: Match) -> str:
-    return f"{_MONTH_NAMES[int(match['month']) - 1]} {ordinal(int(match['day']))}, {year(int(match['year']))}"
+    return f"{MONTH_NAMES[int(match['month']) - 1]} {ordinal(int(match['day']))}, {year(int(match['year']))}"
 
 
 def _scaled(match: Match) -> str:
@@ -86,13 +116,20 @@ def _capitals(match: Match) -> str:
 
 
 def _shells(match: Match) -> str:
-    """ "1s^2 2s^2 2p^2", where electrons are, is "one s two, two s two, two p two"."""
-    shells = re.findall(r"([1-7]) ?([spdf])[ ^{]*(\d{1,2}?)(?=\}| ?[1-7] ?[spdf]|$)", match[0])
-    return " , ".join(f"{cardinal(int(level))} {letter} {cardinal(int(n))}" for level, letter, n in shells)
+    """ "[He] 2s^2 2p^2", where electrons are, is "helium, two s two, two p two"."""
+    shells = re.findall(r"([1-7]) ?([spdf])[ ^{]*(\d{1,2}?)(?=\}| ?[1-7] ?[spdf]|$)", match["shells"])
+    core = [NAMES[match["core"]]] if match["core"] else []
+    return " , ".join(core + [f"{cardinal(int(level))} {letter} {cardinal(int(n))}" for level, letter, n in shells])
 
 
 SHORTHAND_RULES: Final[list[Rule]] = [
     rule("word", rf"(?<![A-Za-z.'])(?<!\d )(?i:({_PLACE}))\. ?(?=\d)", _place),
+    rule("word", r"(?<![A-Za-z.'])(?i:(eqs?|figs?))\. ?\((?P<number>\d{1,3}(?:\.\d{1,3})?)\)", _place),
+    rule("word", rf"(?<![\w.'])(c|b|d|fl)\.(?:(?= ?(?:\d{{1,4}} ?{_ERA}|\d{{3}}0s\b))"
+         r"| ?(?P<year>1[0-9]\d\d|20[0-2]\d)(?![\d%]|[.,]\d)(?P<to>[-–](?=1\d\d\d|20[0-2]\d))?)", _beside_year),
+    rule("word", r"(?:(?<=%)|(?<=% )|(?<=percent )|(?<=\())([wv])/([wv])(?![\w/^])",
+         lambda m: f"{_SHARES[m[1]]} per {_SHARES[m[2]]}"),
+    rule("number", r"(?:(?<=#)|(?<=# ))(\d{1,4})([A-Z])(?![\w-])", lambda m: f"{cardinal(int(m[1]))} {m[2]}"),
     rule("word", r"(?<![A-Za-z.'])Mts\.(?= [A-Z])", "Mounts"),
     rule("word", r"(?<![A-Za-z.'])Mt\.?(?= [A-Z][a-z])", "Mount"),
     rule("quantity", rf"{START}(?P<first>\d{{1,2}})/(?P<second>\d{{1,2}})/(?P<year>1[5-9]\d\d|20\d\d)"
@@ -112,8 +149,11 @@ SHORTHAND_RULES: Final[list[Rule]] = [
     rule("number", r"(?<=Boeing )7\d7", lambda m: f"seven {cardinal(int(m[0][1:]))}"),
     rule("number", r"(?<![\w.])80[58][0-9](?= ?(?:micro|[Aa]ssembl|chips?|instruct|CPU|process))",
          lambda m: f"eighty {cardinal(int(m[0][2:]))}"),
-    rule("word", r"(?<![\w.,^])[1-7] ?[spdf] ?(?:\^ ?\{?\d{1,2}\}? ?[1-7] ?[spdf] ?)+\^ ?\{?\d{1,2}\}?"
-         r"(?![\w^])", _shells),
+    rule("word", r"(?<![\w.,^])(?P<core>)(?P<shells>[1-7] ?[spdf] ?(?:\^ ?\{?\d{1,2}\}? ?[1-7] ?[spdf] ?)+"
+         r"\^ ?\{?\d{1,2}\}?)(?![\w^])", _shells),
+    rule("word", r"(?<![\w.,^])(?P<core>)(?P<shells>[1-7]s[12](?: ?[1-7][spdf]\d{1,2})+)(?![\w^])", _shells),
+    rule("word", r"\[ ?(?P<core>He|Ne|Ar|Kr|Xe|Rn) ?\] ?(?P<shells>[1-7][spdf](?:\^?\{?\d{1,2}\}? ?[1-7][spdf])*"
+         r"\^?\{?\d{1,2}\}?)(?![\w^])", _shells),
     rule("word", r"(?<=[Tt]ype[ -])I([ab])\b", lambda m: f"one {m[1].upper()}"),
     rule("word", r"(?<![A-Za-z])(di|tri|tetra|bi)-(?= ?(?:or|and|to)\b)", lambda m: m[1]),
     refusal("formula", r"\[ ?\[|\{ ?_|(?<= )_ ?\*"),

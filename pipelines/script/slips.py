@@ -22,6 +22,10 @@ _SLIPS: Final = tuple(
         (r"(?<=[a-z]{2}) ?(?:\. ?){3,}(?=[A-Z][a-z])", ". "),
         (r"(?<=[a-z]{2}) ?\.\. (?=[a-z]{2})", ", "),
         (r"(?<![\w\\])_([A-Za-z]{2,}(?: [a-z]+){0,4})_(?!\w)", r"\1"),  # emphasis
+        (
+            r"(?<![\w\\*)])(?<![\d)=] )\*((?:[A-Za-z]{2,}|[A-Za-z](?= [a-z]{2}))(?:[ -][A-Za-z']+){0,5})\*(?![\w*(])",
+            r"\1",
+        ),
         # small words run into a symbol: "ism_A", "m_Bwhen", "oft^n"
         (rf"(?<![A-Za-z])({_SMALL})(?=[A-Za-z][_^][\dA-Za-z{{(-])", r"\1 "),
         (rf"(?<=_[A-Za-z\d])({_SMALL})(?![A-Za-z])", r" \1"),
@@ -50,7 +54,7 @@ _SLIPS: Final = tuple(
         (r"(?<=\d)° ([CFK])\b(?! (?:major|minor|sharp|flat))", r"°\1"),
         (r"(?<=\d) ?(?:degrees?|deg\.?) ([CF])\b(?! (?:major|minor|sharp|flat))", r"°\1"),
         (r"(?<=\d) ?μ(?![\w^_(])(?! *(?:[CFmgsTVAW]\b|coul|farad|amp|volt|sec))", " microns"),
-        (r"(?<=[A-Z\d]) ?Ω(?![\w^])", " ohms"),
+        (r"(?<=[A-Z]) ?Ω(?![\w^])", " ohms"),
         (r"(?i)\b(pounds per square inch|miles per hour|revolutions per minute|parts per million) "
          r"\((?:psi|mph|rpm|ppm)\)", r"\1"),
         (rf"(?<!\d )(?<![\w)])\((\d{{1,2}} ?/ ?\d{{1,3}})\) ?(?=(?:{_LENGTHS})\b)", r"\1 "),

@@ -28,6 +28,7 @@ __all__ = [
     "Spoken",
     "Unspeakable",
     "read_aloud",
+    "reader_in_use",
     "reading_with",
     "speak",
 ]
@@ -49,7 +50,7 @@ class Reader:
     """
 
     def __init__(self, lexicon: Lexicon) -> None:
-        self._lexicon = lexicon
+        self.lexicon = lexicon
 
     def read(self, text: str) -> Spoken:
         """A text as it is said: words and the marks `, . ? ! ; :`, a full match of `SPOKEN`, with written spans.
@@ -69,7 +70,7 @@ class Reader:
         raise Unspeakable("code", text[:200])
 
     def _pass(self, text: Traced) -> Traced:
-        held, entries = self._lexicon.hold(text)
+        held, entries = self.lexicon.hold(text)
         normal = normalise(held)
         words = _joined(_words(normal.text, entries))
         if not words:
@@ -214,13 +215,18 @@ def reading_with(reader: Reader) -> Iterator[None]:
         _IN_USE.reset(token)
 
 
+def reader_in_use() -> Reader:
+    """The reader of our own lexicon, unless `reading_with` says otherwise."""
+    return _IN_USE.get() or _ours()
+
+
 def read_aloud(text: str) -> Spoken:
-    """`Reader.read` with the reader in use: our own lexicon, unless `reading_with` says otherwise.
+    """`Reader.read` with the reader in use.
 
     Raises:
         Unspeakable: as `Reader.read`.
     """
-    return (_IN_USE.get() or _ours()).read(text)
+    return reader_in_use().read(text)
 
 
 def speak(text: str) -> str:

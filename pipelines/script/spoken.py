@@ -11,8 +11,9 @@ from typing import Final
 
 from data_schemas.number_words import cardinal_of, number_at
 
-_WORD: Final = r"[A-Za-z]+(?:'[A-Za-z]+)*"
-_MARKED: Final = rf"{_WORD}[,.?!;:]?"
+WORD: Final = r"[A-Za-z]+(?:'[A-Za-z]+)*"
+"""Pattern of a spoken word."""
+_MARKED: Final = rf"{WORD}[,.?!;:]?"
 
 _FRACTIONS: Final = frozenset({"half", "halves", "quarter", "quarters"})
 """Parts of a number that `number_words` does not count as such."""
@@ -84,7 +85,7 @@ def joined(pieces: Sequence[Spoken]) -> Spoken:
 
 def spoken_words(text: str) -> list[str]:
     """The words of a spoken text without punctuation: what the aligner gets and what word counts are made of."""
-    return re.findall(_WORD, text)
+    return re.findall(WORD, text)
 
 
 def lowered_words(text: str) -> list[str]:

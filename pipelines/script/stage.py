@@ -16,7 +16,7 @@ from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Reader, Unspeakable, reading_with
 from pipelines.stage import StageResult, refused
 
-METHOD = "rules-7"
+METHOD = "rules-8"
 """Name of this way of wording, as provenance has it."""
 
 _MAX_DRAWS = 40
@@ -34,7 +34,7 @@ class ScriptStage:
     """
 
     name: ClassVar[str] = "script"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     inputs: ClassVar[tuple[str, ...]] = ("pictures",)
     input_types: ClassVar[tuple[type, ...]] = (Item,)
     output_type: ClassVar[type] = Dialogue
@@ -74,6 +74,9 @@ class ScriptStage:
             except (NotAskable, Unspeakable) as refusal:
                 rejects.append(refused(item, self.name, refusal.reason, refusal.detail))
                 continue
+            except Exception as error:
+                error.add_note(f"This is a fault of ours, met in the stage {self.name} at item {item.item_id}.")
+                raise
             wanted = self._n_variants(item)
             outputs += made
             if not made:

@@ -7,6 +7,7 @@ from pipelines.script.rule import after, before
 from pipelines.script.spoken import Unspeakable
 from pipelines.script.traced import Traced
 
+_BELOW: Final = "(?:kg|g|mol|[cd]?m|K|s|L|V)"
 _FORMS: Final = tuple(
     (re.compile(pattern), form)
     for pattern, form in (
@@ -24,6 +25,7 @@ _FORMS: Final = tuple(
         (r"(?<=\d )(kg|[kcmμn]?m|[kM]?[JNW]|mol|g|L) - (?=(?:s|K|m|mol|kg|L|min|h)\^ ?\{? ?-)", r"\1×"),
         (r"(?<!\d)(?<!\d )\((\d{1,2}/\d{1,2})\) ?in\.(?= [a-z])", r"\1 inch"),
         (r"(?<=/\d\)) ?in\.(?= [a-z])|(?<=/\d\d\)) ?in\.(?= [a-z])", " inch"),
+        (r"(?<=\d\(\d/\d\)) ?in\.(?=,)|(?<=\d\(\d/\d\d\)) ?in\.(?=,)", " inches"),
         (r"(?<=[a-z] )(lb|oz|gal)\.(?= (?:of|per|and|is)\b)", r"\1"),
         (r"(?<=[a-z°\d.][/-])(ft|lb|in|sec|min|hr)\.(?= [a-z(])", r"\1"),
         (r"(?<=[ \d])in\.(?=\^)", "in"),
@@ -31,6 +33,9 @@ _FORMS: Final = tuple(
         # powers below zero without their caret, and words run into a power: "5 J mol-1 K-1", "3 ft^2at"
         (r"(?<=[A-Za-z\d] )(mol|s|m|cm|dm|kg)-([1-3])(?!\.?\d|[\w-])", r"\1^-\2"),
         (r"(?<=\d )(mol|s|m|K|T|A|V|kg|C|J)-([1-3])(?= (?:mol|s|m|K|T|A|V|kg|C)\^?-[1-3](?![\w.-]))", r"\1^-\2"),
+        # units that run together: "5 Wm^-2K^-1"
+        (rf"(?<![A-Za-z])(W|k?J|N|kg|mol|V|Pa|g(?=[cd]m))(?={_BELOW}\^\{{?-)", r"\1 "),
+        (rf"(?<=\^-\d)(?={_BELOW}\^\{{?-)", " "),
         (r"(?<=[\w×•] )C ?deg ?\^-1(?!\d)", "°C^-1"),
         (r"(?<=[/×*•-])C ?deg(?![a-z])", "°C"),
         (r"([A-Z][a-z]{2,8} \d\d?, [12]\d{3}) (?=\$)", r"\1, "),

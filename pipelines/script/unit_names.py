@@ -75,8 +75,9 @@ UNCHANGING: Final = {
     "dptr": "diopters", "dptrs": "diopters", "cP": "centipoise", "cp": "centipoise",
     "nt-m": "newton meters", "lumens": "lumens", "Mbytes": "megabytes", "kmph": "kilometers per hour",
 }  # fmt: skip
-IRREGULAR: Final = {"ft": ("foot", "feet"), "in": ("inch", "inches"), "inch": ("inch", "inches"),
-                    "inches": ("inch", "inches"), "foot": ("foot", "feet"), "Gs": ("gauss", "gauss")}  # fmt: skip
+IRREGULAR: Final = {"″": ("inch", "inches"), "ft": ("foot", "feet"), "in": ("inch", "inches"),
+                    "inch": ("inch", "inches"), "inches": ("inch", "inches"), "foot": ("foot", "feet"),
+                    "Gs": ("gauss", "gauss")}  # fmt: skip
 WORDS_AS_UNITS: Final = tuple(
     name
     for name in sorted({*REGULAR, *IRREGULAR}, key=len, reverse=True)

@@ -53,13 +53,16 @@ _NAMES: Final = f"{_ONE}|C|{'|'.join(sorted(_FULL_NAMES, key=len, reverse=True))
 _NAMED: Final = re.compile(
     rf"(?P<name>{_NAMES}){_ENDS}(?P<inverse>{_INVERSE})?(?P<power>{_POWER})?|(?P<odd>{_ONE})(?P<oddpower>[23])"
 )
+_COUNTED_WORD: Final = re.compile(r"\b(?:feet|[a-z]+s)\b(?= per | of | [A-Z]|$)")
+"""The word of a unit that has a plural: "miles per hour", "square feet"."""
+
 _POWERS: Final = {"2": "squared", "3": "cubed", "4": "to the fourth", "5": "to the fifth", "6": "to the sixth"}
 
 
 def _name(abbreviation: str, plural: bool) -> str:
     if abbreviation in UNCHANGING:
         words = UNCHANGING[abbreviation]
-        return words if plural else re.sub(r"^(degree|feet|mile|part|dalton|lumen|decibel)s?\b", _single, words)
+        return words if plural else _COUNTED_WORD.sub(_single, words, count=1)
     if abbreviation in IRREGULAR:
         return IRREGULAR[abbreviation][plural]
     name = "coulomb" if abbreviation == "C" else REGULAR.get(abbreviation, abbreviation)
@@ -72,7 +75,7 @@ def _name(abbreviation: str, plural: bool) -> str:
 
 
 def _single(match: re.Match[str]) -> str:
-    return {"feet": "foot"}.get(match[1], match[1])
+    return {"feet": "foot", "inches": "inch"}.get(match[0], match[0].removesuffix("s"))
 
 
 def _factor(name: str, exponent: str, plural: bool) -> str:

@@ -6,13 +6,14 @@ from typing import Final
 
 from pipelines.script import abbreviations as short
 from pipelines.script.broken import is_run_together
-from pipelines.script.chemistry import COMPOUND, NAMES, spell_compound
+from pipelines.script.chemistry import COMPOUND, spell_compound
+from pipelines.script.elements import NAMES
 from pipelines.script.maths import CALLED_FUNCTIONS
-from pipelines.script.money import MONTHS
-from pipelines.script.numerals import cardinal
+from pipelines.script.numerals import cardinal, ordinal
 from pipelines.script.rule import Match, Rule, after, before, rule, starts_sentence
 from pipelines.script.shorthand import PLACES
 from pipelines.script.spoken import Unspeakable, word_set
+from pipelines.script.unit_names import UNCHANGING
 from pipelines.script.units import NUMBERED_UNITS, PLAIN_UNITS, UNIT, say_unit
 
 _COUNTS: Final = word_set(
@@ -36,8 +37,9 @@ _RESERVED: Final = frozenset(
     word.lower()
     for words in (
         short.FULL_WITHOUT_DOT, short.FULL, PLAIN_UNITS, NUMBERED_UNITS, short.ROMAN_VALUES,
-        re.split("[| ]", short.TITLED),
-        short.MONARCHS.split("|"), MONTHS.split("|"), CALLED_FUNCTIONS, NAMES, PLACES, ("Mt", "Mts", "cal", "kcal"),
+        re.split("[| ]", short.TITLED), short.TITLES.split("|"),
+        short.RULERS.split("|"), short.MONTH_NAMES, CALLED_FUNCTIONS, NAMES, PLACES,
+        ("Mt", "Mts", "cal", "kcal", "Ist", "Ith"),
     )
     for word in words
 )  # fmt: skip
@@ -115,7 +117,8 @@ def _unit_alone(match: Match) -> str:
     is_asked = is_top or (re.search(r"(?:\b[Ii]n |\(|, )$", left) and re.match(r"\s*(?:[.,;:?)]|$)", right))
     goes_on = re.match(r"-[A-Za-z]", right) or (unit == "mph" and left.endswith("/"))
     if (unit in PLAIN_UNITS or one or is_counted or is_asked) and not goes_on:
-        return say_unit(unit, plural=not one)
+        is_name = unit in UNCHANGING and right.startswith(" of ")  # "an rpm of 90"
+        return say_unit(unit, plural=is_name or not one)
     if goes_on:
         raise Unspeakable("code", f"{left[-15:]}{unit}{right[:15]}")
     return unit if unit == "psi" else _spelled(unit)  # the Greek letter
@@ -146,9 +149,9 @@ def _is_street(match: Match) -> bool:
 
 
 def _saint_or_street(match: Match) -> str:
-    if not _is_street(match):
+    if not _is_street(match) and after(match).startswith(" ") and after(match)[1:2].isupper():
         return "Saint"
-    return "Street" + ("." if starts_sentence(after(match)) else "")
+    return "Street" + ("." if not after(match) or starts_sentence(after(match)) else "")
 
 
 def _initials(match: Match) -> str:
@@ -162,51 +165,77 @@ def _versus(match: Match) -> str:
 
 
 def _roman_after_title(match: Match) -> str:
-    return f"{match[1]} {short.ROMAN[match[2]]}"
+    return f"{match[1]} {cardinal(short.ROMAN_VALUES[match['roman']])}"
 
 
-def _monarch(match: Match) -> str:
-    return f"{match[1]} the {short.ROMAN_ORDINALS[match[2]]}{match[3] or ''}"
+def _ruler(match: Match) -> str:
+    """ "Louis XIV's"; "Paul I met" is no pope."""
+    numeral = match["roman"]
+    if numeral == "I" and not match["title"] and not (match["of"] or _AFTER_RULER.match(after(match))):
+        return match[0]
+    return f"{match['name']} the {ordinal(short.ROMAN_VALUES[numeral]).title()}{match['of'] or ''}"
+
+
+_AFTER_RULER: Final = re.compile(r"$|[.,;:?!)]| (?:of|in|was|is|ruled|reigned|became|who|as)\b")
 
 
 def _roman(match: Match) -> str:
-    """A Roman numeral in capitals that can be no word: a number, or an ordinal after a person's name."""
-    numeral = match[1]
-    if match[0].endswith(("rd", "th", "nd", "st")):
-        return short.ROMAN_ORDINALS[numeral].lower()
-    return cardinal(short.ROMAN_VALUES[numeral])
+    """A Roman numeral in capitals that can be no word."""
+    if match[0] == "IV" and (before(match).endswith(" an ") or _INTRAVENOUS.search(after(match))):
+        return "I V"
+    return cardinal(short.ROMAN_VALUES[match[0]])
+
+
+_INTRAVENOUS: Final = re.compile(
+    r"^ (?:fluids?|drips?|drugs?|lines?|push|infusions?|therapy|antibiotics?|access|bolus|catheters?|injections?|saline"
+    r"|doses?|bags?|administration|medications?|route)\b"
+)
+
+
+def _roman_ordinal(match: Match) -> str:
+    return ordinal(short.ROMAN_VALUES[match["roman"]])
 
 
 def _listed(match: Match) -> str:
     return cardinal(short.ROMAN_VALUES[match[1].upper()])
 
 
-_ROMANS: Final = "|".join(sorted(short.ROMAN, key=len, reverse=True))
-_LONG_ROMANS: Final = "|".join(
-    sorted((numeral for numeral in short.ROMAN_VALUES if len(numeral) > 1), key=len, reverse=True)
+_ORDINAL_END: Final = "(?: ?(?:rd|th|nd|st))"
+_OF_CENTURY: Final = (
+    rf"(?=(?:(?:,|,? and|,? or| to|-)(?: the)? ?(?:{short.ROMAN}){_ORDINAL_END}?)*[ -]centur(?:y|ies)\b)"
 )
+_SURE_ROMANS: Final = "|".join(
+    numeral for numeral in short.ROMAN.split("|") if len(numeral) > 1 and numeral not in {"XX", "XXX", "XL"}
+)
+"""Those that are no letters by themselves: chromosomes, sizes."""
+
 _MANY: Final = r"(?<=^)|(?<=[A-Z]\. )|(?<=[A-Z] )|(?<=[A-Z][a-z] )|(?<=[A-Z][a-z]{2} )|(?<=[A-Z][a-z]{3} )"
 
 WORD_RULES: Final[list[Rule]] = [
     rule("word", r"(?<![A-Za-z\d])(?:N/m|(?:km|mi|m|cm|ft|kg|mg|g|lb|Btu|J|kJ|W|gal|mol)/(?:h|hr|sec|s|min|L|ml|mL"
          r"|dL|kg|cm|m|day))"
          r"(?![A-Za-z\d^/])", _rate),
+    rule("word", rf"(?<![\w/^×*])(?=k?(?:J|cal)/\(?(?:k?g|mol)\b|W/\(?m\^?2)({UNIT})", _rate),
     rule("word", r"(?<![\w/^])(?:k?cal|k?J|Btu|N|W|k?g)(?: (?:deg|K|mole?|k?g|s|m)\^\{?-[1-3]\}?(?!\d))+", _rate),
     rule("word", r"(?<![A-Za-z\d])r(?:ev)?/min(?![A-Za-z])", "revolutions per minute"),
     rule("word", rf"\(?\b[Uu]nits?: ?(?P<unit>{UNIT})\)?", lambda m: f", in {say_unit(m['unit'], plural=True)},"),
     rule("word", r"(?<=[\d)]) ?/ ?°([CFK])(?![A-Za-z])", lambda m: f"per {say_unit('°' + m[1], plural=False)}"),
-    rule("word", r"(?<=/)(?:min|hr|sec)(?![A-Za-z\d-]|\.\d)", lambda m: say_unit(m[0], plural=False)),
+    rule("word", r"(?<=/)(?:min|hr|sec|yr|wk)(?![A-Za-z\d-]|\.\d)", lambda m: say_unit(m[0], plural=False)),
+    rule("word", r"(?<=\d/)mo(?![A-Za-z\d-])", "month"),
     rule("word", r"(?<=[a-z]{5}/)s(?![A-Za-z\d'])", "second"),
     rule("word", r"(?<=/)([cmkμ]?m)\^?([23])(?![\w^])", lambda m: say_unit(m[0], plural=False)),
-    rule("word", rf"\b({short.TITLED})s? ({_ROMANS})(?![A-Za-z\d'])", _roman_after_title),
-    rule("word", rf"\b({short.MONARCHS}) ({short.ROMAN_ORDINAL_PATTERN})('s)?(?![A-Za-z\d'])", _monarch),
-    rule("word", rf"(?<![A-Za-z\d])({_LONG_ROMANS})(?:rd|th|nd|st)?(?![A-Za-z\d^_(])(?!'[a-rt-z])", _roman),
+    rule("word", rf"\b({short.TITLED})s? (?P<roman>{short.ROMAN})(?![A-Za-z\d'])", _roman_after_title),
+    rule("word", rf"\b(?P<name>(?P<title>{short.TITLES})(?: [A-Z][a-z]+){{1,2}}|(?:{short.RULERS})) "
+         rf"(?P<roman>{short.ROMAN})(?P<of>'s)?(?![A-Za-z\d'])", _ruler),
+    rule("word", rf"(?<![A-Za-z\d])(?P<roman>{short.ROMAN}){_ORDINAL_END}?{_OF_CENTURY}", _roman_ordinal),
+    rule("word", rf"(?<![A-Za-z\d])(?=[A-Z]{{2}})(?P<roman>{short.ROMAN}){_ORDINAL_END}(?![A-Za-z\d])", _roman_ordinal),
+    rule("word", rf"(?<![A-Za-z\d])(?:{_SURE_ROMANS})(?![A-Za-z\d^_(])(?!'[a-rt-z])", _roman),
     rule("word", r"(?<![A-Za-z])(i{2,3}|iv|vi{1,3}|ix|xi{1,3})(?=[).,;:]|$| [A-Z])", _listed),
     rule("word", short.ABBREVIATION.pattern, _abbreviation),
     rule("word", r"(?<![A-Za-z.])Ph\.? ?D(?:\.(?! [A-Z]|$)|\b)", "P H D"),
     rule("word", r"(?<![A-Za-z.])St\.(?= [A-Z])|(?<=[a-z] )St\.(?= ?[,;]| [a-z]|$)", _saint_or_street),
     rule("word", r"(?<![A-Za-z.])w/o(?![A-Za-z])", "without"),
-    rule("word", r"(?<![A-Za-z.])w/ ?(?=[a-z\d])", "with"),
+    rule("word", r"(?<![A-Za-z.])w/(?: (?=[a-z\d])|(?=\d|[a-z]{2}|a ))", "with"),
     rule("word", r"(?<![A-Za-z.])c/o(?![A-Za-z])", "care of"),
     rule("word", r"(?<= )v\.(?= [A-Z])", _versus),
     rule("word", r"(?<![A-Za-z.])((?:[A-Za-z]\.){2,}|(?:[A-Z]\. )+[A-Z]\.|(?:[A-Z]\.)+[A-Z]\b)(?![A-Za-z])", _initials),

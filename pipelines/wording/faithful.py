@@ -1,17 +1,20 @@
-"""Whether a new wording says the same: numbers, names and the answer survive, and its length is near the old one's."""
+"""Whether a new wording says the same: numbers, names, negations, directions and the answer survive, and its length is
+near the old one's.
+
+Words can be compared, meaning cannot: who does what to whom may still be changed by words that are all there.
+"""
 
 from typing import Final
 
 from data_schemas.number_words import number_at, value_of
+from pipelines.script.meaning import names_of
 from pipelines.script.speakable import read_aloud
 from pipelines.script.spoken import Spoken, Unspeakable, last_place, lowered_words, spoken_words
+from pipelines.wording.opposites import n_negations, turned
 
 LEAST_SHARE: Final = 0.5
 MOST_SHARE: Final = 1.6
 """Bounds of the new length as shares of the old one, in words: beyond them something was left out or made up."""
-
-
-_NEGATIONS: Final = frozenset({"no", "not", "never", "none", "neither", "nor", "without", "except", "minus", "cannot"})
 
 
 class NotFaithful(Exception):
@@ -28,8 +31,9 @@ def faithful(raw_text: str, said: str, answer: str, *, must_answer: bool) -> Spo
         must_answer: whether the new wording must hold the answer, or must not hold it where the old one did not.
 
     Raises:
-        NotFaithful: not speakable, too short or long, numbers, names or negations that are not the old ones in their
-            order, without the answer, giving it away, or the old words again.
+        NotFaithful: not speakable, too short or long, numbers that are not the old ones in their order, other names,
+            more or fewer negations, words that point another way, without the answer, giving it away, or the old words
+            again.
     """
     try:
         new = read_aloud(" ".join(raw_text.strip().strip('"').split()))
@@ -42,18 +46,28 @@ def faithful(raw_text: str, said: str, answer: str, *, must_answer: bool) -> Spo
         raise NotFaithful("the same words again")
     if (has := numbers_of(words)) != (had := numbers_of(old)):
         raise NotFaithful(f"numbers {has} for {had}")
-    if missing := sorted(set(names_of(said)) - set(words)):
-        raise NotFaithful(f"without {', '.join(missing)}")
-    if (n_new := sum(map(is_negation, words))) != (n_old := sum(map(is_negation, old))):
-        raise NotFaithful(f"{n_new} negations for {n_old}")
-    if ("?" in said) != ("?" in new.text):
-        raise NotFaithful("a question for a statement, or the other way round")
     has_answer = last_place(wanted, words) is not None
     if must_answer and not has_answer:
         raise NotFaithful("without the answer")
     if not must_answer and has_answer and last_place(wanted, old) is None:
         raise NotFaithful("gives the answer away")
+    _check_meaning(said, new.text)
     return new
+
+
+def _check_meaning(said: str, new: str) -> None:
+    """Refuses other names, more or fewer negations, words that point another way, and another kind of sentence."""
+    words, old = lowered_words(new), lowered_words(said)
+    if missing := sorted(kept_words(said) - set(map(_bare, words))):
+        raise NotFaithful(f"without {', '.join(missing)}")
+    if added := sorted(kept_words(new) - set(map(_bare, old))):
+        raise NotFaithful(f"{', '.join(added)} is new")
+    if (n_new := n_negations(words)) != (n_old := n_negations(old)):
+        raise NotFaithful(f"{n_new} negations for {n_old}")
+    if contrary := turned(old, words):
+        raise NotFaithful(f"points another way: {', '.join(contrary)}")
+    if ("?" in said) != ("?" in new):
+        raise NotFaithful("a question for a statement, or the other way round")
 
 
 def numbers_of(words: list[str]) -> list[str]:
@@ -68,13 +82,11 @@ def numbers_of(words: list[str]) -> list[str]:
     return found
 
 
-def is_negation(word: str) -> bool:
-    """Whether a word, in small letters, turns its sentence into the opposite."""
-    return word in _NEGATIONS or word.endswith("n't")
+def kept_words(said: str) -> set[str]:
+    """Names, acronyms and letters of a spoken text, in small letters and without "'s"."""
+    capitals = {word for word in spoken_words(said) if _bare(word).isupper()} - {"I", "A"}
+    return {_bare(word).lower() for word in names_of(said) | capitals}
 
 
-def names_of(said: str) -> set[str]:
-    """Words with a capital that no sentence begins with, in small letters; "I" is no name."""
-    tokens = said.split()
-    inside = [word for before, word in zip([".", *tokens], tokens, strict=False) if before[-1] not in ".?!"]
-    return {each.lower() for word in inside if word[0].isupper() for each in spoken_words(word)} - {"i", "i'm", "i'll"}
+def _bare(word: str) -> str:
+    return word.removesuffix("'s")

@@ -1,7 +1,7 @@
 """Dialogues to dialogues: the question and the answer are worded anew by a chat model, where it says the same.
 
 What the model writes is checked (`faithful.py`) and asked for again; what never passes stays in the rules' words, and
-`provenance.script_method` says which turns are whose: `rules-7; turns 0, 1 by NAME`. Turns that somebody breaks into at
+`provenance.script_method` says which turns are whose: `rules-8; turns 0, 1 by NAME`. Turns that somebody breaks into at
 a word, or that are said in several breaths, keep their words, because the script counts on them.
 """
 
@@ -47,7 +47,7 @@ class WordingStage:
     """Words questions and answers anew; without an endpoint only `run` is for use."""
 
     name: ClassVar[str] = "wording"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("script",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
     output_type: ClassVar[type] = Dialogue

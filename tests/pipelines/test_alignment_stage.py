@@ -118,6 +118,39 @@ def test_the_synthesisers_own_times_are_taken_where_it_told_them() -> None:
     assert [each.words for each in words.utterances] == [clip.words for clip in told.clips]
 
 
+@pytest.mark.parametrize(
+    ("own", "reason"),
+    [
+        (lambda a, b: (a, replace(b, start_s=a.end_s - 0.01)), "word_outside"),
+        (lambda a, b: (a, replace(b, start_s=b.end_s)), "word_outside"),
+        (lambda a, b: (replace(a, start_s=float("nan")), b), "word_outside"),
+        (lambda a, b: (a, replace(b, start_s=a.end_s)), None),
+    ],
+    ids=["one over another", "no length", "no number", "one after another"],
+)
+def test_own_times_are_held_to_the_same_order(own: Any, reason: str | None) -> None:
+    (one,) = dialogues()
+    (clips,) = spoken([one])
+    asked, answer = own_times(one, clips).clips
+    first, second, *others = asked.words
+    told = replace(clips, clips=(replace(asked, words=(*own(first, second), *others)), answer))
+    assert [each.reason for each in alignment(OWN).run([(one, told)]).rejects] == ([reason] if reason else [])
+
+
+class Trusting(DoubleAligner):
+    """An aligner of somebody else's that leaves the synthesiser's own times as they are."""
+
+    prefers_own_times = True
+
+
+@pytest.mark.parametrize(("aligner", "method"), [(Trusting(), "mouth"), (DoubleAligner(), "double")])
+def test_any_aligner_may_prefer_the_synthesisers_own_times(aligner: Any, method: str) -> None:
+    (one,) = dialogues()
+    (clips,) = spoken([one])
+    (words,) = alignment(aligner).run([(one, own_times(one, clips))]).outputs
+    assert methods(words) == [{method}, {method}]
+
+
 @pytest.mark.parametrize("n_told", [0, 3])
 def test_an_utterance_without_all_own_times_is_aligned_and_its_words_say_by_whom(n_told: int) -> None:
     (one,) = dialogues()

@@ -100,6 +100,13 @@ def test_names_are_capitalised_words_inside_sentences_and_are_heard_by_sound() -
     assert found.n_word_errors >= 2, "a name written otherwise is still an error of words"
 
 
+def test_names_that_begin_sentences_count_and_options_that_do_not_bear_names_do_not() -> None:
+    found = compare("Weng earns two dollars. Natalia sold clips.", "She earns two dollars. Natalya sold clips.")
+    assert (found.n_names, found.n_names_heard) == (2, 1)
+    found = compare("Is it: first, Fever; second, Shivering; or third, Be laid off?", "is it first fever second third")
+    assert found.n_names == 0
+
+
 def test_a_name_that_is_left_out_is_not_heard() -> None:
     found = compare("She asked Peter to leave.", "She asked to leave.")
     assert (found.n_names, found.n_names_heard) == (1, 0)

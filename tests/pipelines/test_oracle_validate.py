@@ -40,6 +40,8 @@ def usable(
         ("Here's what the assistant would say:\n\nIt is Saturn.", "It is Saturn."),
         ('Sure, here is my guess:\n\n"It is Saturn."', "It is Saturn."),
         ("**Answer:**\nIt is Rome.\n\nUser: really?", "It is Rome."),
+        ("**Answer:** 😊\nIt is *Rome* 😊.", "It is Rome."),
+        ("It is 3 * 4.", "It is three times four."),
     ],
 )
 def test_an_answer_is_kept_as_whole_sentences_that_can_be_said(raw: str, said: str) -> None:

@@ -77,7 +77,7 @@ def test_without_a_step_nothing_is_concluded() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "first"),
-    [("a) 7 sec, b) 9 sec", "seven"), ("Part one", "Part"), ("The first is always the oldest one there", "always")],
+    [("a) 7 sec, b) 9 sec", "seven"), ("Part one", "part"), ("The first is always the oldest one there", "always")],
 )
 def test_words_that_number_answers_do_not_bear_them(answer: str, first: str) -> None:
     made = phrase(make_item("Which times are those of the two runs?", answer), ScriptConfig(), 0)

@@ -10,6 +10,7 @@ from pipelines.script.phrasing import Exchange, phrase
 from pipelines.script.refusals import NotAskable
 from pipelines.script.spoken import SPOKEN, Unspeakable, spoken_words
 from tests.builders import make_item
+from tests.fragments import TEXTS
 
 
 def outcome(question: str, answer: str = "a pike", options: tuple[str, ...] = ()) -> Exchange | str:
@@ -73,9 +74,9 @@ def test_an_empty_answer_is_refused() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.text(max_size=60),
-    st.text(max_size=30),
-    st.lists(st.text(max_size=20), max_size=5).map(tuple),
+    st.one_of(st.text(max_size=60), TEXTS, TEXTS.map("What is {}?".format)),
+    st.one_of(st.text(max_size=30), TEXTS),
+    st.lists(st.one_of(st.text(max_size=20), TEXTS), max_size=5).map(tuple),
 )
 def test_any_item_at_all_is_refused_or_sayable(question: str, answer: str, options: tuple[str, ...]) -> None:
     made = outcome(question, answer, (*options, answer) if options else ())

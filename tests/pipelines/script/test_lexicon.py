@@ -30,7 +30,7 @@ def test_a_file_is_read_over_ours(tmp_path: Path) -> None:
     assert lexicon.digest != lexicon_of(None).digest
     with reading_with(Reader(lexicon)):
         assert speak("SQL at Xylo Inc. today") == "S Q L at zylo today"
-    assert speak("SQL") == "sequel"
+    assert speak("SQL") == "SQL"
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,10 @@ def test_a_file_is_read_over_ours(tmp_path: Path) -> None:
         ("SQL\tse-quel", "letters"),
         ("SQL\tséquel", "letters"),
         ("SQL\t", "letters"),
+        ("SQL\tSQL\tse-quel", "letters"),
+        ("SQL\tS Q L\tsequel", "one word"),
+        ("SQL\tSQL\tsequel\tmore", "more than 3"),
+        ("SQL\tSQL\tsequel\nsql\tSQL\tsee quel", "otherwise"),
         ("\tsequel", "empty"),
         ("ok\tfine\nok\tfine", "before"),
         ("\ue000\tfine", "private"),

@@ -6,6 +6,7 @@ import pytest
 
 from data_schemas.config import ScriptConfig
 from data_schemas.records import Item
+from pipelines.script.choices import lower_start
 from pipelines.script.phrasing import phrase
 from pipelines.script.refusals import REASONS, NotAskable, refers_to_options
 from pipelines.script.spoken import spoken_words
@@ -49,6 +50,38 @@ def test_long_options_are_numbered() -> None:
         "Which of these statements about the price is true: "
         "first, it falls; or second, it rises quickly, in the first two weeks?",
     }
+
+
+def test_options_begin_with_small_letters_but_for_names() -> None:
+    options = ("Be laid off", "Resistant to change, and slow", "Great Lakes workers", "French, or so they say")
+    said = asked("Which of the following are older workers?", options)
+    for start in ("be laid off", "resistant to change", "Great Lakes workers", "French, or"):
+        assert f", {start}" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "small"),
+    [
+        ("Fever", "fever"),
+        ("Shivering and sweats", "shivering and sweats"),
+        ("Self-serving bias", "self-serving bias"),
+        ("Increase the GDP", "increase the GDP"),
+        ("The Great Depression", "the Great Depression"),
+        ("Great Depression", "Great Depression"),
+        ("Declaration of Independence", "Declaration of Independence"),
+        ("Paris", "Paris"),
+        ("Newton's laws", "Newton's laws"),
+        ("DNA strands", "DNA strands"),
+        ("I think so", "I think so"),
+        ("X-ray light", "X-ray light"),
+        ("Algorithm I", "Algorithm I"),
+        ("May 1", "May 1"),
+        ("May it rain", "may it rain"),
+        ("", ""),
+    ],
+)
+def test_the_start_of_an_option_inside_a_sentence(text: str, small: str) -> None:
+    assert lower_start(text) == small
 
 
 def test_options_have_room_only_up_to_their_bounds() -> None:
@@ -108,7 +141,7 @@ def test_a_blank_is_to_be_filled_in() -> None:
 
 def test_true_or_false() -> None:
     made = phrase(item("Fish can swim.", "True", ("True", "False")), ScriptConfig(), 0)
-    assert (made.question.text, made.answer.text) == ("True or false: Fish can swim.", "That's true.")
+    assert (made.question.text, made.answer.text) == ("True or false: fish can swim.", "That's true.")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The stage: dialogues or a reject for every item, decided by item, configuration and seed alone."""
 
+import pickle
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -51,7 +53,7 @@ def test_a_dialogue_of_question_and_answer() -> None:
     assert assistant.body == assistant.spoken_text == assistant.utterances[0].spoken_text
     assert assistant.body.endswith("seven dollars and fifty cents.")
     assert (assistant.lead, assistant.tail) == (None, None)
-    assert dialogue.provenance.script_method == "rules-7"
+    assert dialogue.provenance.script_method == "rules-8"
     assert dialogue.provenance.seed == 3
 
 
@@ -195,3 +197,14 @@ def test_a_lexicon_of_ones_own_comes_first_and_counts_for_identity(tmp_path: Pat
     assert "Nah tah lee ah has five clips." in own.run([(asked,)]).outputs[0].turns[0].spoken_text
     assert "Natalia has five clips." in plain.run([(asked,)]).outputs[0].turns[0].spoken_text
     assert own.matters() != plain.matters()
+
+
+def test_a_fault_of_a_rule_names_its_item_also_across_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("XIX")
+
+    monkeypatch.setattr("pipelines.script.stage.phrase", fails)
+    with pytest.raises(KeyError) as fault:
+        stage(BARE).run([(GOOD,)])
+    arrived = pickle.loads(pickle.dumps(fault.value))
+    assert "made-1" in "".join(traceback.format_exception(arrived))

@@ -125,7 +125,7 @@ READINGS = [
     # words, letters, short forms
     ("an eBay sale and apoB", "an eBay sale and apoB"),
     ("McDonald's iPhone at pH 7", "McDonald's iPhone at P H seven"),
-    ("MacArthur's mRNA and LaTeX", "MacArthur's messenger R N A and lay tek"),
+    ("MacArthur's mRNA and LaTeX", "MacArthur's messenger R N A and LaTeX"),
     ("deinstitutionalization and absinthe", "deinstitutionalization and absinthe"),
     ("DNA in the U.S. Senate", "DNA in the U S Senate"),
     ("H2O, CO_2 and NaCl", "H two O, C O two and N A C L"),

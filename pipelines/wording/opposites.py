@@ -1,0 +1,152 @@
+"""Words that say the contrary of each other, by which a new wording may turn round what it was to say again.
+
+The lists are ours and on the careful side: a wording that is refused for nothing leaves the rules' words, and costs no
+more than that.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from pipelines.script.meaning import is_negation
+from pipelines.script.spoken import word_set
+
+_DENIALS: Final = word_set(
+    "wrong wrongly false falsely incorrect incorrectly untrue mistaken mistake hardly barely scarcely unlikely "
+    "impossible unable fail fails failed failing lack lacks lacking refuse refuses refused deny denies denied doubt"
+)
+"""Words that take back what they stand by; with the negations, "not true" and "false" are one of either."""
+
+_AXES: Final = """
+up upward above exceed increase rise rose risen grow grew grown growth raise climb more most high great greater larger \
+largest bigger biggest longer longest faster fastest maximum maximal maximize maximise
+down downward below under decrease fall fell fallen drop dropped dropping decline shrink shrank shrunk reduce less \
+least fewer fewest low smaller smallest shorter shortest slower slowest minimum minimal minimize minimise
+
+before earlier earliest early
+after later latest late
+
+buy bought purchase
+sell sold
+
+add addition
+subtract subtraction remove removal
+
+lend lent
+borrow
+
+win won winning
+lose lost losing
+
+inside within
+outside
+
+hot hotter hottest warm heat
+cold cool chill
+
+older oldest
+young younger youngest newer newest
+
+same equal identical similar alike
+different differ unequal unlike
+
+accept agree allow permit
+reject disagree forbid forbidden prohibit prevent
+
+best better
+worst worse
+
+strong
+weak
+
+always
+sometimes rarely seldom
+
+north
+south
+
+east
+west
+
+forward
+backward
+
+heavy heavier heaviest
+light
+
+thick
+thin thinner thinnest
+
+wide
+narrow
+
+deep
+shallow
+
+rich
+poor
+
+full
+empty
+
+even
+odd
+
+wet
+dry
+
+husband
+wife
+
+mother
+father
+
+brother
+sister
+"""
+"""Axes with their two poles, a line each; regular forms are known."""
+
+_ENDINGS: Final = ("", "s", "es", "d", "ed", "r", "er", "st", "est", "ing")
+
+_PREFIXES: Final = word_set(
+    "un in im il ir dis non mis de ex out over under hyper hypo endo exo inter intra macro micro pre post anti sub"
+)
+_SHORTEST_STEM: Final = 4
+
+_POLE_OF: Final = {
+    word: (axis, pole)
+    for axis, poles in enumerate(_AXES.strip().split("\n\n"))
+    for pole, words in enumerate(poles.split("\n"))
+    for word in words.split()
+}
+
+
+def n_negations(words: Sequence[str]) -> int:
+    """How many words, in small letters, deny something."""
+    return sum(is_negation(word) or word in _DENIALS for word in words)
+
+
+def turned(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Words of a new wording, or missing in it, by which it points another way than the old one; in small letters.
+
+    Those are the words of a pole that the new wording has more or fewer of ("rises" and "grows" are of one pole), and a
+    word that an old one becomes by another prefix ("stable", "unstable"; "import", "export").
+    """
+    poles_old, poles_new = (Counter(filter(None, map(_pole, words))) for words in (old, new))
+    moved = {pole for pole in poles_old | poles_new if poles_old[pole] != poles_new[pole]}
+    added, lost = [word for word in new if word not in old], [word for word in old if word not in new]
+    found = [word for word in (*added, *lost) if _pole(word) in moved]
+    return found + [word for word in added if any(_is_prefixed_anew(word, other) for other in lost)]
+
+
+def _pole(word: str) -> tuple[int, int] | None:
+    stems = (word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending))
+    return next((_POLE_OF[form] for stem in stems for form in (stem, f"{stem}e") if form in _POLE_OF), None)
+
+
+def _is_prefixed_anew(word: str, other: str) -> bool:
+    return any(len(stem) >= _SHORTEST_STEM for stem in _stems(word) & _stems(other))
+
+
+def _stems(word: str) -> set[str]:
+    return {word, *(word.removeprefix(prefix) for prefix in _PREFIXES if word.startswith(prefix))}
