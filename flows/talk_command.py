@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kame_model.serve.talk import Call
     from kame_model.serve.talked import Talked
 
-TOKEN_ENV = "KAME_SERVE_TOKEN"  # noqa: S105 - the variable's name
 DEFAULT_URL = "http://127.0.0.1:8998"
 ALONE = {"limits.max_sessions": 1}
 """What a server for one talk is told unless somebody says otherwise: its step is the cheapest."""
@@ -40,24 +39,49 @@ def talk(
     ] = 8.0,
     mode: Annotated[str | None, typer.Option("--mode", help="tandem, direct or cascade; else the server's.")] = None,
     back_end: Annotated[str | None, typer.Option("--back-end", help="One of the server's chat models.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="One of the models of that back-end.")] = None,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", help="A prompt of the server's by its name, or instructions of your own.")
+    ] = None,
     record: Annotated[bool, typer.Option("--record", help="Be recorded, if you agree when asked.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Talk with a server in real time; keeps stereo sound (left the server, right you), transcript and events.
 
     The server is one that runs (--url; its token in KAME_SERVE_TOKEN), or one for this talk alone (--checkpoint).
+    Ctrl-C ends it, and what was said until then is kept.
     """
-    with speaking_plainly(as_json):
+    with speaking_plainly(as_json, goes_on=""):
         _refuse_what_does_not_go_together(file, mic, url, checkpoint, config or settings)
+        from data_schemas.config.serving import TOKEN_ENV
         from kame_model.serve.talk import Call
+        from kame_model.serve.talked import Talked
 
         token = os.environ.get(TOKEN_ENV) or None
-        call = Call(url=url or DEFAULT_URL, token=token, mode=mode, back_end=back_end)
+        call = Call(url=url or DEFAULT_URL, token=token, mode=mode, back_end=back_end, model=model, prompt=prompt)
         own = {"checkpoint": checkpoint, "host": "127.0.0.1", "port": 0, "care.token_env": TOKEN_ENV}
         server = None if checkpoint is None else build_serve_config(config, {**ALONE, **_parsed(settings), **own})
-        talked = asyncio.run(_talk(call, server, file, silence_s, record=record, quiet=as_json))
-        talked.save(out)
+        talked = Talked()
+        with _kept(talked, out):
+            asyncio.run(_talk(call, server, file, silence_s, talked, record=record, quiet=as_json))
         _tell(talked, out, as_json)
+
+
+@contextmanager
+def _kept(talked: "Talked", out: Path) -> Iterator[None]:
+    """Keeps the conversation, whatever ends it.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    try:
+        yield
+    except BaseException:
+        if talked.has_begun:
+            talked.save(out)
+            typer.echo(f"kame: What was said until then is in {out}.", err=True)
+        raise
+    talked.save(out)
 
 
 def _refuse_what_does_not_go_together(
@@ -85,9 +109,16 @@ def _parsed(settings: list[str]) -> dict[str, Any]:
 
 
 async def _talk(
-    call: "Call", server: "ServeConfig | None", file: Path | None, silence_s: float, *, record: bool, quiet: bool
-) -> "Talked":
-    """The conversation; Ctrl-C ends one by microphone, and what was said until then is kept."""
+    call: "Call",
+    server: "ServeConfig | None",
+    file: Path | None,
+    silence_s: float,
+    kept: "Talked",
+    *,
+    record: bool,
+    quiet: bool,
+) -> None:
+    """The conversation, which is put into `kept` as it goes on; one by microphone ends well by Ctrl-C."""
     from dataclasses import replace
 
     from kame_model.serve.talk import in_real_time, read_user, talk
@@ -106,12 +137,13 @@ async def _talk(
         if sound is not None:
             if not quiet:
                 typer.echo(f"kame: talking with {call.url}, in real time ...", err=True)
-            return await talk(call, in_real_time(sound, silence_s), told)
+            await talk(call, in_real_time(sound, silence_s), told, kept=kept)
+            return
         from kame_model.serve.sound_device import open_sound_device
 
         device = stack.enter_context(open_sound_device())
         typer.echo("kame: speak; wear headphones, or it hears itself. Ctrl-C ends it.", err=True)
-        return await talk(call, _until_interrupted(device.frames()), told, device.play)
+        await talk(call, _until_interrupted(device.frames()), told, device.play, kept)
 
 
 async def _ask_to_agree(call: "Call") -> str:
@@ -156,13 +188,18 @@ def _tell_event(event: dict[str, Any]) -> None:
     """The events that people want to see while they talk, as lines on the error stream."""
     kind, data = event["kind"], event["data"]
     line = {
-        "started": lambda: f"{data['mode']}, back-end {data['back_end']}. {data.get('notice', '')}",
+        "started": lambda: f"{_chosen(data)}. {data.get('notice', '')}",
         "heard": lambda: f"you: {data['text']}" if data["is_final"] else "",
         "oracle_failed": lambda: f"the back-end {data['back_end']} failed: {data['reason']}",
         "ended": lambda: f"the server ended it: {data['reason']}",
     }.get(kind, str)()
     if line:
         typer.echo(f"{event['time_s']:7.2f} s  {line}", err=True)
+
+
+def _chosen(data: dict[str, Any]) -> str:
+    model = data.get("model")
+    return f"{data['mode']}, back-end {data['back_end']}" + (f", model {model}" if model else "")
 
 
 def _tell(talked: "Talked", out: Path, as_json: bool) -> None:
@@ -184,6 +221,8 @@ def _tell(talked: "Talked", out: Path, as_json: bool) -> None:
     rows = [(f"{each.asked_s:.2f}", _age(each.age_s), each.back_end, each.state, each.text) for each in oracles]
     if rows:
         console.print(show.table("Oracles", ("asked, s", "first words after, s", "back-end", "state", "text"), rows))
+    if talked.ended:
+        console.print(f"The server ended it: {talked.ended}", markup=False)
     for direction, n_frames in talked.dropped().items():
         console.print(f"{n_frames} frames of 80 ms of what was {direction} were too late and dropped.")
     if talked.player.n_gaps:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from kame_model.serve.cascade import Cascade
 from kame_model.serve.conversation import Conversation
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.request_counts import RequestCounts
+from kame_model.serve.requests import Requests
 from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.serve.speaker import Speaker
 from pipelines.script.speakable import speak
@@ -69,14 +69,15 @@ class Talk:
             choice = Choice({"default": back_end}, Router(["default"]))
         self.counts = RequestCounts()
         speaker = Speaker(tts or DoubleTts(), CascadeConfig(tts="double"), speak, threads or InlineThreads())
-        self.cascade = Cascade(
-            partial(choice.back_end, is_answer=True),
+        requests = Requests(
+            choice,
             self.conversation,
-            speaker,
             lambda kind, data: self.events.append((kind, data)),
-            5.0,
             self.counts,
+            5.0,
+            is_answer=True,
         )
+        self.cascade = Cascade(requests, self.conversation, speaker)
 
     def ask(self, text: str) -> None:
         self.conversation.user_says(text, is_final=True)

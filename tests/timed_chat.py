@@ -12,6 +12,7 @@ from kame_model.serve.cycle import BackEndCycle
 from kame_model.serve.oracle_writer import OracleWriter
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.request_counts import RequestCounts
+from kame_model.serve.requests import Requests
 from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.text.tokenizer import Tokenizer
 from tests.jumping_clock import beside
@@ -89,13 +90,19 @@ class CycleTalk:
         back_ends = {name: BackEnd(name, chat, prompt) for name, chat in chats.items()}
         self.choice = Choice(back_ends, router or Router(list(chats)))
         self.counts = RequestCounts()
-        self.cycle = BackEndCycle(
+        settings = CycleConfig(**config)
+        requests = Requests(
             self.choice,
             self.conversation,
-            lambda: OracleWriter(self.queue, tokenizer, lambda text: " ".join(text.split()), 30),
-            CycleConfig(**config),
             lambda kind, data: self.events.append((round(asyncio.get_running_loop().time(), 3), kind, data)),
             self.counts,
+            settings.first_token_timeout_s,
+        )
+        self.cycle = BackEndCycle(
+            requests,
+            self.conversation,
+            lambda: OracleWriter(self.queue, tokenizer, lambda text: " ".join(text.split()), 30),
+            settings,
         )
 
     def use(self, back_end: str | None = None, prompt: str | None = None) -> None:

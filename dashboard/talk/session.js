@@ -70,11 +70,11 @@ export async function deleteRecording(id, token) {
   if (!answer.ok) throw new Error((await answer.json()).error.message);
 }
 
-/** Why a server let nobody in: a browser does not tell a page, so the server is asked. */
-export async function whyRefused(hasToken) {
+/** Why a server did not let us in: a browser does not tell a page, so the server is asked. */
+export async function whyRefused(mode, hasToken) {
   try {
-    const answer = await fetch("readyz");
-    if (!answer.ok) return (await answer.json()).error.message;
+    const { refusal } = await (await fetch(`v1/about?${new URLSearchParams({ mode })}`)).json();
+    if (refusal) return refusal.message;
     return hasToken ? "The server did not let you in. Is the token right?" : "The server did not let you in; try later.";
   } catch {
     return "The server does not answer.";

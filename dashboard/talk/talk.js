@@ -86,7 +86,7 @@ async function start() {
     if (model) session.change({ model });
   } catch (error) {
     await sound?.close();
-    tell(error.message === "refused" ? await whyRefused(Boolean(at("token").value)) : error.message, true);
+    tell(error.message === "refused" ? await whyRefused(at("mode").value, Boolean(at("token").value)) : error.message, true);
   }
   at("start").disabled = false;
 }

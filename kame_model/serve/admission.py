@@ -1,7 +1,7 @@
 """Who is let in: as many as the device bears, and of one address no more than its share."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Literal, NoReturn
 
 from data_schemas.config.serving import LimitsConfig
@@ -42,51 +42,22 @@ class Admission:
         self._starts: deque[tuple[float, str]] = deque()
         self._is_draining = False
 
-    @property
-    def is_draining(self) -> bool:
-        """Whether nobody is let in any more."""
-        return self._is_draining
-
     def drain(self) -> None:
         """From now on nobody is let in."""
         self._is_draining = True
 
-    def admit(self, address: str, present: Iterable[str], n_free: int, n_on_device: int, now_s: float) -> None:
-        """Lets a caller in, who counts as one of its address's starts.
+    def refusal(
+        self, address: str | None, present: Sequence[str], n_free: int, n_on_device: int, now_s: float
+    ) -> Refused | None:
+        """Why a caller would not be let in now; None: it would be. Nothing is counted.
 
         Args:
-            address: the caller's.
+            address: the caller's; None: somebody's of whom there is nothing yet.
             present: the address of each session that goes on.
             n_free: slots without a session.
             n_on_device: sessions that the device would step, with this one if it is to; those of mode cascade are none.
             now_s: by a clock that never goes back.
-
-        Raises:
-            Refused: not now.
         """
-        refusal = self._refusal(address, list(present), n_free, n_on_device, now_s)
-        if refusal is not None:
-            self._refuse(refusal)
-        self._starts.append((now_s, address))
-
-    def admit_to_device(self, n_others: int, n_on_device: int, now_s: float) -> None:
-        """Lets a session go from mode cascade to one that the device steps.
-
-        Args:
-            n_others: sessions beside it.
-            n_on_device, now_s: as of `admit`.
-
-        Raises:
-            Refused: not now; nothing has changed.
-        """
-        if n_others and not self._has_time(n_on_device, now_s):
-            self._refuse(_busy())
-
-    def _refuse(self, refusal: Refused) -> NoReturn:
-        self.n_refused[refusal.reason] += 1
-        raise refusal
-
-    def _refusal(self, address: str, present: list[str], n_free: int, n_on_device: int, now_s: float) -> Refused | None:
         limits = self._limits
         while self._starts and self._starts[0][0] <= now_s - _MINUTE_S:
             self._starts.popleft()
@@ -103,6 +74,34 @@ class Admission:
         if present and not self._has_time(n_on_device, now_s):
             return _busy()
         return None
+
+    def admit(self, address: str, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> None:
+        """Lets a caller in, who counts as one of its address's starts; the arguments are those of `refusal`.
+
+        Raises:
+            Refused: not now.
+        """
+        refusal = self.refusal(address, present, n_free, n_on_device, now_s)
+        if refusal is not None:
+            self._refuse(refusal)
+        self._starts.append((now_s, address))
+
+    def admit_to_device(self, n_others: int, n_on_device: int, now_s: float) -> None:
+        """Lets a session go from mode cascade to one that the device steps.
+
+        Args:
+            n_others: sessions beside it.
+            n_on_device, now_s: as of `refusal`.
+
+        Raises:
+            Refused: not now; nothing has changed.
+        """
+        if n_others and not self._has_time(n_on_device, now_s):
+            self._refuse(_busy())
+
+    def _refuse(self, refusal: Refused) -> NoReturn:
+        self.n_refused[refusal.reason] += 1
+        raise refusal
 
     def _has_time(self, n_on_device: int, now_s: float) -> bool:
         """Whether steps keep their time now, and are going to with so many callers on the device."""

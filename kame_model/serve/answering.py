@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from backends.protocols import Heard, Samples
 from data_schemas.config.serving import BackendName, Mode
@@ -12,8 +12,8 @@ from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.cascade import Cascade
 from kame_model.serve.conversation import Conversation
 from kame_model.serve.cycle import BackEndCycle
-from kame_model.serve.events import EventKind
 from kame_model.serve.oracle_writer import OracleWriter
+from kame_model.serve.requests import Emit, Requests
 from kame_model.serve.routing import Choice
 from kame_model.serve.shared import Caller, Shared
 
@@ -39,7 +39,7 @@ class Answering:
         shared: Shared,
         caller: Caller,
         clock_s: Callable[[], float],
-        emit: Callable[[EventKind, dict[str, Any]], None],
+        emit: Emit,
     ) -> None:
         cycle = shared.config.cycle
         self.mode: Mode = "direct"
@@ -48,13 +48,15 @@ class Answering:
         self._conversation = Conversation(cycle.max_history_turns, clock_s)
         self._choice = Choice(shared.parts.back_ends, shared.router, caller.back_end)
         new_writer = partial(OracleWriter, self._queue, shared.tokenizer, shared.speakable, cycle.max_words)
-        self._cycle = BackEndCycle(self._choice, self._conversation, new_writer, cycle, emit, shared.requests)
+        requests = partial(
+            Requests, self._choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
+        )
+        self._cycle = BackEndCycle(requests(), self._conversation, new_writer, cycle)
         self._cascade: Cascade | None = None
         if shared.speaker is not None:
-            asked = partial(self._choice.back_end, is_answer=True)
-            patience_s = cycle.first_token_timeout_s
-            self._cascade = Cascade(asked, self._conversation, shared.speaker, emit, patience_s, shared.requests)
-        self.change(caller.mode, caller.back_end, caller.prompt)
+            self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.speaker)
+        self._is_user_speaking = False
+        self.change(caller.mode, caller.back_end, caller.prompt, caller.model)
 
     @property
     def back_end(self) -> BackendName:
@@ -91,17 +93,27 @@ class Answering:
             self._give_up()
             self.mode = mode
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether an answer is asked for, or on its way from the chat model into the session."""
+        return self._cycle.is_asking or (self._cascade is not None and self._cascade.is_answering)
+
     def on_heard(self, heard: Heard) -> None:
-        """More of the user's turn."""
+        """More of the user's turn.
+
+        A recogniser may be late, and its last words on a turn come when the user speaks again: the cascade then answers
+        both turns when the second one's have come, and talks over nobody.
+        """
         self._conversation.user_says(heard.text, heard.is_final)
         if self.mode == "tandem":
             self._cycle.on_heard(heard.text, heard.is_final)
-        elif self.mode == "cascade" and self._cascade is not None and heard.is_final:
+        elif self._cascade is not None and self.mode == "cascade" and heard.is_final and not self._is_user_speaking:
             self._cascade.on_turn_end(heard.text)
 
-    def on_speech_started(self) -> None:
-        """The user begins to speak."""
-        if self.mode == "cascade" and self._cascade is not None:
+    def on_turn(self, turn: Literal["started", "stopped"]) -> None:
+        """The user begins to speak, or has ended a turn, of which the last words may still come."""
+        self._is_user_speaking = turn == "started"
+        if self._cascade is not None and self._is_user_speaking:
             self._cascade.on_speech_started()
 
     def next_oracle(self) -> int:
@@ -120,6 +132,7 @@ class Answering:
         """Gives up what is asked and forgets what was said; mode, back-end, model and prompt stay."""
         self._give_up()
         self._conversation.reset()
+        self._is_user_speaking = False
 
     def runs(self) -> list[Coroutine[Any, Any, None]]:
         """What has to run as long as the session does."""

@@ -6,18 +6,13 @@ and the rest is given up. Who hears and who tells turns apart is the session's a
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
-from typing import Any, Final
+from contextlib import suppress
+from typing import Final
 
 from backends.protocols import Samples, SpeechRefused
-from data_schemas.config.serving import BackendName
-from data_schemas.errors import AnswerCut, BackendError, RequestError
-from kame_model.serve.asking import answer_of
+from data_schemas.errors import AnswerCut
 from kame_model.serve.conversation import Conversation
-from kame_model.serve.events import EventKind
-from kame_model.serve.request_counts import RequestCounts
-from kame_model.serve.routing import BackEnd
+from kame_model.serve.requests import Answer, Requests
 from kame_model.serve.sentences import Sentences
 from kame_model.serve.speaker import SoundQueue, Speaker
 
@@ -32,26 +27,13 @@ class Cascade:
     was interrupted stands in the history as far as it was said.
 
     Args:
-        back_end: the chat model to ask for an answer to these words; raises what `Choice.back_end` does.
+        requests: by which it asks. An answer's number is a text of its own ("cascade-1").
         conversation: of the session.
         speaker: the voice; shared.
-        emit: takes what happens: kind and data of a `SessionEvent`. An answer is told by the events of an oracle, its
-            number a text of its own ("cascade-1").
-        most_wait_s: a chat model that writes nothing for so long has failed.
-        counts: what becomes of each request is counted here.
     """
 
-    def __init__(
-        self,
-        back_end: Callable[[str], Awaitable[BackEnd]],
-        conversation: Conversation,
-        speaker: Speaker,
-        emit: Callable[[EventKind, dict[str, Any]], None],
-        most_wait_s: float,
-        counts: RequestCounts,
-    ) -> None:
-        self._back_end, self._conversation, self._speaker = back_end, conversation, speaker
-        self._emit, self._most_wait_s, self._counts = emit, most_wait_s, counts
+    def __init__(self, requests: Requests, conversation: Conversation, speaker: Speaker) -> None:
+        self._requests, self._conversation, self._speaker = requests, conversation, speaker
         self._sound = SoundQueue()
         self._has_room, self._has_question = asyncio.Event(), asyncio.Event()
         self._answering: asyncio.Task[None] | None = None
@@ -63,10 +45,22 @@ class Cascade:
         self._sound.cut()
 
     def on_turn_end(self, text: str) -> None:
-        """The user's turn has ended, with this text; the conversation has heard it. An empty one asks for nothing."""
-        self.on_speech_started()
+        """The user's turn has ended, with this text, which the conversation has heard.
+
+        It is answered, and one without words leaves the answer before it as it is: it was a noise. Where that answer
+        has been given up before a word of it was said, it is asked for again.
+        """
         if text.strip():
+            self.on_speech_started()
+        if self._conversation.awaits_answer and not self.is_answering:
             self._has_question.set()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether an answer is asked for or written, or a part of it is not in the voice's hands yet."""
+        return self._has_question.is_set() or (
+            self._answering is not None and not self._answering.done() and not self._answering.cancelling()
+        )
 
     def next_frame(self) -> tuple[Samples, str]:
         """80 ms of what is said, float32[1920], and the words that begin in it, each after a space."""
@@ -105,67 +99,27 @@ class Cascade:
             self._answering.cancel()
 
     async def _answer(self) -> None:
-        """Asks, and has the answer said sentence by sentence while it is being written."""
         self._n_asked += 1
-        self._counts.n_asked += 1
-        oracle, asked, place = f"cascade-{self._n_asked}", "", ""
-        sentences: asyncio.Queue[str | None] = asyncio.Queue()
-        writing: asyncio.Task[int] | None = None
-        try:
-            async with asyncio.timeout(self._most_wait_s):
-                back_end = await self._back_end(self._conversation.heard)
-            asked, place = back_end.name, back_end.place
-            writing = asyncio.create_task(self._write(oracle, back_end, sentences))
-            while (sentence := await sentences.get()) is not None:
-                try:
-                    await self._say(sentence)
-                except SpeechRefused as refusal:  # the others are said all the same
-                    self._counts.tell("text-to-speech", "", refusal)
-                    self._failed(oracle, asked, f"a sentence is left out: {refusal}")
-            self._emit("oracle_done", {"oracle": oracle, "n_tokens": await writing})
-            self._counts.n_answered += 1
-        except (BackendError, RequestError, TimeoutError) as error:
-            self._counts.failed(asked, place, error)
-            reason = f"nothing came for {self._most_wait_s:g} s" if isinstance(error, TimeoutError) else str(error)
-            self._failed(oracle, asked, reason)
-        except asyncio.CancelledError:
-            self._counts.n_given_up += 1
-            raise
-        finally:
-            if writing is not None:
-                writing.cancel()
-                await asyncio.gather(writing, return_exceptions=True)
+        await self._requests.ask(f"cascade-{self._n_asked}", self._conversation.heard, self._have_said)
 
-    def _failed(self, oracle: str, back_end: BackendName, reason: str) -> None:
-        self._emit("oracle_failed", {"oracle": oracle, "back_end": back_end, "reason": reason})
-
-    async def _write(self, oracle: str, back_end: BackEnd, sentences: asyncio.Queue[str | None]) -> int:
-        """Puts each sentence of the answer as it is written, and None at its end, however it ends.
+    async def _have_said(self, answer: Answer) -> int:
+        """Has an answer said sentence by sentence while it is being written.
 
         Returns:
             The pieces in which it came: most servers send a token in each.
         """
-        clock, parted, n_pieces = asyncio.get_running_loop().time, Sentences(), 0
-        asked_s = clock()
-        n_words = len(self._conversation.heard.split())
-        self._emit("oracle_asked", {"oracle": oracle, "back_end": back_end.name, "n_words": n_words})
-
-        def written(sentence: str) -> None:
-            self._emit("oracle", {"oracle": oracle, "text": sentence, "age_s": round(clock() - asked_s, 3)})
-            sentences.put_nowait(sentence)
-
+        sentences: asyncio.Queue[str | None] = asyncio.Queue()
+        writing = asyncio.create_task(_write(answer, sentences))
         try:
-            with suppress(AnswerCut):  # what was written is said
-                async with aclosing(answer_of(back_end, self._conversation, self._most_wait_s)) as pieces:
-                    async for piece in pieces:
-                        n_pieces += 1
-                        for sentence in parted.add(piece):
-                            written(sentence)
-            if rest := parted.rest():
-                written(rest)
+            while (sentence := await sentences.get()) is not None:
+                try:
+                    await self._say(sentence)
+                except SpeechRefused as refusal:  # the others are said all the same
+                    self._requests.tell_left_out(answer, refusal)
+            return await writing
         finally:
-            sentences.put_nowait(None)
-        return n_pieces
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
 
     async def _say(self, sentence: str) -> None:
         """Has a sentence said after those before it, once there is room for it."""
@@ -174,3 +128,24 @@ class Cascade:
             self._has_room.clear()
             await self._has_room.wait()
         self._sound.add(spoken)
+
+
+async def _write(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
+    """Puts each sentence of an answer as it is written, and None at its end, however it ends; how many pieces came."""
+    parted, n_pieces = Sentences(), 0
+
+    def written(sentence: str) -> None:
+        answer.tell(sentence)
+        sentences.put_nowait(sentence)
+
+    try:
+        with suppress(AnswerCut):  # what was written is said
+            async for piece in answer.pieces:
+                n_pieces += 1
+                for sentence in parted.add(piece):
+                    written(sentence)
+        if rest := parted.rest():
+            written(rest)
+    finally:
+        sentences.put_nowait(None)
+    return n_pieces

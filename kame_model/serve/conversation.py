@@ -74,6 +74,11 @@ class Conversation:
         """Whether the user's last turn has ended."""
         return not self._is_speaking
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the user's last turn has ended and nothing has been said to it."""
+        return self.is_finished and self._answer is None and bool(self.heard)
+
     def user_says(self, text: str, is_final: bool = False) -> None:
         """What the recogniser makes of the user's turn so far: all of it, in the place of what it made before.
 

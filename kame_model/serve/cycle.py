@@ -12,18 +12,15 @@ where there are none, after several failures in a row less often. The front-end 
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
-from data_schemas.config.serving import BackendName, CycleConfig
-from data_schemas.errors import AnswerCut, KameError
-from kame_model.serve.asking import answer_of
+from data_schemas.config.serving import CycleConfig
+from data_schemas.errors import AnswerCut
 from kame_model.serve.conversation import Conversation
-from kame_model.serve.events import EventKind
 from kame_model.serve.oracle_writer import OracleWriter
-from kame_model.serve.request_counts import RequestCounts
-from kame_model.serve.routing import BackEnd, Choice
+from kame_model.serve.requests import Answer, Requests
 from kame_model.serve.whispered import UnfitAnswer
 
 MAX_DOUBLINGS: Final = 4
@@ -35,15 +32,12 @@ MAX_TRIES: Final = 3
 CLOCK_S: Final = 0.001
 """An alarm may ring so much early, seconds: what is left of a wait then is none."""
 
-Emit = Callable[[EventKind, dict[str, Any]], None]
-
 
 @dataclass(slots=True, eq=False)
 class _Request:
     """A request under way; `has_begun`: words of its answer are in the queue."""
 
     writer: OracleWriter
-    asked_s: float
     has_begun: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -52,26 +46,22 @@ class BackEndCycle:
     """One session's requests to chat models. All methods are called on the event loop's thread.
 
     Args:
-        choice: whom the session asks; `changed` is called after each change of it.
+        requests: by which it asks; `changed` is called when the session's choice is another one.
         conversation: of the session; the session tells it what is heard and said, before `on_heard`.
         new_writer: announces an oracle: `lambda: OracleWriter(queue, tokenizer, speakable)`.
         config: when to ask.
-        emit: takes what happens: kind and data of a `SessionEvent`.
-        counts: what becomes of each request is counted here.
     """
 
     def __init__(
         self,
-        choice: Choice,
+        requests: Requests,
         conversation: Conversation,
         new_writer: Callable[[], OracleWriter],
         config: CycleConfig,
-        emit: Emit,
-        counts: RequestCounts,
     ) -> None:
-        self._choice, self._conversation, self._new_writer = choice, conversation, new_writer
-        self._config, self._emit, self._counts = config, emit, counts
-        self._requests: list[_Request] = []  # the oldest first
+        self._requests, self._conversation = requests, conversation
+        self._new_writer, self._config = new_writer, config
+        self._under_way: list[_Request] = []  # the oldest first
         self._tasks: set[asyncio.Task[None]] = set()  # those given up too, until they have ended
         self._fault: BaseException | None = None
         self._wake = asyncio.Event()
@@ -82,10 +72,15 @@ class BackEndCycle:
         self._next_s = float("-inf")
         self._n_failures = self._n_tries = 0
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a request is under way."""
+        return bool(self._under_way)
+
     def changed(self) -> None:
         """The session's back-end or prompt is another one now: a turn that is not answered yet is asked anew."""
         is_speaking = not self._conversation.is_finished
-        if self._requests or (self._wanted and is_speaking):
+        if self._under_way or (self._wanted and is_speaking):
             self._give_up_all()
             self._forget()
             self._wanted, self._asked, self._must_ask = self._conversation.heard, None, not is_speaking
@@ -147,11 +142,11 @@ class BackEndCycle:
 
     def _has_place(self) -> bool:
         """Whether one more may be under way; an ended turn takes a place where none is free."""
-        if len(self._requests) < self._config.max_in_flight:
+        if len(self._under_way) < self._config.max_in_flight:
             return True
         if self._must_ask:
-            waiting = [request for request in self._requests if not request.has_begun]
-            self._give_up((waiting or self._requests)[-1])
+            waiting = [request for request in self._under_way if not request.has_begun]
+            self._give_up((waiting or self._under_way)[-1])
         return self._must_ask
 
     def _ask(self) -> None:
@@ -159,9 +154,8 @@ class BackEndCycle:
         self._n_tries = self._n_tries + 1 if self._asked is None else 1
         self._asked, self._must_ask = self._wanted, False
         self._next_s = now_s + self._interval_s()
-        self._counts.n_asked += 1
-        request = _Request(self._new_writer(), now_s)
-        self._requests.append(request)
+        request = _Request(self._new_writer())
+        self._under_way.append(request)
         request.task = asyncio.create_task(self._answer(request, self._wanted))
         self._tasks.add(request.task)
         request.task.add_done_callback(self._on_end)
@@ -170,78 +164,56 @@ class BackEndCycle:
         n_doublings = min(max(self._n_failures - 1, 0), MAX_DOUBLINGS)
         return self._config.interval_s * (1 << n_doublings)
 
-    async def _answer(self, request: _Request, text: str) -> None:
-        limit_s, number = self._config.first_token_timeout_s, request.writer.number
-        asked, place = self._choice.own, ""
+    async def _answer(self, request: _Request, heard: str) -> None:
         try:
-            async with asyncio.timeout(limit_s):
-                back_end = await self._choice.back_end(text)
-            asked, place = back_end.name, back_end.place
-            self._emit("oracle_asked", {"oracle": number, "back_end": asked, "n_words": len(text.split())})
-            await self._write(request, back_end)
-        except TimeoutError as error:
-            self._counts.failed(asked, place, error)
-            self._failed(request, asked, f"nothing came for {limit_s:g} s")
-        except UnfitAnswer as error:
-            self._counts.failed(asked, place, error)
-            self._tell_failed(request, asked, error.what)
-        except KameError as error:
-            self._counts.failed(asked, place, error)
-            self._failed(request, asked, error.what)
-        else:
-            self._counts.n_answered += 1
-            self._emit("oracle_done", {"oracle": number, "n_tokens": request.writer.n_tokens})
+            failure = await self._requests.ask(request.writer.number, heard, partial(self._write, request))
+            if failure is not None and not isinstance(failure, UnfitAnswer):
+                self._failed(request)
         finally:
             self._remove(request)
 
-    async def _write(self, request: _Request, back_end: BackEnd) -> None:
-        limit_s, is_cut = self._config.first_token_timeout_s, False
+    async def _write(self, request: _Request, answer: Answer) -> int:
+        writer, is_cut = request.writer, False
         try:
-            async with aclosing(answer_of(back_end, self._conversation, limit_s)) as pieces:
-                async for piece in pieces:
-                    self._queued(request, request.writer.write(piece))
-                    if request.writer.is_whole:
-                        break  # what a server writes on is for nobody
+            async for piece in answer.pieces:
+                self._queued(request, answer, writer.write(piece))
+                if writer.is_whole:
+                    break  # what a server writes on is for nobody
         except AnswerCut:
             is_cut = True
-        self._queued(request, request.writer.finish(is_cut=is_cut))
+        self._queued(request, answer, writer.finish(is_cut=is_cut))
+        return writer.n_tokens
 
-    def _queued(self, request: _Request, words: str) -> None:
+    def _queued(self, request: _Request, answer: Answer, words: str) -> None:
         """Tells that words of an answer went into the queue; with the first ones, older answers are over."""
         if not words:
             return
         if not request.has_begun:
             request.has_begun = True
             self._n_failures = 0
-            for older in self._requests[: self._requests.index(request)]:
+            for older in self._under_way[: self._under_way.index(request)]:
                 self._give_up(older)
-        age_s = asyncio.get_running_loop().time() - request.asked_s
-        self._emit("oracle", {"oracle": request.writer.number, "text": words, "age_s": round(age_s, 3)})
+        answer.tell(words)
 
-    def _tell_failed(self, request: _Request, back_end: BackendName, reason: str) -> None:
-        self._emit("oracle_failed", {"oracle": request.writer.number, "back_end": back_end, "reason": reason})
-
-    def _failed(self, request: _Request, back_end: BackendName, reason: str) -> None:
+    def _failed(self, request: _Request) -> None:
         """The back-end itself has failed: it is asked again, and less often."""
         self._n_failures += 1
-        self._tell_failed(request, back_end, reason)
         self._next_s = max(self._next_s, asyncio.get_running_loop().time() + self._interval_s())
-        if request is self._requests[-1] and self._n_tries < MAX_TRIES:
+        if request is self._under_way[-1] and self._n_tries < MAX_TRIES:
             self._asked = None
 
     def _give_up_all(self) -> None:
-        for request in list(self._requests):
+        for request in list(self._under_way):
             self._give_up(request)
 
     def _give_up(self, request: _Request) -> None:
-        self._counts.n_given_up += 1
         self._remove(request)
         if request.task is not None:
             request.task.cancel()
 
     def _remove(self, request: _Request) -> None:
-        if request in self._requests:
-            self._requests.remove(request)
+        if request in self._under_way:
+            self._under_way.remove(request)
             self._wake.set()
 
     def _on_end(self, task: asyncio.Task[None]) -> None:

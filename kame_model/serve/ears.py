@@ -67,6 +67,9 @@ class Ears:
         self.turn_taking = turns
         self._before: deque[tuple[Samples, Sequence[Window] | None]] = deque(maxlen=_n_kept(turns.before_s))
         self._is_in_turn, self._n_in_turn = False, 0
+        self._has_ended = False  # a turn, since the caller last said that one had
+        self._ends: deque[tuple[int, Callable[[bool], None]]] = deque()  # behind so many frames
+        self._n_frames = 0
         self._fault = ""
         self._stream: ListenerStream | None = None
         self._listen()
@@ -81,7 +84,7 @@ class Ears:
             self._stream.feed(frame, windows)
             self._n_in_turn += 1
             if self._n_in_turn >= _MOST_IN_TURN:
-                self.end_turn()
+                self._cut_turn()
         else:
             self._before.append((frame, windows))
         for turn in turns:
@@ -90,6 +93,8 @@ class Ears:
             else:
                 self._end_turn()
         self._tell_fault(self._stream.failure or "")
+        self._n_frames += 1
+        self._end_as_said()
 
     def take_turns(self, turns: TurnTaking) -> None:
         """Tells turns apart so from the next frame on, after a reset too."""
@@ -97,14 +102,30 @@ class Ears:
         self._detector.adjust(turns.speech_probability, turns.turn_end_silence_s)
         self._before = deque(self._before, maxlen=_n_kept(turns.before_s))
 
-    def end_turn(self) -> None:
-        """The caller says that the turn has ended; who goes on speaking begins another."""
+    def end_turn(self, in_n_frames: int, told: Callable[[bool], None]) -> None:
+        """The caller says that the turn ends behind so many more frames; who goes on speaking begins another.
+
+        Args:
+            in_n_frames: still to be attended to.
+            told: called then, with whether a turn has ended since the last time: by this, or by itself before.
+        """
+        self._ends.append((self._n_frames + in_n_frames, told))
+        self._end_as_said()
+
+    def _end_as_said(self) -> None:
+        while self._ends and self._ends[0][0] <= self._n_frames:
+            _, told = self._ends.popleft()
+            self._cut_turn()
+            has_ended, self._has_ended = self._has_ended, False
+            told(has_ended)
+
+    def _cut_turn(self) -> None:
         self._end_turn()
         self._detector.reset()
 
     def _end_turn(self) -> None:
         if self._is_in_turn and self._stream is not None:
-            self._is_in_turn = False
+            self._is_in_turn, self._has_ended = False, True
             self._on_turn("stopped")
             self._stream.end_turn()
 
@@ -117,7 +138,8 @@ class Ears:
         """Forgets everything and hears nothing more."""
         stream, self._stream = self._stream, None
         self._before.clear()
-        self._is_in_turn = False
+        self._ends.clear()
+        self._is_in_turn = self._has_ended = False
         self._detector.reset()
         if stream is not None:
             stream.close()

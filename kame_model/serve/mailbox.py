@@ -49,6 +49,11 @@ class Inbox:
         """Whole frames that wait."""
         return len(self._waiting) // FRAME_N_SAMPLES
 
+    @property
+    def n_begun(self) -> int:
+        """Frames that wait, with the one of which more has to come."""
+        return -(-len(self._waiting) // FRAME_N_SAMPLES)
+
     def put(self, samples: Samples) -> int:
         """Adds sound; returns how many frames of older sound were dropped for it."""
         clean = np.clip(np.nan_to_num(samples.astype(np.float32, copy=False), posinf=1, neginf=-1), -1, 1)

@@ -57,7 +57,8 @@ class OracleWriter:
             is_cut: the chat model might write no more: half a sentence at the end is left out.
 
         Raises:
-            RequestError: the answer cannot be said, or not as it was begun, or is unfit; what is in the queue stays.
+            UnfitAnswer: the answer cannot be said, or not as it was begun, or is unfit; what is in the queue stays.
+            RequestError: it is empty.
         """
         words = "" if self._whispered.is_over else self._whispered.feed(self._spoken.finish())
         return self._queued(words + self._whispered.finish(is_cut=is_cut), is_last=True)

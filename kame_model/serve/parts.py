@@ -14,8 +14,9 @@ import numpy as np
 from backends import registry
 from backends.chat.live import LiveUsage, OpenAILiveChat
 from backends.chat.providers import base_url_of
+from backends.chat.remote import RemoteEngine
 from backends.fault_log import place_of
-from backends.protocols import ChatEngine, Endpoint, LiveChat, Samples, StreamingRecogniser, TextToSpeech
+from backends.protocols import ChatEngine, LiveChat, Samples, StreamingRecogniser, TextToSpeech
 from backends.vad import TurnDetector, Window
 from data_schemas.config import ChatConfig
 from data_schemas.config.serving import REMOTE_ENGINE, BackEndConfig, BackendName, ServeConfig
@@ -113,10 +114,8 @@ class UnaskedChat:
     """
 
     def __init__(self, config: ChatConfig) -> None:
-        self._config = config
-        self._engine: ChatEngine = registry.load("chat", config.engine)(config)
+        self._config, self._engine = config, RemoteEngine(config)
         self._chat: OpenAILiveChat | None = None
-        self._describing: asyncio.Task[Endpoint] | None = None
 
     @property
     def usage(self) -> LiveUsage:
@@ -126,18 +125,11 @@ class UnaskedChat:
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
         """As `LiveChat.stream`; while the server cannot be asked for its model, each request asks anew."""
         if self._chat is None:
-            endpoint = await self._described()
+            endpoint = await self._engine.describe_once()
             self._chat = self._chat or OpenAILiveChat(endpoint, self._config)
         async with aclosing(self._chat.stream(payload)) as pieces:
             async for piece in pieces:
                 yield piece
-
-    async def _described(self) -> Endpoint:
-        """What all who wait for it ask once: a server that hangs should take one thread, not one a request."""
-        if self._describing is None or self._describing.done():
-            self._describing = asyncio.create_task(asyncio.to_thread(self._engine.describe))
-            self._describing.add_done_callback(lambda task: task.cancelled() or task.exception())  # told to who waits
-        return await asyncio.shield(self._describing)
 
     async def aclose(self) -> None:
         """Closes its connections, if it has any."""
@@ -178,6 +170,7 @@ def _back_end(config: BackEndConfig, chats: Mapping[str, LiveChat]) -> BackEnd:
         config.answer_max_tokens,
         place_of(base_url_of(config.chat)) if config.chat.engine == REMOTE_ENGINE else config.chat.engine,
         {name: chats[chat.model_dump_json()] for name, chat in _models(config).items()},
+        config.max_thought_s,
     )
 
 

@@ -107,9 +107,12 @@ class Recordings:
         return await self.in_thread(self._remove, session_id) or recording is not None
 
     async def run(self) -> None:
-        """Deletes what has been kept for long enough, now and every hour, until it is cancelled."""
+        """Deletes what has been kept for long enough, now and every hour, until it is cancelled; a fault is logged."""
         while True:
-            await self.sweep()
+            try:
+                await self.sweep()
+            except Exception:  # noqa: BLE001 - or recordings would be kept for ever, and nobody would know
+                _log.exception("Old recordings in %s could not be looked for; they are, in an hour.", self._store.root)
             await asyncio.sleep(SWEEP_EVERY_S)
 
     async def sweep(self) -> int:
@@ -155,7 +158,7 @@ class Recordings:
                 if datetime.fromisoformat(started_at) < oldest:
                     self._store.remove(path)
                     n_deleted += 1
-            except (StoreError, OSError, ValueError, KeyError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others are judged
                 _log.error("The recording %s cannot be judged by its age; delete it by hand: %s", path, error)
         return n_deleted
 

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field, replace
 from backends.protocols import LiveChat
 from data_schemas.config.serving import BackendName, RouteConfig
 from data_schemas.errors import BackendError, ConfigError
+from kame_model.serve.daemon_calls import DaemonCalls
 from kame_model.serve.prompts import Prompt, prompt_for
 
 Classifier = Callable[[str], BackendName | None]
 """From the words of the user's turn so far to the back-end to ask; None: as the rules say."""
+
+N_CLASSIFYING = 32
+"""Calls of the classifier at once."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -22,8 +26,9 @@ class BackEnd:
     """A chat model that sessions may have behind them, with how it is asked.
 
     `chat` is shared by all sessions and is at `place`, for the log; `max_tokens` and `temperature` are those of one
-    request. What starts with `answer_` is for an answer that is read out as it is (mode cascade); without a prompt for
-    it `prompt` serves. `models` are those that a session may have instead of `chat`, by their names.
+    request, and an answer of which nothing but thought has come after `max_thought_s` is given up. What starts with
+    `answer_` is for an answer that is read out as it is (mode cascade); without a prompt for it `prompt` serves.
+    `models` are those that a session may have instead of `chat`, by their names.
     """
 
     name: BackendName
@@ -35,6 +40,7 @@ class BackEnd:
     answer_max_tokens: int = 256
     place: str = ""
     models: Mapping[str, LiveChat] = field(default_factory=dict)
+    max_thought_s: float = 10.0
 
     def answering(self) -> "BackEnd":
         """The same, as it is asked for an answer that is read out."""
@@ -42,12 +48,12 @@ class BackEnd:
 
 
 class Router:
-    """Chooses among named back-ends; shared by all sessions, for it keeps nothing.
+    """Chooses among named back-ends; shared by all sessions, for it keeps nothing of theirs.
 
     Args:
         back_ends: the names there are.
         routes: rules; the first that fits decides.
-        classifier: asked before the rules, in a thread, so that a slow one holds nobody up.
+        classifier: asked before the rules, in a thread, so that one that hangs holds nobody up, nor the server's end.
     """
 
     def __init__(
@@ -59,12 +65,13 @@ class Router:
         self._names = frozenset(back_ends)
         self._rules = [(tuple(_spaced(words) for words in route.words), route.back_end) for route in routes]
         self._classifier = classifier
+        self._calls = DaemonCalls("classifier", N_CLASSIFYING)
 
     async def choose(self, text: str, own: BackendName) -> BackendName:
         """The back-end for what the user says so far; `own` where nothing else fits.
 
         Raises:
-            BackendError: the classifier failed, or named a back-end that there is not.
+            BackendError: the classifier failed, hangs, or named a back-end that there is not.
         """
         chosen = await self._classified(text)
         if chosen is not None:
@@ -78,8 +85,9 @@ class Router:
     async def _classified(self, text: str) -> BackendName | None:
         if self._classifier is None:
             return None
+        call = self._calls.begin(self._classifier, text)
         try:
-            name = await asyncio.to_thread(self._classifier, text)
+            name = await asyncio.wrap_future(call)
         except Exception as error:  # it is the operator's own code
             kind = type(error).__name__
             raise BackendError(

@@ -3,17 +3,23 @@
 import re
 from typing import Final
 
+from backends.chat.plain_text import plain_text
+
 MOST_CHARS: Final = 240
 """A longer sentence is said in parts, cut after a clause or else after a word: about 15 s of speech to wait for."""
 
-_END = re.compile(r"[.?!…]+[\"'”’)\]]*(?=\s)|\n")
+_END = re.compile(r"[.?!…]+[\"'”’)\]*_`]*(?=\s)|\n")
 _CLAUSE = re.compile(r"[,;:—](?=\s)")
-_NO_END = re.compile(r"(?:^|[\s(\"'])(?:Mrs?|Ms|Dr|Prof|Sr|Jr|St|vs|No|Fig|approx|e\.g|i\.e|[A-Za-z]|\d{1,3})\.$")
+_NO_END = re.compile(
+    r"(?:^|[\s(\"'*_`])(?:Mrs?|Ms|Dr|Prof|Sr|Jr|St|vs|No|Fig|approx|e\.g|i\.e|[A-Za-z]|\d{1,3})\.[*_`]*$"
+)
 """A point that ends no sentence: after a title, an initial, or the number of a list's line."""
+_NO_WORDS = " *_`#-"
+"""What a line between paragraphs is made of, and marks that are left over."""
 
 
 class Sentences:
-    """Takes the pieces of a text and gives back its sentences, each without the space around it."""
+    """Takes the pieces of a text and gives back its sentences, each without what is for the eye alone."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -23,20 +29,26 @@ class Sentences:
         self._text += piece
         found: list[str] = []
         while (end := self._end()) is not None:
-            found.append(self._text[:end].strip())
+            found.append(self._text[:end])
             self._text = self._text[end:]
-        return [each for each in found if each]
+        return [each for each in map(_plain, found) if each]
 
     def rest(self) -> str:
         """What is left when nothing more comes; may be empty."""
-        text, self._text = self._text.strip(), ""
-        return text
+        text, self._text = self._text, ""
+        return _plain(text)
 
     def _end(self) -> int | None:
         for match in _END.finditer(self._text):
             if _NO_END.search(self._text[: match.end()]) is None:
                 return match.end()
         return _cut(self._text) if len(self._text) > MOST_CHARS else None
+
+
+def _plain(sentence: str) -> str:
+    """What is said of a sentence; empty where that is nothing."""
+    plain = plain_text(sentence).strip()
+    return plain if plain.strip(_NO_WORDS) else ""
 
 
 def _cut(text: str) -> int:

@@ -100,8 +100,8 @@ class KameServer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether callers are let in at all: started, whole, and not draining."""
-        return bool(self._tasks) and not any(task.done() for task in self._tasks) and not self.admission.is_draining
+        """Whether one more caller is let in, who begins as configured."""
+        return self.refusal() is None
 
     async def __aenter__(self) -> Self:
         """Starts the device's thread; on return callers can come.
@@ -136,12 +136,22 @@ class KameServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._stack.aclose()
 
+    def refusal(self, address: str | None = None, mode: Mode | None = None) -> Refused | None:
+        """Why one more caller would not be let in now; None: it would be. Nothing is counted.
+
+        Args:
+            address: the caller's, for the limits per address; None: somebody's of whom there is nothing yet.
+            mode: in which it would begin; None: the configured one.
+        """
+        return self.admission.refusal(address, *self._place_in(mode or self.config.mode))
+
     async def open_session(
         self,
         address: str,
         *,
         mode: Mode | None = None,
         back_end: BackendName | None = None,
+        model: str | None = None,
         prompt: str | None = None,
         record: bool = False,
     ) -> Session:
@@ -149,28 +159,26 @@ class KameServer:
 
         Args:
             address: where the caller is, for the limits per address.
-            mode, back_end, prompt: in place of the configured ones; see `Session.change`.
+            mode, back_end, model, prompt: in place of the configured ones; see `Session.change`.
             record: the caller has been told and agrees to be recorded.
 
         Raises:
             Refused: not now.
-            ConfigError: no such mode, back-end or prompt; or this server records nobody.
+            ConfigError: no such mode, back-end, model or prompt; or this server records nobody.
             BackendError: the recogniser does not work.
         """
         if self._stepper is None or self._shared is None:
             raise RuntimeError("the server has not been started")
         if record and self._parts.recordings is None:
             raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
-        present = [session.address for session in self._sessions.values()]
-        now_s = asyncio.get_running_loop().time()
         mode = mode or self.config.mode
-        n_on_device = self._n_on_device() + (mode != "cascade")
-        self.admission.admit(address, present, self._stepper.n_free, n_on_device, now_s)
+        self.admission.admit(address, *self._place_in(mode))
         caller = Caller(
             session_id=secrets.token_urlsafe(16),
             address=address,
             mode=mode,
             back_end=back_end or self.config.back_ends[0].name,
+            model=model,
             prompt=prompt,
             is_recorded=record,
         )
@@ -209,6 +217,13 @@ class KameServer:
         router = Router(parts.back_ends, config.routes, classifier)
         tokenizer = self._checkpoint.tokenizer()
         return Shared(config, parts, tokenizer, self._speakable, router, speaker, self.requests, self._admit_to_device)
+
+    def _place_in(self, mode: Mode) -> tuple[list[str], int, int, float]:
+        """What `Admission` goes by, but for the address: of one more session in this mode."""
+        present = [session.address for session in self._sessions.values()]
+        n_free = 0 if self._stepper is None else self._stepper.n_free
+        n_on_device = self._n_on_device() + (mode != "cascade")
+        return present, n_free, n_on_device, asyncio.get_running_loop().time()
 
     def _n_on_device(self) -> int:
         return sum(session.mode != "cascade" for session in self._sessions.values())

@@ -36,7 +36,7 @@ class Session:
         began_s, heard_s: when it began, and when something last came from the caller, by the event loop's clock.
 
     Raises:
-        ConfigError: there is no such back-end, mode or prompt.
+        ConfigError: there is no such back-end, model, mode or prompt.
         BackendError: the recogniser does not work.
     """
 
@@ -93,6 +93,11 @@ class Session:
         return self._recording is not None and not self._recording.is_over
 
     @property
+    def is_asking(self) -> bool:
+        """Whether the chat model is being asked, or its answer is not all in the session's hands yet."""
+        return self._answering.is_asking
+
+    @property
     def time_s(self) -> float:
         """The session's own clock: frames stepped, in seconds."""
         return round_s(self._n_frames * FRAME_S)
@@ -105,9 +110,8 @@ class Session:
     def hear(self, samples: Samples) -> None:
         """The next sound of the caller, 24 kHz, of any length; what is too much drops the oldest (event `dropped`).
 
-        The model moves only with what it hears: a frame of the caller's for a frame of its own. A transport whose
-        client sends nothing while it listens has to send silence for it, and one that gets sound faster than real time
-        has to hold it back.
+        The model moves only with what it hears, a frame for a frame: a transport has to send silence for a client that
+        sends nothing while it listens, and to hold sound back that comes faster than real time.
         """
         if self.has_ended:
             return
@@ -124,9 +128,9 @@ class Session:
         """Tells the caller's turns apart so from the next frame on; a reset leaves it so."""
         self._ears.take_turns(turns)
 
-    def end_turn(self) -> None:
-        """The caller says that the turn has ended, before the silence after it has told."""
-        self._ears.end_turn()
+    def end_turn(self, told: Callable[[bool], None]) -> None:
+        """The caller says that the turn ends with what was sent so far: see `Ears.end_turn`."""
+        self._ears.end_turn(self._inbox.n_begun, told)
 
     def frames(self) -> AsyncIterator[SaidFrame]:
         """What is said, one frame for each one heard; ends when the session does. One reader."""
@@ -179,7 +183,6 @@ class Session:
         except BackendError as error:
             _LOG.error("Session %s ends: %s", self.id, error)
             self.fail("the recogniser does not work")
-            return
         self._emit("started", self._facts())
 
     async def close(self, reason: str) -> None:
@@ -214,9 +217,8 @@ class Session:
         if spoken is not None:
             self._say(*spoken)
             return None
-        is_first = self._n_steps == 0  # position 0 is always idle, as `lay_oracle` has it
-        self._n_steps += 1
-        return FrameIn(self._taken, PADDING_ID if is_first else self._answering.next_oracle())
+        self._n_steps += 1  # position 0 is always idle, as `lay_oracle` has it
+        return FrameIn(self._taken, PADDING_ID if self._n_steps == 1 else self._answering.next_oracle())
 
     def attend(self) -> None:
         """Listens to the frame taken."""
@@ -246,8 +248,7 @@ class Session:
 
     def _on_turn(self, turn: Literal["started", "stopped"]) -> None:
         self._emit("speech_started" if turn == "started" else "speech_stopped", {})
-        if turn == "started":
-            self._answering.on_speech_started()
+        self._answering.on_turn(turn)
 
     def _on_fault(self, reason: str) -> None:
         self._emit("listening_failed", {"reason": reason})

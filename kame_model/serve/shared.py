@@ -44,5 +44,6 @@ class Caller:
     address: str
     mode: Mode
     back_end: BackendName
+    model: str | None = None
     prompt: str | None = None
     is_recorded: bool = False

@@ -14,7 +14,7 @@ from data_schemas.config.serving import CascadeConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds, seconds_to_samples
 
-PAUSE_S = 0.2
+SENTENCE_PAUSE_S = 0.2
 """Silence after a sentence, seconds; engines leave at most a quarter of it themselves."""
 
 
@@ -92,7 +92,7 @@ class SoundQueue:
     def add(self, sentence: SpokenSentence) -> None:
         """Says a sentence after what is there."""
         self._words.extend((len(self._sound) + start, word) for start, word in sentence.words)
-        pause = np.zeros(seconds_to_samples(PAUSE_S), np.float32)
+        pause = np.zeros(seconds_to_samples(SENTENCE_PAUSE_S), np.float32)
         self._sound = np.concatenate([self._sound, sentence.samples.astype(np.float32, copy=False), pause])
 
     def next_frame(self) -> tuple[Samples, str]:

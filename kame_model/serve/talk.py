@@ -19,17 +19,17 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from backends.protocols import Samples
+from data_schemas.config.serving import TOKEN_ENV
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
+from kame_model.serve.moshi_protocol import Kind
 from kame_model.serve.talked import Talked
+from kame_model.serve.told import plain, read_event
 
-READY, SOUND, TEXT, EVENT = 0, 1, 2, 4
-"""First byte of a message: the three of Moshi's server, and ours for events."""
 OWED_S = 2.0
 """How long to wait at the end for the next of the frames that a busy server still owes, seconds."""
 READY_S = 30.0
 """How long a server may take until it is ready, seconds."""
-_CONTROL = dict.fromkeys((*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)))
 USER = 1
 """Channel of the user in two-channel sound of ours: the right one; 0 is the assistant."""
 
@@ -41,7 +41,7 @@ class Call:
     Attributes:
         url: http(s):// or ws(s):// and host[:port], or these alone.
         token: to be let in; None: none is shown.
-        mode, back_end: in place of the server's own.
+        mode, back_end, model, prompt: in place of the server's own.
         consent: what the server gives with its notice of recordings (`/v1/about`): the caller has read it and agrees.
     """
 
@@ -49,6 +49,8 @@ class Call:
     token: str | None = None
     mode: str | None = None
     back_end: str | None = None
+    model: str | None = None
+    prompt: str | None = None
     consent: str | None = None
 
     @property
@@ -58,7 +60,8 @@ class Call:
         Raises:
             ConfigError: it is no URL of a server.
         """
-        wanted = {"events": "1", "mode": self.mode, "back_end": self.back_end, "record": self.consent}
+        chosen = {"mode": self.mode, "back_end": self.back_end, "model": self.model, "prompt": self.prompt}
+        wanted = {"events": "1", **chosen, "record": self.consent}
         query = urlencode({name: value for name, value in wanted.items() if value is not None})
         return f"{self.http.replace('http', 'ws', 1)}/api/chat?{query}"
 
@@ -81,6 +84,7 @@ async def talk(
     frames: AsyncIterator[Samples],
     on_event: Callable[[dict[str, Any]], None] = lambda event: None,
     on_sound: Callable[[Samples], None] = lambda samples: None,
+    kept: Talked | None = None,
 ) -> Talked:
     """A conversation, until the frames end or the server ends it.
 
@@ -88,12 +92,15 @@ async def talk(
         frames: what the caller says, float32[1920] each; they come when it is said, not before.
         on_event: called with each event of the server.
         on_sound: called with each piece of what the server says, 24 kHz.
+        kept: where the conversation is put as it goes on, for those who want it whatever ends it; it is returned.
 
     Raises:
-        BackendError: there is no server, or it does not let us in; the message has its reason.
+        BackendError: there is no server, or it does not let us in, or says what is not of the protocol; the message
+            has its reason.
     """
+    talked = kept or Talked()
     async with _connected(call) as socket:
-        talked = Talked(asyncio.get_running_loop().time())
+        talked.begin(asyncio.get_running_loop().time())
         hearing = asyncio.create_task(_hear(socket, talked, on_event, on_sound))
         saying = asyncio.create_task(_say(socket, frames, talked))
         try:
@@ -161,7 +168,7 @@ async def _say(socket: ClientConnection, frames: AsyncIterator[Samples], talked:
         async for frame in frames:
             talked.say(frame)
             if packet := opus.append_pcm(frame):
-                await socket.send(bytes([SOUND]) + packet)
+                await socket.send(bytes([Kind.AUDIO]) + packet)
     except ConnectionClosed:
         return  # `_hear` has seen it too, and knows why
 
@@ -176,44 +183,21 @@ async def _hear(
     opus = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
     try:
         async for message in socket:
-            kind, body = (message[0], message[1:]) if message and isinstance(message, bytes) else (READY, b"")
-            if kind == SOUND:
+            kind, body = (message[0], message[1:]) if message and isinstance(message, bytes) else (Kind.HANDSHAKE, b"")
+            if kind == Kind.AUDIO:
                 samples: Samples = opus.append_bytes(body)
                 talked.hear(clock.time(), samples)
                 on_sound(samples)
-            elif kind == TEXT:
-                talked.read(clock.time(), _plain(body.decode(errors="replace")))
-            elif kind == EVENT:
-                event = _event_of(body)
+            elif kind == Kind.TEXT:
+                talked.read(clock.time(), plain(body.decode(errors="replace")))
+            elif kind == Kind.METADATA:
+                event = read_event(body)
                 talked.note(clock.time(), event)
                 on_event(event)
     except ConnectionClosed as error:
         talked.end(f"connection lost: {error}")
     except ValueError as error:  # neither Opus nor an event
         raise _foreign(f"A message of the server ({error})") from error
-
-
-def _event_of(body: bytes) -> dict[str, Any]:
-    """An event of the server.
-
-    Raises:
-        ValueError: it is none.
-    """
-    try:
-        event = json.loads(body)
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
-    match event:
-        case {"kind": str(), "time_s": int() | float(), "data": dict(data)}:
-            plain = {name: _plain(value) if isinstance(value, str) else value for name, value in data.items()}
-            return {**event, "data": plain}
-        case _:
-            raise ValueError("no event")
-
-
-def _plain(text: str) -> str:
-    """Text without what would steer the terminal that it is shown on."""
-    return text.translate(_CONTROL)
 
 
 @asynccontextmanager
@@ -244,7 +228,7 @@ async def _connect(call: Call) -> ClientConnection:
     except (OSError, WebSocketException) as error:
         why = str(error) or type(error).__name__
         raise BackendError(f"No server answers at {call.url}: {why}.", "Start one: kame serve CHECKPOINT.") from error
-    if first != bytes([READY]):
+    if first != bytes([Kind.HANDSHAKE]):
         await socket.close()
         raise _foreign(call.url)
     return socket
@@ -280,7 +264,7 @@ def _reason(error: InvalidStatus) -> str:
 
 def _remedy(error: InvalidStatus) -> str:
     return {
-        401: "Put its token into KAME_SERVE_TOKEN.",
+        401: f"Put its token into {TOKEN_ENV}.",
         403: "Ask its host.",
         404: "Is it the server's own URL?",
         503: "Try again later.",

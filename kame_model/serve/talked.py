@@ -1,5 +1,6 @@
 """A conversation as a caller has it: both sides on the caller's clock, what was said as text, and every event."""
 
+import io
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from backends.protocols import Samples
+from data_schemas.errors import StoreError
+from data_schemas.store import Store
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ, round_s
+from kame_model.serve.conversation import PAUSE_S
 
 PLAYER_S = FRAME_S
 """What a player holds back so that it does not run dry at every hitch, seconds."""
-PAUSE_S = 1.0
-"""Between two pieces of text from which on they are two lines of the transcript, seconds."""
 WAV, TRANSCRIPT, EVENTS = "conversation.wav", "transcript.txt", "events.jsonl"
 
 
@@ -67,19 +69,29 @@ class Oracle:
 
 @dataclass(slots=True)
 class Talked:
-    """What came of a conversation that began at `start_s` of the caller's clock.
+    """What came of a conversation so far.
 
     Attributes:
+        start_s: when it began, by the caller's clock; None: it has not.
         events: of the server, each with `at_s`, when it came.
         ended: why the server ended it; empty where the caller did.
     """
 
-    start_s: float
+    start_s: float | None = None
     player: Player = field(default_factory=Player)
     events: list[dict[str, Any]] = field(default_factory=list)
     ended: str = ""
     _said: list[Samples] = field(default_factory=list)
     _pieces: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the server was there, so that there is something to keep."""
+        return self.start_s is not None
+
+    def begin(self, at_s: float) -> None:
+        """The server is ready."""
+        self.start_s = at_s
 
     @property
     def n_owed(self) -> int:
@@ -92,15 +104,15 @@ class Talked:
 
     def hear(self, at_s: float, samples: Samples) -> None:
         """The server's sound, when it came."""
-        self.player.add(at_s - self.start_s, samples)
+        self.player.add(self._since_start(at_s), samples)
 
     def read(self, at_s: float, piece: str) -> None:
         """A piece of the server's text, when it came."""
-        self._pieces.append((at_s - self.start_s, piece))
+        self._pieces.append((self._since_start(at_s), piece))
 
     def note(self, at_s: float, event: dict[str, Any]) -> None:
         """An event of the server, when it came."""
-        self.events.append({"at_s": round_s(at_s - self.start_s), **event})
+        self.events.append({"at_s": round_s(self._since_start(at_s)), **event})
         if event.get("kind") == "ended":
             self.end(str(event.get("data", {}).get("reason", "")))
 
@@ -156,24 +168,32 @@ class Talked:
         return dict(sum((_dropped(event) for event in self.events), Counter()))
 
     def save(self, folder: Path) -> None:
-        """Writes sound, transcript and events.
+        """Writes sound, transcript and events: all three whole, or what was there of an earlier conversation stays.
 
         Raises:
             StoreError: the folder cannot be written.
         """
+        store = Store(str(folder))
+        try:
+            with store.writing(WAV) as wav, store.writing(TRANSCRIPT) as transcript, store.writing(EVENTS) as events:
+                wav.write(self._wav())
+                for at_s, speaker, text in self.lines():
+                    transcript.write(f"{at_s:8.2f} s  {speaker}: {text}\n".encode())
+                for event in self.events:  # JSON writes half a character as Python does: \ud83d
+                    events.write(f"{json.dumps(event, ensure_ascii=False)}\n".encode(errors="backslashreplace"))
+        except StoreError as error:
+            raise StoreError(error.what, "Choose another folder with --out.") from error
+
+    def _wav(self) -> bytes:
         import soundfile
 
-        from data_schemas.errors import StoreError
+        wav = io.BytesIO()
+        soundfile.write(wav, self.sound(), SAMPLE_RATE_HZ, format="WAV", subtype="PCM_16")
+        return wav.getvalue()
 
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            soundfile.write(folder / WAV, self.sound(), SAMPLE_RATE_HZ, subtype="PCM_16")
-            transcript = "".join(f"{at_s:8.2f} s  {speaker}: {text}\n" for at_s, speaker, text in self.lines())
-            (folder / TRANSCRIPT).write_text(transcript, encoding="utf-8")
-            events = "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in self.events)
-            (folder / EVENTS).write_text(events, encoding="utf-8")
-        except (OSError, soundfile.LibsndfileError) as error:
-            raise StoreError(f"{folder} cannot be written: {error}", "Choose another folder with --out.") from error
+    def _since_start(self, at_s: float) -> float:
+        assert self.start_s is not None  # nothing comes from a server before it is ready
+        return at_s - self.start_s
 
 
 def _dropped(event: dict[str, Any]) -> Counter[str]:

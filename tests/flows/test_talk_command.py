@@ -2,8 +2,10 @@
 
 import json
 import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +13,19 @@ import pytest
 import soundfile
 from typer.testing import CliRunner
 
+from backends.protocols import Samples
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from flows import serving
 from flows.cli import app
+from kame_model.serve import talk
 from kame_model.serve.parts import Parts
+from kame_model.serve.prompts import load_prompt
 from kame_model.serve.recordings import About, Recordings
-from tests.serving import doubles, saying, tiny_checkpoint
+from kame_model.serve.routing import BackEnd
+from kame_model.serve.talk import in_real_time
+from kame_model.serve.web import chat_socket
+from tests.serving import RepeatingChat, doubles, saying, tiny_checkpoint
 
 HEARD = re.compile("(delta )+golf( golf)*")
 """What is heard of the question; Opus smears its frames."""
@@ -49,7 +57,8 @@ def _with_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     @asynccontextmanager
     async def build(config: ServeConfig) -> AsyncIterator[Parts]:
         if config.record.folder is None:
-            yield doubles()
+            only = BackEnd("default", RepeatingChat(), load_prompt("tandem"), models={"big": RepeatingChat()})
+            yield replace(doubles(), back_ends={"default": only})
             return
         about = About(checkpoint=config.checkpoint, recogniser="loudness", notice=config.record.notice)
         recordings = Recordings(config.record, about)
@@ -78,6 +87,65 @@ def test_it_ends_with_sound_transcript_and_events(checkpoint: str, question: Pat
     assert kinds[0] == "started"
     assert {"heard", "speech_started", "speech_stopped", "oracle_asked", "oracle"} <= set(kinds)
     assert HEARD.search((out / "transcript.txt").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("signalled", [True, False])
+def test_ctrl_c_keeps_what_was_said_until_then(
+    signalled: bool, checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken_off(sound: Samples, silence_s: float) -> AsyncIterator[Samples]:
+        async for frame in in_real_time(sound, silence_s):
+            yield frame
+            said.append(frame)
+            if len(said) == 6:
+                if not signalled:
+                    raise KeyboardInterrupt  # as SIGTERM does
+                signal.raise_signal(signal.SIGINT)
+
+    said: list[Samples] = []
+    monkeypatch.setattr(talk, "in_real_time", broken_off)
+    out = tmp_path / "out"
+    done = CliRunner().invoke(app, ["talk", str(question), "--checkpoint", checkpoint, "--out", str(out), *PATIENT])
+    assert done.exit_code == 130, done.output
+    assert f"What was said until then is in {out}." in done.stderr
+    assert "goes on where it stopped" not in done.stderr
+    wav, _ = soundfile.read(out / "conversation.wav")
+    user = np.concatenate(said)
+    assert np.allclose(wav[: len(user), 1], user, atol=1e-3)
+    assert json.loads((out / "events.jsonl").read_text("utf-8").splitlines()[0])["kind"] == "started"
+    assert sorted(path.name for path in out.iterdir()) == ["conversation.wav", "events.jsonl", "transcript.txt"]
+
+
+def test_a_broken_message_keeps_what_was_said_until_then(
+    checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = chat_socket._json
+    monkeypatch.setattr(chat_socket, "_json", lambda event: b"{" if event["kind"] == "heard" else whole(event))
+    out = tmp_path / "out"
+    options = ["--checkpoint", checkpoint, "--out", str(out), *PATIENT]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, "--json"])
+    assert done.exit_code == 4
+    told = json.loads(done.stdout)
+    assert "does not speak Moshi's protocol" in told["error"]
+    assert f"What was said until then is in {out}." in done.stderr
+    assert soundfile.read(out / "conversation.wav")[0][:, 1].any()
+
+
+def test_nothing_is_written_where_nothing_was_said(question: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = ["--url", "http://127.0.0.1:1", "--out", str(out)]
+    assert CliRunner().invoke(app, ["talk", str(question), *options]).exit_code == 4
+    assert not out.exists()
+
+
+def test_model_and_prompt_are_asked_for(checkpoint: str, question: Path, tmp_path: Path) -> None:
+    options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--silence-s", "0", *PATIENT]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, "--model", "big", "--prompt", "cascade"])
+    assert done.exit_code == 0, done.output
+    assert "tandem, back-end default, model big." in done.stderr
+    for wrong in (["--model", "gpt-9"], ["--prompt", "nobodys"]):
+        done = CliRunner().invoke(app, ["talk", str(question), *options, *wrong])
+        assert (done.exit_code, wrong[1] in done.output) == (4, True), done.output
 
 
 def test_people_see_the_notice_the_transcript_and_the_oracles(checkpoint: str, question: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import cast, get_args
+from typing import cast
 
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -23,7 +23,7 @@ from kame_model.serve.web.pacing import Allowance
 
 SEND_TIMEOUT_S = 10.0
 """A client that takes nothing for so long is gone; until then its oldest sound is dropped, and nobody else waits."""
-BURST_S = 2.0
+MESSAGES_AT_ONCE_S = 2.0
 """Messages that may come at once, as seconds of the rate: a network that stalled gives them all back together."""
 DONE, GOING_AWAY, POLICY, OWN_FAULT = 1000, 1001, 1008, 1011
 """Codes that sockets are closed with (RFC 6455, 7.4.1)."""
@@ -54,16 +54,17 @@ class Hall:
         self.metrics = metrics
         self.changing = Changing()
 
-    async def enter(self, socket: WebSocket, back_end: str | None = None) -> "Caller | None":
+    async def enter(self, socket: WebSocket, back_end: str | None = None, model: str | None = None) -> "Caller | None":
         """Opens the session a socket asks for and accepts the socket; None where it was refused, by an HTTP answer.
 
         Args:
             socket: its query says what is wished: mode, back_end, prompt, record.
             back_end: where the query names none.
+            model: one of the back-end's; not read from the query, where OpenAI's protocol calls a back-end so.
         """
         try:
             self.door.check(socket)
-            session = await self._open(socket, back_end)
+            session = await self._open(socket, back_end, model)
         except Denied as denied:
             await self.refuse(socket, denied)
             return None
@@ -80,21 +81,19 @@ class Hall:
         with suppress(*_GONE):
             await socket.send_denial_response(denied.response())
 
-    async def _open(self, socket: WebSocket, back_end: str | None) -> Session:
+    async def _open(self, socket: WebSocket, back_end: str | None, model: str | None) -> Session:
         """A session of the caller's wishes.
 
         Raises:
             Denied: not now, or not so.
         """
         wishes = socket.query_params
-        mode = wishes.get("mode") or None
-        if mode is not None and mode not in get_args(Mode):
-            raise Denied(400, "not_possible", f"mode is one of {', '.join(get_args(Mode))}.")
         try:
             return await self.server.open_session(
                 self.door.address_of(socket),
-                mode=cast(Mode | None, mode),
+                mode=cast(Mode | None, wishes.get("mode") or None),
                 back_end=wishes.get("back_end") or back_end,
+                model=model,
                 prompt=wishes.get("prompt") or None,
                 record=self._agrees(wishes.get("record")),
             )
@@ -218,7 +217,7 @@ class Caller:
     ) -> None:
         limits = self._limits
         per_s = limits.max_messages_per_s
-        allowance = Allowance(per_s, BURST_S * per_s)
+        allowance = Allowance(per_s, MESSAGES_AT_ONCE_S * per_s)
         n_bytes = Allowance(limits.max_bytes_per_s, limits.max_burst_bytes)
         while True:
             message = await self._socket.receive()

@@ -3,7 +3,7 @@
 from typing import Annotated
 from weakref import WeakKeyDictionary
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from data_schemas.config import Config
 from data_schemas.config.serving import Mode
@@ -16,6 +16,19 @@ CHANGES_PER_S, CHANGES_AT_ONCE = 2.0, 10.0
 """Of one session. Each may have the recogniser listen anew and the device clear a slot, which costs the others."""
 
 
+def _of_whole_characters(text: str) -> str:
+    """JSON may hold half of a surrogate pair, which can be sent to nobody: no chat model, no client."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds half a character (a surrogate without its other one)") from None
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_of_whole_characters)]
+_Name = Annotated[_Text, Field(max_length=128)]
+
+
 class Changes(Config):
     """Wishes for a session; what is not given stays.
 
@@ -23,11 +36,11 @@ class Changes(Config):
     """
 
     mode: Mode | None = Field(default=None, description="From the next frame on.")
-    back_end: Annotated[str, Field(max_length=128)] | None = Field(default=None, description="For the next request on.")
-    model: Annotated[str, Field(max_length=128)] | None = Field(
+    back_end: _Name | None = Field(default=None, description="For the next request on.")
+    model: _Name | None = Field(
         default=None, description="One of the back-end's models; empty: its own, as with another back-end."
     )
-    prompt: str | None = Field(
+    prompt: _Text | None = Field(
         default=None, description="A prompt's name, or instructions of several words; empty: the back-end's own again."
     )
     reset: bool = Field(default=False, description="Begin anew, after the other changes.")

@@ -8,7 +8,6 @@ says. Opus costs about 1.2 ms of one core for a frame both ways.
 import asyncio
 import json
 from dataclasses import asdict
-from enum import IntEnum
 from typing import Any
 
 import sphn
@@ -20,13 +19,12 @@ from data_schemas.errors import ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.serve.events import SessionEvent
 from kame_model.serve.mailbox import SaidFrame
+from kame_model.serve.moshi_protocol import RESTART, Kind
 from kame_model.serve.web.caller import Caller, Hall, Unfit
 from kame_model.serve.web.care import Denied
 from kame_model.serve.web.changes import Changes
 from kame_model.serve.web.pacing import Allowance
 
-RESTART = b"\x03"
-"""The one control that means something while both speak at once."""
 MAX_SOUND_S = 10.0
 """Sound in one message. Opus packs 1.3 s of nothing into half a kilobyte: what is longer is no microphone's."""
 SOUND_SPEED, SOUND_AT_ONCE_S = 1.5, 10.0
@@ -35,20 +33,9 @@ _SLICE_BYTES = 256
 """Read at a time, so that a message made to be long is found out early."""
 
 
-class Kind(IntEnum):
-    """First byte of a message."""
-
-    HANDSHAKE = 0
-    AUDIO = 1
-    TEXT = 2
-    CONTROL = 3
-    METADATA = 4
-    ERROR = 5
-
-
 async def chat(hall: Hall, socket: WebSocket) -> None:
     """One client of Moshi's protocol, from its coming to its end."""
-    caller = await hall.enter(socket)
+    caller = await hall.enter(socket, model=socket.query_params.get("model"))
     if caller is None:
         return
     wants_events = socket.query_params.get("events") == "1"

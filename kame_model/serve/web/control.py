@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from data_schemas.config.serving import Mode, ServeConfig
 from data_schemas.errors import ConfigError, StoreError
+from kame_model.serve.server import Refused
 from kame_model.serve.session import Session
 from kame_model.serve.web.caller import Hall
 from kame_model.serve.web.care import Denied
@@ -42,6 +43,7 @@ class About(BaseModel):
     mode: Mode = Field(description="How a session begins.")
     back_ends: list[str] = Field(description="Names of the chat models, the default first.")
     models: dict[str, list[str]] = Field(description="Models to choose from, by back-end, where it has several.")
+    refusal: ErrorDetail | None = Field(description="Why the caller would not be let in now, in the mode asked for.")
     needs_token: bool
     records: bool = Field(description="Whether callers who agree are recorded.")
     record_notice: str = Field(description="What callers are told of recordings before they agree.")
@@ -80,10 +82,10 @@ def control_routes(hall: Hall) -> APIRouter:
         hall: knows the server, and who may come in.
     """
 
-    def check(request: Request) -> None:
+    async def check(request: Request) -> None:  # not `def`: a thread would be taken for it
         hall.door.check(request)
 
-    def check_host(request: Request) -> None:
+    async def check_host(request: Request) -> None:
         hall.door.check_host(request)
 
     routes = APIRouter()
@@ -107,19 +109,24 @@ def _add_health(routes: APIRouter, hall: Hall) -> None:
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
-    @routes.get("/readyz", summary="Whether callers are let in", responses={503: {"model": ErrorBody}})
-    async def readyz() -> dict[str, str]:
-        if not hall.server.is_ready:
-            raise Denied(503, "not_ready", "The server starts, stops or is broken: nobody is let in.")
-        if len(hall.server.sessions) >= hall.server.n_slots:
-            raise Denied(503, "full", "Every place is taken; try again later.")
+    @routes.get(
+        "/readyz",
+        summary="Whether one more caller is let in",
+        response_model=dict[str, str],
+        responses={503: {"model": ErrorBody}},
+    )
+    async def readyz() -> dict[str, str] | Response:
+        refusal = hall.server.refusal()
+        if refusal is not None:
+            return Denied.because(refusal).response()  # not raised: who asks is nobody who was denied
         return {"status": "ready"}
 
 
 def _add_about(routes: APIRouter, hall: Hall) -> None:
-    @routes.get("/v1/about", summary="What a caller should know before calling")
-    async def about() -> About:
-        return _about(hall.server.config, hall.door.needs_token)
+    @routes.get("/v1/about", summary="What a caller should know before calling", responses={422: {"model": ErrorBody}})
+    async def about(request: Request, mode: Mode | None = None) -> About:
+        refusal = hall.server.refusal(hall.door.address_of(request), mode)
+        return _about(hall.server.config, hall.door.needs_token, refusal)
 
 
 def _add_metrics(routes: APIRouter, hall: Hall) -> None:
@@ -176,13 +183,14 @@ def _own(hall: Hall, request: Request, session_id: str) -> Session:
     return session
 
 
-def _about(config: ServeConfig, needs_token: bool) -> About:
+def _about(config: ServeConfig, needs_token: bool, refusal: Refused | None) -> About:
     return About(
         notice=config.care.notice,
         modes=list(get_args(Mode)),
         mode=config.mode,
         back_ends=[each.name for each in config.back_ends],
         models={each.name: each.models for each in config.back_ends if each.models},
+        refusal=None if refusal is None else ErrorDetail(code=refusal.reason, message=refusal.detail),
         needs_token=needs_token,
         records=config.record.folder is not None,
         record_notice=config.record.notice,

@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from data_schemas.config.serving import Mode
 from data_schemas.units import FRAME_S
 from kame_model.serve.events import EventKind, SessionEvent
 from kame_model.serve.server import KameServer
@@ -76,7 +78,7 @@ class _Now(Collector):
         server, meter = self._server, self._server.meter
         modes = Counter(session.mode for session in server.sessions.values())
         sessions = GaugeMetricFamily("kame_sessions", "Sessions now.", labels=["mode"])
-        for mode in ("tandem", "direct", "cascade"):
+        for mode in get_args(Mode):
             sessions.add_metric([mode], modes[mode])
         yield sessions
         yield GaugeMetricFamily("kame_slots", "Sessions there can be at once.", value=server.n_slots)

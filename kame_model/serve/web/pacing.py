@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -17,6 +17,9 @@ GAP_S = 0.4
 """After so long without sound the client's silence is made for it, seconds; networks are late by less."""
 LIVE_S = 1.0
 """A client whose sound has come for so long, with no longer a pause, and passes without waiting, is live, seconds."""
+
+_Waiting = Samples | Callable[[], None]
+"""Sound, or what is to be done when all sound before it has been given on."""
 
 
 class Allowance:
@@ -74,13 +77,23 @@ class Pacer:
         self._hear, self._lose = hear, lose
         self._max_waiting = round(max_waiting_s * SAMPLE_RATE_HZ)
         self._max_backlog = round(max_backlog_s * SAMPLE_RATE_HZ)
-        self._waiting: deque[Samples] = deque()
-        self._n_waiting = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._n_put = self._n_waiting = 0
         self._allowance = Allowance(CATCH_UP * SAMPLE_RATE_HZ, BURST_S * SAMPLE_RATE_HZ)
         self._last_s = self._since_s = asyncio.get_running_loop().time()
         self._is_live = False
         self._n_made = 0  # samples of silence in whose place sound may still come
         self._n_lost = 0  # frames, not told yet
+
+    @property
+    def n_put(self) -> int:
+        """Samples taken from the client so far."""
+        return self._n_put
+
+    @property
+    def n_over(self) -> int:
+        """The first so many samples of them wait no more: they have been given on, or are forgotten."""
+        return self._n_put - self._n_waiting
 
     def put(self, samples: Samples) -> bool:
         """Adds sound; False where too much of it waits already, and it is not taken."""
@@ -90,17 +103,29 @@ class Pacer:
         if len(samples):
             self._come(asyncio.get_running_loop().time())
             self._waiting.append(samples)
+            self._n_put += len(samples)
             self._n_waiting += len(samples)
-            self._take(n_late)
+            self._do(each for each in self._take(n_late) if not isinstance(each, np.ndarray))
             self._n_made -= n_late
             self._n_lost += n_late // FRAME_N_SAMPLES
             self._give()
         return True
 
+    def then(self, do: Callable[[], None]) -> None:
+        """Does something as soon as what waits now has been given on; at once where nothing waits."""
+        self._waiting.append(do)
+        self._do(self._take(0))
+
     def clear(self) -> None:
-        """Forgets what waits."""
+        """Forgets the sound that waits, and what was to be done then."""
         self._waiting.clear()
         self._n_waiting = self._n_lost = 0
+
+    def clear_last(self) -> None:
+        """Forgets the sound that has come since `then` was called last."""
+        while self._waiting and isinstance(last := self._waiting[-1], np.ndarray):
+            self._waiting.pop()
+            self._n_waiting -= len(last)
 
     async def run(self, max_silence_s: float) -> None:
         """Gives on what waits, and silence where nothing comes; returns when nothing has come for so long."""
@@ -139,17 +164,25 @@ class Pacer:
     def _give(self) -> None:
         n_samples = min(self._n_waiting, int(self._allowance.left))
         self._allowance.take(n_samples)
-        for piece in self._take(n_samples):
-            self._hear(piece)
+        self._do(self._take(n_samples))
 
-    def _take(self, n_samples: int) -> list[Samples]:
-        """Takes the oldest of what waits."""
+    def _do(self, what: Iterable[_Waiting]) -> None:
+        for each in what:
+            if isinstance(each, np.ndarray):
+                self._hear(each)
+            else:
+                each()
+
+    def _take(self, n_samples: int) -> list[_Waiting]:
+        """Takes the oldest of what waits, and what was to be done behind it."""
         self._n_waiting -= n_samples
-        taken = []
-        while n_samples:
-            piece = self._waiting.popleft()
-            if len(piece) > n_samples:
-                self._waiting.appendleft(piece[n_samples:])
-            taken.append(piece[:n_samples])
-            n_samples -= len(taken[-1])
+        taken: list[_Waiting] = []
+        while self._waiting and (n_samples or callable(self._waiting[0])):
+            each = self._waiting.popleft()
+            if isinstance(each, np.ndarray):
+                if len(each) > n_samples:
+                    self._waiting.appendleft(each[n_samples:])
+                    each = each[:n_samples]
+                n_samples -= len(each)
+            taken.append(each)
         return taken

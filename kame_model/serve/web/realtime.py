@@ -1,12 +1,13 @@
 """OpenAI's realtime protocol, `/v1/realtime`, over a front-end that hears and speaks at once.
 
 The protocol is made for models that take turns; what it means here: sound appended goes to the model as it comes, so
-there is no buffer to clear but what came faster than real time; turns of the user are the server's detection of speech;
-a response is what the model says between two silences (`realtime_responses`). What cannot be had (tools, other
-formats, items written into the conversation) is answered with the protocol's `error`, and the conversation goes on.
+there is no buffer but of what came faster than real time; turns of the user are the server's detection of speech, and a
+commit ends one behind the sound that was sent before it; a response is what the model says between two silences
+(`realtime_responses`). What cannot be had (tools, other formats, items written into the conversation) is answered with
+the protocol's `error`, and the conversation goes on.
 
 Beyond the protocol: `{"type": "session.update", "kame": {"events": true}}` asks for every event of the session as
-`{"type": "kame.event", "event": {...}}`; `kame` may also hold mode, back_end, prompt and reset (`Changes`).
+`{"type": "kame.event", "event": {...}}`; `kame` may also hold mode, back_end, model, prompt and reset (`Changes`).
 """
 
 import asyncio
@@ -29,8 +30,8 @@ from kame_model.serve.web.caller import POLICY, Caller, Hall
 from kame_model.serve.web.care import Denied
 from kame_model.serve.web.pacing import Pacer
 from kame_model.serve.web.realtime_config import VOICE, RealtimeConfig, changes_of
-from kame_model.serve.web.realtime_events import Event, Fault, Items, event, new_id
-from kame_model.serve.web.realtime_responses import Responses, from_pcm16
+from kame_model.serve.web.realtime_events import Event, Fault, Items, event, id_of, new_id, read_message
+from kame_model.serve.web.realtime_responses import Course, Responses, from_pcm16
 from kame_model.serve.web.realtime_turns import UserTurns
 
 MAX_WAITING_S = 30.0
@@ -73,6 +74,8 @@ class RealtimeSocket:
         self._pacer = Pacer(self._session.hear, self._session.miss, MAX_WAITING_S, backlog_s)
         self._wants_events = self._has_begun = False
         self._n_resets = 0
+        self._n_before = 0  # samples that came before the response that is waited for
+        self._late: list[Event] = []  # answers that had to wait for sound to be heard
         self._order = asyncio.Lock()  # frames, events and answers come from three tasks
         self._does: dict[str, Callable[[Event], Awaitable[list[Event]]]] = {
             "session.update": self._update,
@@ -105,14 +108,14 @@ class RealtimeSocket:
     async def _on_message(self, message: Message) -> None:
         asked = None
         try:
-            asked = _parse(message)
+            asked = read_message(message)
             does = self._does.get(asked["type"])
             if does is None:
                 raise Fault("not_supported", f"This server does not do {asked['type'][:80]!r}.", "type")
             async with self._order:
                 await self._say(await does(asked))
         except Fault as fault:
-            error = fault.event(_id_of(asked))
+            error = fault.event(id_of(asked))
             await self._send(lambda: [error])
 
     async def _on_drop(self, reason: str) -> None:
@@ -121,7 +124,7 @@ class RealtimeSocket:
 
     async def _on_frame(self, frame: SaidFrame) -> None:
         before = self._n_resets
-        await self._send(lambda: self._responses.frame(frame) if self._n_resets == before else [])
+        await self._send(lambda: self._said(frame) if self._n_resets == before else [])
 
     async def _on_event(self, happened: SessionEvent) -> None:
         before = self._n_resets
@@ -139,6 +142,19 @@ class RealtimeSocket:
         for message in messages:
             await self._caller.send(json.dumps(message))
 
+    def _said(self, frame: SaidFrame) -> list[Event]:
+        course = Course(
+            is_behind=self._pacer.n_over < self._n_before,
+            is_spoken_to=self._turns.is_speaking,
+            is_asking=self._session.is_asking,
+            reads_out=self._session.mode == "cascade",
+        )
+        return [*self._answers(), *self._responses.frame(frame, course)]
+
+    def _answers(self) -> list[Event]:
+        late, self._late = self._late, []
+        return late
+
     def _told(self, happened: SessionEvent) -> list[Event]:
         """The protocol's events for one of ours."""
         data, time_s = happened.data, happened.time_s
@@ -147,7 +163,8 @@ class RealtimeSocket:
             case "started":
                 told = self._began()
             case "speech_started":
-                told = self._turns.started(time_s) + self._responses.interrupted(self._config.interrupts)
+                falls_silent = self._config.interrupts or self._session.mode == "cascade"
+                told = self._turns.started(time_s) + self._responses.interrupted(falls_silent)
             case "speech_stopped":
                 self._responses.listened()
                 told = self._turns.stopped(time_s)
@@ -186,6 +203,7 @@ class RealtimeSocket:
             raise Fault(code, str(error), "kame" if ours else "session") from error
         if changes.reset:
             self._n_resets += 1
+            self._late.clear()
             self._pacer.clear()
         self._config.take_turns(wishes.turns)
         if changes.prompt is not None:
@@ -220,20 +238,27 @@ class RealtimeSocket:
         return []
 
     async def _commit(self, asked: Event) -> list[Event]:
-        if not self._turns.is_speaking:
-            raise Fault("input_audio_buffer_commit_empty", "Nobody speaks in what came since the last turn.")
-        self._session.end_turn()  # what the protocol says of it follows when the session has done so
-        return []
+        """Ends the turn behind all that was sent so far; what the protocol says of a turn follows when it has ended."""
+
+        def told(has_ended: bool) -> None:
+            if not has_ended:
+                fault = Fault("input_audio_buffer_commit_empty", "Nobody speaks in what came since the last turn.")
+                self._late.append(fault.event(id_of(asked)))
+
+        self._pacer.then(lambda: self._session.end_turn(told))
+        return self._answers()
 
     async def _clear(self, asked: Event) -> list[Event]:
-        self._pacer.clear()
+        self._pacer.clear_last()
         return [event("input_audio_buffer.cleared")]
 
     async def _retrieve(self, asked: Event) -> list[Event]:
         return [event("conversation.item.retrieved", item=dict(self._items.find(asked.get("item_id"))))]
 
     async def _create(self, asked: Event) -> list[Event]:
-        return self._responses.create(self._config.check_response(asked.get("response")))
+        told = self._responses.create(self._config.check_response(asked.get("response")))
+        self._n_before = self._pacer.n_put
+        return told
 
     async def _cancel(self, asked: Event) -> list[Event]:
         return self._responses.cancel(asked.get("response_id"))
@@ -243,33 +268,10 @@ class RealtimeSocket:
         ours: dict[str, Any] = {
             "mode": self._session.mode,
             "back_end": self._session.back_end,
+            "model": self._session.model,
             "events": self._wants_events,
             "is_recorded": self._session.is_recorded,
             "notice": self._care.notice,
             "record_notice": self._record_notice if self._session.is_recorded else "",
         }
         return event(kind, session=self._config.shown(), kame=ours)
-
-
-def _parse(message: Message) -> Event:
-    """A client's message.
-
-    Raises:
-        Fault: it is none of the protocol.
-    """
-    text = message.get("text")
-    if not isinstance(text, str):
-        raise Fault("invalid_json", "Messages are JSON in text frames.")
-    try:
-        asked = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Fault("invalid_json", "The message is no JSON.") from error
-    if not isinstance(asked, dict) or not isinstance(asked.get("type"), str):
-        raise Fault("missing_required_parameter", "A message is an object with a type.", "type")
-    return asked
-
-
-def _id_of(asked: Event | None) -> str | None:
-    """The client's own id of its message, to be told with an error."""
-    own = None if asked is None else asked.get("event_id")
-    return own[:512] if isinstance(own, str) else None

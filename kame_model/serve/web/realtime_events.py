@@ -1,8 +1,14 @@
-"""The words of OpenAI's realtime protocol that the server says: events, errors, items (openai/types/realtime)."""
+"""The words of OpenAI's realtime protocol: a client's message read; events, errors and items that the server says.
 
+All as openai/types/realtime has them.
+"""
+
+import json
 import secrets
 from collections import OrderedDict
 from typing import Any, Literal
+
+from starlette.types import Message
 
 Event = dict[str, Any]
 """A message of the protocol, to be sent as JSON."""
@@ -10,6 +16,11 @@ MAX_ITEMS = 512
 """Items that `conversation.item.retrieve` finds; older ones are forgotten."""
 AUDIO_FORMAT = {"type": "audio/pcm", "rate": 24_000}
 """The only one: PCM16, little endian, mono."""
+_TYPES = {
+    **dict.fromkeys(("rate_limit_exceeded", "too_many_changes", "input_audio_buffer_full"), "rate_limit_error"),
+    **dict.fromkeys(("busy", "input_audio_dropped", "session_ended"), "server_error"),
+}
+"""Types of errors by their codes, of those that are not the client's mistakes."""
 
 
 class Fault(Exception):
@@ -32,7 +43,7 @@ class Fault(Exception):
         return event(
             "error",
             error={
-                "type": "invalid_request_error",
+                "type": _TYPES.get(self.code, "invalid_request_error"),
                 "code": self.code,
                 "message": self.message,
                 "param": self.param,
@@ -104,3 +115,27 @@ def _item(item_id: str, role: str, content: list[Event], status: str) -> Event:
         "status": status,
         "content": content,
     }
+
+
+def read_message(message: Message) -> Event:
+    """A client's message.
+
+    Raises:
+        Fault: it is none of the protocol.
+    """
+    text = message.get("text")
+    if not isinstance(text, str):
+        raise Fault("invalid_json", "Messages are JSON in text frames.")
+    try:
+        asked = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Fault("invalid_json", "The message is no JSON.") from error
+    if not isinstance(asked, dict) or not isinstance(asked.get("type"), str):
+        raise Fault("missing_required_parameter", "A message is an object with a type.", "type")
+    return asked
+
+
+def id_of(asked: Event | None) -> str | None:
+    """The client's own id of its message, to be told with an error."""
+    own = None if asked is None else asked.get("event_id")
+    return own[:512] if isinstance(own, str) else None

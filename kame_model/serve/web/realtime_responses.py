@@ -1,48 +1,93 @@
 """The model's side of a realtime conversation: a response is its speech between two silences.
 
 The front-end speaks when it will, and both may speak at once. So a response begins with the first frame that is heard
-or has a word, holds every frame from there (pauses too), and is done when neither has come for a second. Frames outside
-of responses are silence and are not sent. `response.create` opens one at once, which waits for the model to speak;
-`response.cancel` keeps what is left of the model's speech from the client, who was told that it will not come: the
-model has said it all the same, and knows it.
+or has a word, holds every frame from there (pauses too), and is done when neither has come for a second. What a cascade
+reads out has an end of its own: no pause of it ends a response. Frames outside of responses are silence and are not
+sent. `response.create` opens one at once, which holds every frame since the sound sent before it has been heard, and
+waits for the model to answer that; `response.cancel` keeps what is left of the model's speech from the client, who was
+told that it will not come: the model has said it all the same, and knows it.
 """
 
 import base64
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from backends.protocols import Samples
 from data_schemas.units import FRAME_S
+from kame_model.serve.conversation import PAUSE_S
 from kame_model.serve.mailbox import SaidFrame
 from kame_model.serve.web.realtime_events import AUDIO_FORMAT, Event, Fault, Items, assistant_item, event, new_id
 
 AUDIBLE_RMS = 10 ** (-45 / 20)
 """A frame louder than this is heard: 45 dB under full scale, 20 below quiet speech."""
-SILENT_N_FRAMES = round(1.0 / FRAME_S)
+SILENT_N_FRAMES = round(PAUSE_S / FRAME_S)
 """Silence that ends a response; turns of the data are parted by the same second."""
 WAIT_N_FRAMES = round(5.0 / FRAME_S)
-"""How long a response that the client asked for waits for the model to say something."""
+"""How long a response that the client asked for waits for the model to say something, once there is nothing else to
+wait for."""
+
+
+class Course(NamedTuple):
+    """What goes on beside a frame.
+
+    Attributes:
+        is_behind: sound that was sent before the response was asked for has not been heard yet.
+        is_spoken_to: the user speaks.
+        is_asking: the chat model is being asked.
+        reads_out: what that writes is read out, and nothing else is said (mode cascade).
+    """
+
+    is_behind: bool = False
+    is_spoken_to: bool = False
+    is_asking: bool = False
+    reads_out: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more will be said after a silence."""
+        return self.is_asking and self.reads_out
+
+
+_QUIET = Course()
 
 
 @dataclass(slots=True)
 class _Response:
-    """What is being said; `n_silent` frames since it was heard last."""
+    """What is being said.
+
+    Attributes:
+        is_wished: the client asked for it.
+        has_begun: something of it has been heard.
+        n_left: frames of silence that end it.
+    """
 
     metadata: Any = None
+    is_wished: bool = False
     id: str = field(default_factory=lambda: new_id("resp"))
     item_id: str = field(default_factory=lambda: new_id("item"))
     item: Event = field(default_factory=dict)
     text: str = ""
     previous_id: str | None = None
-    has_spoken: bool = False
-    n_silent: int = 0
+    has_begun: bool = False
+    n_left: int = WAIT_N_FRAMES
 
     @property
     def place(self) -> dict[str, Any]:
         """Where its content is, in the protocol's events."""
         return {"response_id": self.id, "item_id": self.item_id, "output_index": 0, "content_index": 0}
+
+    def count(self, is_heard: bool, course: Course) -> None:
+        """Counts a frame."""
+        self.has_begun = self.has_begun or is_heard
+        waits = not self.has_begun and (course.is_spoken_to or course.is_asking)
+        if self.is_wished and (course.is_behind or waits):
+            self.n_left = WAIT_N_FRAMES
+        elif is_heard:
+            self.n_left = SILENT_N_FRAMES
+        elif not course.goes_on:
+            self.n_left -= 1
 
 
 class Responses:
@@ -61,26 +106,22 @@ class Responses:
         self._now: _Response | None = None
         self._n_muted = 0  # frames of silence that are still missing after a cancelled response
 
-    def frame(self, frame: SaidFrame) -> list[Event]:
+    def frame(self, frame: SaidFrame, course: Course = _QUIET) -> list[Event]:
         """The next 80 ms of the model."""
         is_heard = bool(frame.text.strip()) or _is_audible(frame.samples)
         told: list[Event] = []
         if self._now is None:
             if self._n_muted:
-                self._n_muted = SILENT_N_FRAMES if is_heard else self._n_muted - 1
+                self._n_muted = SILENT_N_FRAMES if is_heard or course.goes_on else self._n_muted - 1
                 return []
             if not is_heard:
                 return []
             told = self._begin(_Response())
         assert self._now is not None  # just begun
-        told += self._content(self._now, frame)
-        if is_heard:
-            self._now.has_spoken, self._now.n_silent = True, 0
-            return told
-        self._now.n_silent += 1
-        if self._now.n_silent >= (SILENT_N_FRAMES if self._now.has_spoken else WAIT_N_FRAMES):
-            told += self.finish("completed")
-        return told
+        self._now.count(is_heard, course)
+        if self._now.has_begun or not course.is_behind:
+            told += self._content(self._now, frame)
+        return told if self._now.n_left else told + self.finish("completed")
 
     def create(self, metadata: Any = None) -> list[Event]:
         """The client asks for a response.
@@ -91,7 +132,7 @@ class Responses:
         if self._now is not None:
             raise Fault("conversation_already_has_active_response", f"{self._now.id} is under way.")
         self._n_muted = 0
-        return self._begin(_Response(metadata))
+        return self._begin(_Response(metadata, is_wished=True))
 
     def cancel(self, response_id: object = None) -> list[Event]:
         """The client wants no more of the response.
@@ -105,8 +146,11 @@ class Responses:
         return self.finish("cancelled", "client_cancelled")
 
     def interrupted(self, is_wished: bool) -> list[Event]:
-        """The user begins to speak; where the client wishes so, no more of the response is sent, as by `cancel`."""
-        if not is_wished or self._now is None:
+        """The user begins to speak: no more of the response is sent, as by `cancel`, where the client wishes so.
+
+        One that waits for the model stays: it may be the user's sound that it was asked for.
+        """
+        if not is_wished or self._now is None or not self._now.has_begun:
             return []
         self._n_muted = SILENT_N_FRAMES
         return self.finish("cancelled", "turn_detected")

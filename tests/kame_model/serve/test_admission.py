@@ -43,6 +43,18 @@ def test_starts_are_counted_by_the_minute_and_by_address() -> None:
     assert refused(admission, "b", [], 1, 61.0) is None
 
 
+def test_asking_is_not_coming() -> None:
+    admission = Admission(LIMITS, FrameMeter())
+    for _ in range(9):
+        assert admission.refusal("a", [], 4, 1, 0.0) is None
+    for present, address, reason in ((["a", "a"], "a", "too_many_sessions"), (["a", "a"], None, "full")):
+        refusal = admission.refusal(address, present, 0, 3, 0.0)
+        assert refusal is not None
+        assert refusal.reason == reason
+    assert admission.n_refused == {}
+    assert [refused(admission, "a", [], 4, 0.0) for _ in range(4)] == [None, None, None, "too_many_starts"]
+
+
 @pytest.mark.parametrize(
     ("steps", "has_room"),
     [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from data_schemas.config.serving import RouteConfig
-from data_schemas.errors import BackendError
+from data_schemas.errors import BackendError, ConfigError
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd, Choice, Router
 from tests.cascade_talk import SlowChat, Talk, talking
@@ -45,7 +45,11 @@ def test_a_turn_without_words_asks_for_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("pieces", "gap_s", "reason"),
-    [([BackendError("nobody there")], 0.1, "nobody there"), (["Never."], 60.0, "nothing came for 5 s")],
+    [
+        ([BackendError("nobody there")], 0.1, "nobody there"),
+        ([ConfigError("No chat model is named.", "Name one.")], 0.1, "No chat model is named."),
+        (["Never."], 60.0, "nothing came for 5 s"),
+    ],
 )
 def test_a_chat_model_that_fails_is_told_and_the_next_turn_is_answered(
     pieces: list[str | Exception], gap_s: float, reason: str
@@ -64,6 +68,7 @@ def test_a_chat_model_that_fails_is_told_and_the_next_turn_is_answered(
     assert talk.told("oracle_failed") == [{"oracle": "cascade-1", "back_end": "default", "reason": reason}]
     assert talk.text == " All is well."
     assert chat.n_open == 0
+    assert (talk.counts.n_asked, talk.counts.n_failed, talk.counts.n_answered) == (2, 1, 1)
 
 
 def test_an_answer_without_end_is_cut_and_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -147,6 +152,8 @@ def test_nothing_that_fails_after_the_user_has_spoken_in_is_left_for_the_log(cap
             await talk.listen(3)
 
         talking(talk, course)
+        assert talk.told("oracle_failed") == []
+        assert (talk.counts.n_given_up, talk.counts.n_failed) == (1, 0)
 
     interrupted()
     gc.collect()  # a task tells when it goes

@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+from collections.abc import AsyncGenerator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +103,31 @@ def test_a_classifier_s_fault_is_a_failure_that_is_shown(tokenizer: Tokenizer) -
     talk.runs(course)
     assert chat.asked_s == []
     assert [data["reason"] for data in talk.told("oracle_failed")] == ["The classifier failed."] * MAX_TRIES
+
+
+def test_a_connection_that_closes_in_disorder_is_no_failure_of_what_is_asked_next(tokenizer: Tokenizer) -> None:
+    class Disorderly(TimedChat):
+        async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
+            try:
+                async for piece in super().stream(payload):
+                    yield piece
+            except asyncio.CancelledError:
+                raise BackendError("the connection was closed in disorder") from None
+
+    talk = CycleTalk(tokenizer, {"a": Disorderly([(5.0, "late")], QUICK)}, first_token_timeout_s=9.0)
+
+    async def course() -> None:
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(1)
+        talk.cycle.reset()
+        await asyncio.sleep(1)
+        talk.user("And how many now", is_final=True)
+        await asyncio.sleep(2)
+
+    talk.runs(course)
+    assert talk.queued() == SIXTY
+    assert talk.told("oracle_failed") == []
+    assert (talk.counts.n_given_up, talk.counts.n_failed, talk.counts.n_answered) == (1, 0, 1)
 
 
 def test_a_fault_of_ours_ends_the_cycle_instead_of_going_unseen(tokenizer: Tokenizer) -> None:

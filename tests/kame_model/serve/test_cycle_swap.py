@@ -20,6 +20,7 @@ from kame_model.serve.cycle import BackEndCycle
 from kame_model.serve.oracle_writer import OracleWriter
 from kame_model.serve.prompts import Prompt, load_prompt
 from kame_model.serve.request_counts import RequestCounts
+from kame_model.serve.requests import Requests
 from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.text.tokenizer import Tokenizer
 from tests.streaming_chat import StreamingChat, Write, piece, serving
@@ -55,13 +56,12 @@ class Asking:
         queue = OracleQueue(tokenizer.text_card)
         self.choice = Choice(back_ends, Router(list(back_ends)))
         self.counts = RequestCounts()
+        settings = CycleConfig(**config)
         self.cycle = BackEndCycle(
-            self.choice,
+            Requests(self.choice, self.conversation, self.emit, self.counts, settings.first_token_timeout_s),
             self.conversation,
             lambda: OracleWriter(queue, tokenizer, lambda text: " ".join(text.split()), 30),
-            CycleConfig(**config),
-            self.emit,
-            self.counts,
+            settings,
         )
 
     def use(self, back_end: str) -> None:

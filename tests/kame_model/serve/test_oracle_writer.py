@@ -2,12 +2,14 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends.chat.thoughts import ThoughtStream, without_thought
 from data_schemas.config import OracleConfig
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_queue import OracleQueue
@@ -16,7 +18,7 @@ from kame_model.serve.whispered import Whispered
 from kame_model.text.tokenizer import Tokenizer
 from pipelines.oracle.validate import Asked, Unusable, usable_text
 from pipelines.script.speakable import speak
-from tests.answers import drawn_answer, pieces_of
+from tests.answers import drawn_answer, for_the_eye, pieces_of
 from tests.vocabularies import make_moshi_like, make_vocabulary
 
 MAX_WORDS = OracleConfig().max_words
@@ -38,18 +40,16 @@ def trained_on(answer: str, *, is_cut: bool = False) -> str:
     return usable_text(answer, is_cut, asked, OracleConfig(min_words=1))
 
 
-def written_in_pieces(
-    answer: str, tokenizer: Tokenizer, draw: random.Random, *, is_cut: bool = False
-) -> tuple[list[int], str]:
+def written(pieces: Iterable[str], tokenizer: Tokenizer) -> tuple[list[int], str]:
     """The ids that an answer puts into a queue while it comes in pieces, and the words it is told to have put there."""
     queue = OracleQueue(tokenizer.text_card)
     writer = OracleWriter(queue, tokenizer, speak, MAX_WORDS)
     words = []
-    for piece in pieces_of(answer, draw):
+    for piece in pieces:
         words.append(writer.write(piece))
         if writer.is_whole:
             break
-    words.append(writer.finish(is_cut=is_cut))
+    words.append(writer.finish())
     ids = queued(queue, writer.n_tokens + 2)
     assert ids[-1] == PADDING_ID
     return ids[:-1], " ".join(filter(None, words))
@@ -75,11 +75,32 @@ def test_tokens_of_a_thousand_answers_in_random_pieces_are_those_of_training(
             continue
         n_answers += 1
         n_shortened += said != speak(answer)
-        ids, words = written_in_pieces(answer, tokenizer, draw)
+        ids, words = written(pieces_of(answer, draw), tokenizer)
         assert ids == [tokenizer.text_card, *tokenizer.encode(said)], answer
         assert words == said
     assert n_shortened > n_wanted / 10
     assert reasons.total() < n_wanted / 4, reasons
+
+
+@pytest.mark.parametrize("tokenizer", ["ours"], indirect=True)
+def test_tokens_are_those_of_training_with_thoughts_before_and_marks_for_the_eye_within(tokenizer: Tokenizer) -> None:
+    draw = random.Random(8)
+    n_answers = 0
+    while n_answers < 300:
+        answer = for_the_eye(drawn_answer(draw), draw)
+        is_bare = draw.random() < 0.3
+        begin = "" if is_bare else draw.choice(["", "<think>\n"])
+        thought = f"{begin}{drawn_answer(draw)} *Hm* 😊\n</think>\n\n" if is_bare or begin else ""
+        try:
+            said = trained_on(without_thought(thought + answer)[1])
+        except Unusable:
+            continue
+        n_answers += 1
+        stream = ThoughtStream(is_expected=is_bare or draw.random() < 0.3)
+        pieces = [stream.feed(piece) for piece in pieces_of(thought + answer, draw)]
+        ids, words = written(filter(None, [*pieces, stream.finish(is_cut=False)]), tokenizer)
+        assert ids == [tokenizer.text_card, *tokenizer.encode(said)], answer
+        assert words == said
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,12 +1,13 @@
 """Which back-end is asked: classifier, rules, the session's own."""
 
 import asyncio
+import threading
 
 import pytest
 
 from data_schemas.config.serving import RouteConfig
 from data_schemas.errors import BackendError, ConfigError
-from kame_model.serve.routing import Router, load_classifier
+from kame_model.serve.routing import N_CLASSIFYING, Router, load_classifier
 
 NAMES = ("small", "maths", "law")
 ROUTES = [
@@ -46,6 +47,42 @@ def test_a_classifier_s_fault_is_told() -> None:
         chosen(Router(NAMES, (), lambda text: str(1 // 0)), "hello")
     with pytest.raises(BackendError, match="'gone'"):
         chosen(Router(NAMES, (), lambda _: "gone"), "hello")
+
+
+def test_classifiers_that_hang_are_told_and_hold_up_neither_other_work_nor_the_end() -> None:
+    may_end = threading.Event()
+    router = Router(NAMES, (), lambda _: str(may_end.wait(60)))
+
+    async def talk() -> int:
+        asking = [asyncio.create_task(router.choose("hello", "small")) for _ in range(N_CLASSIFYING)]
+        await asyncio.sleep(0)
+        with pytest.raises(BackendError, match=f"{N_CLASSIFYING} calls of the classifier"):
+            await router.choose("hello", "small")
+        n_threads = await asyncio.to_thread(threading.active_count)  # for which there is a thread
+        assert all(each.daemon for each in threading.enumerate() if each.name == "classifier")
+        for each in asking:
+            each.cancel()
+        await asyncio.wait(asking)
+        return n_threads
+
+    assert asyncio.run(talk()) > N_CLASSIFYING  # it ends, though they hang
+    may_end.set()
+    for thread in [each for each in threading.enumerate() if each.name == "classifier"]:
+        thread.join()
+    assert chosen(Router(NAMES, (), lambda _: "law"), "hello") == "law"
+
+
+def test_a_classifier_that_hung_and_goes_on_is_asked_again() -> None:
+    may_end = threading.Event()
+    router = Router(NAMES, (), lambda _: "law" if may_end.wait(60) else None)
+
+    async def talk() -> list[str]:
+        asking = [asyncio.create_task(router.choose("hello", "small")) for _ in range(N_CLASSIFYING)]
+        await asyncio.sleep(0)
+        may_end.set()
+        return [*await asyncio.gather(*asking), await router.choose("hello", "small")]
+
+    assert asyncio.run(talk()) == ["law"] * (N_CLASSIFYING + 1)
 
 
 def test_a_classifier_is_named_by_module_and_function() -> None:

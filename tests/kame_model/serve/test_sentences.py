@@ -25,6 +25,10 @@ def parted(*pieces: str) -> list[str]:
         ("1. Boil water.\n2. Wait.", ["1. Boil water.", "2. Wait."]),
         ("Wait... what?", ["Wait...", "what?"]),
         ("no end", ["no end"]),
+        ("**Paris.** It lies *on* the `Seine`. 😊 Or not 👍?", ["Paris.", "It lies on the Seine.", "Or not?"]),
+        ("Yes! 😊", ["Yes!"]),
+        ("**1.** Boil *Dr.* Doe's water.\n---\n**2.** Wait.", ["1. Boil Dr. Doe's water.", "2. Wait."]),
+        ("😊\n**\nIt is 3 * 4.", ["It is 3 * 4."]),
         ("  \n ", []),
     ],
 )

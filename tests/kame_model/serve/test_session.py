@@ -191,17 +191,20 @@ async def test_a_turn_can_be_ended_by_the_caller(checkpoint: Checkpoint) -> None
     async with one_slot(checkpoint) as server:
         session = await server.open_session("here")
         client = Client(session)
-        session.end_turn()  # there is none
+        ended: list[bool] = []
+        session.end_turn(ended.append)  # there is none
         await client.talk(["alpha"] * 5)
-        session.end_turn()
+        session.end_turn(ended.append)
         await asyncio.sleep(FRAME_S)
         assert client.told("heard")[-1] == {"text": "alpha alpha", "is_final": True}
         assert len(client.told("speech_stopped")) == 1
         await client.talk(["bravo"] * 5)  # without a pause: another turn
-        session.end_turn()
+        session.end_turn(ended.append)
+        session.end_turn(ended.append)
         await asyncio.sleep(FRAME_S)
         assert client.told("heard")[-1] == {"text": "bravo bravo", "is_final": True}
         assert len(client.told("speech_stopped")) == 2
+        assert ended == [False, True, True, False]
 
 
 async def test_after_its_end_nothing_is_heard_said_or_changed(checkpoint: Checkpoint) -> None:
@@ -213,7 +216,7 @@ async def test_after_its_end_nothing_is_heard_said_or_changed(checkpoint: Checkp
         n_events, n_frames = len(client.events), len(client.frames)
         await client.talk(["alpha"] * 5)
         session.reset()
-        session.end_turn()
+        session.end_turn(lambda _: None)
         await asyncio.sleep(1)
         assert (len(client.events), len(client.frames)) == (n_events, n_frames)
         assert [event.kind async for event in session.events()] == ["started", "ended"]

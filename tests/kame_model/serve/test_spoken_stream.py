@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends.chat.plain_text import plain_text
 from data_schemas.errors import RequestError
 from kame_model.serve.spoken_stream import SpokenStream
+from kame_model.serve.whispered import UnfitAnswer
 from pipelines.script.speakable import Unspeakable, speak
 
 ANSWERS = (
@@ -25,6 +27,9 @@ ANSWERS = (
     "It's **very** likely that x = 5, since 2x + 1 = 11.",
     "You need 3 kg of flour, 250 g of butter and 2 tsp of salt.",
     "The train leaves at 5:30 pm and arrives at 7 pm, i.e. 90 minutes later.",
+    "Paris it is 😊. It lies *on* the Seine, doesn't it? 🇫🇷",
+    "**Answer:** the _Odyssey_ is *very* old, and `Homer` wrote 2 of **them** 👍🏽!",
+    "That is 3 * 4 = 12 *dogs*, or *x* times 3 *4.",
 )
 
 
@@ -40,25 +45,26 @@ def streamed(answer: str, cuts: list[int]) -> tuple[str, str]:
 def test_any_cuts_give_what_the_whole_is_said_as(answer: str) -> None:
     draw = random.Random(answer)
     for n_cuts in (0, 3, len(answer)):
-        assert streamed(answer, draw.choices(range(len(answer)), k=n_cuts))[1] == speak(answer)
+        assert streamed(answer, draw.choices(range(len(answer)), k=n_cuts))[1] == speak(plain_text(answer))
 
 
 WORDS = st.sampled_from(
     [
         *("the", "train", "goes", "fifty", "miles", ",", "because", "it", "left", ".", "So", "she", "paid"),
         *("$5", "12", "3.5%", "1/2", "x", "=", "DNA", "Dr.", "it's"),
+        *("*very*", "*so", "far*", "**12**", "*", "😊", "😊.", "`on`", "_off_", "#"),
     ]
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(words=st.lists(WORDS, min_size=1, max_size=16), cuts=st.lists(st.integers(0, 60), max_size=12))
 def test_words_numbers_and_signs_in_any_order(words: list[str], cuts: list[int]) -> None:
     answer = " ".join(words)
     try:
-        whole = speak(answer)
+        whole = speak(plain_text(answer))
     except Unspeakable:
-        with pytest.raises(RequestError):
+        with pytest.raises(UnfitAnswer):
             streamed(answer, [min(cut, len(answer)) for cut in cuts])
     else:
         assert streamed(answer, [min(cut, len(answer)) for cut in cuts])[1] == whole
@@ -83,17 +89,32 @@ def test_only_the_first_line_counts_and_nobody_else_s_words() -> None:
         assert (early + stream.finish()).split() == ["Yes,", "it", "is."]
 
 
-@pytest.mark.parametrize(("answer", "why"), [("", "empty"), (" \n", "empty"), ("你好", "cannot be said")])
-def test_what_cannot_be_said_is_an_error(answer: str, why: str) -> None:
+@pytest.mark.parametrize(("answer", "why"), [("你好", "cannot be said"), ("😊 👍", "cannot be said")])
+def test_what_cannot_be_said_would_come_again(answer: str, why: str) -> None:
     stream = SpokenStream(speak)
     stream.feed(answer)
-    with pytest.raises(RequestError, match=why):
+    with pytest.raises(UnfitAnswer, match=why):
         stream.finish()
+
+
+@pytest.mark.parametrize("answer", ["", " \n"])
+def test_an_empty_answer_is_the_back_end_s_failure(answer: str) -> None:
+    stream = SpokenStream(speak)
+    stream.feed(answer)
+    with pytest.raises(RequestError, match="empty") as raised:
+        stream.finish()
+    assert not isinstance(raised.value, UnfitAnswer)
+
+
+def test_marks_for_the_eye_hold_nothing_up() -> None:
+    stream = SpokenStream(speak)
+    said = [stream.feed(f"{word} ") for word in ["It", "is", "*very*", "good", "😊", "for", "**all**", "of"]]
+    assert said == ["", "It ", "is ", "very ", "", "good ", "for ", "all "]
 
 
 def test_a_reading_that_changes_afterwards_is_told() -> None:
     stream = SpokenStream(lambda text: text.replace("of", "off") if text.endswith("end") else text)
     assert stream.feed("made of old wood ") == "made of old "
     stream.feed("to the end")
-    with pytest.raises(RequestError, match="otherwise than it was begun"):
+    with pytest.raises(UnfitAnswer, match="otherwise than it was begun"):
         stream.finish()

@@ -21,6 +21,7 @@ from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 from kame_model.serve import talk as talk_module
 from kame_model.serve.talk import Call, in_real_time, read_user, talk
+from kame_model.serve.talked import Talked
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
 CODEC_DELAY = 200  # samples; Opus has 6.5 ms
@@ -118,10 +119,13 @@ async def test_what_is_asked_for_goes_along() -> None:
         await parrot(socket)
 
     async with serving(handler) as url:
-        call = Call(url=url, token="open sesame", mode="direct", back_end="a b", consent="4f2a")
+        wished = {"mode": "direct", "back_end": "a b", "model": "big", "prompt": "Be brief, please."}
+        call = Call(url=url, token="open sesame", **wished, consent="4f2a")
         await talk(call, at_once(tone(FRAME_N_SAMPLES)))
         await talk(Call(url=url), at_once(tone(FRAME_N_SAMPLES)))
-    assert asked[0].path == "/api/chat?events=1&mode=direct&back_end=a+b&record=4f2a"
+    assert (
+        asked[0].path == "/api/chat?events=1&mode=direct&back_end=a+b&model=big&prompt=Be+brief%2C+please.&record=4f2a"
+    )
     assert asked[0].headers["Authorization"] == "Bearer open sesame"
     assert (asked[1].path, "Authorization" in asked[1].headers) == ("/api/chat?events=1", False)
 
@@ -202,18 +206,36 @@ async def test_a_server_that_never_says_that_it_is_ready_is_left(monkeypatch: py
 
 @pytest.mark.parametrize(
     "message",
-    [b"\x01garbage that is no Ogg page", b"\x04{no json", b"\x04[]", b'\x04{"data": 7}', b"\x04" + b"[" * 100_000],
+    [
+        b"\x01garbage that is no Ogg page",
+        b"\x04{no json",
+        b"\x04[]",
+        b'\x04{"data": 7}',
+        b"\x04" + b"[" * 100_000,
+        b'\x04{"kind": "heard", "time_s": 0, "data": {"text": "no is_final"}}',
+    ],
 )
 @pytest.mark.asyncio
-async def test_what_is_not_of_the_protocol_ends_the_talk(message: bytes) -> None:
+async def test_what_is_not_of_the_protocol_ends_the_talk_and_leaves_what_was_said(
+    message: bytes, tmp_path: Path
+) -> None:
     async def garbage(socket: ServerConnection) -> None:
         await socket.send(b"\x00")
+        await socket.send(await socket.recv())
+        await socket.send(b"\x02 polly")
         await socket.send(message)
         await socket.wait_closed()
 
+    talked = Talked()
+    assert not talked.has_begun
     async with serving(garbage) as url:
         with pytest.raises(BackendError, match="does not speak Moshi's protocol"):
-            await talk(Call(url=url), forever())
+            await talk(Call(url=url), forever(), kept=talked)
+    assert talked.has_begun
+    assert len(talked.sound()) >= FRAME_N_SAMPLES
+    assert [text for _, _, text in talked.lines()] == ["polly"]
+    talked.save(tmp_path)
+    assert "polly" in (tmp_path / "transcript.txt").read_text("utf-8")
 
 
 async def forever() -> AsyncIterator[Samples]:

@@ -1,5 +1,6 @@
 """What a caller keeps of a conversation: sound as a player would have played it, and the text of both."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,29 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StoreError, match="--out"):
         Talked(0.0).save(tmp_path / "file" / "talk")
+
+
+def test_a_talk_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talked = talked_with((1.0, "heard", {"text": "how many", "is_final": True}))
+    talked.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    talked.note(102.0, {"kind": "heard", "time_s": 2.0, "data": {"text": "again", "is_final": True}})
+    talked.say(FRAME)
+
+    def interrupted(value: object, **options: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kame_model.serve.talked.json.dumps", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        talked.save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_events_are_kept_as_they_came_half_a_character_too(tmp_path: Path) -> None:
+    talked_with((1.0, "changed", {"others": ["\ud83d", "é"]})).save(tmp_path)
+    written = (tmp_path / "events.jsonl").read_text("utf-8")
+    assert json.loads(written)["data"] == {"others": ["\ud83d", "é"]}
+    assert "é" in written
 
 
 def test_a_talk_in_which_nobody_said_anything_is_saved(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A turn without end, as of a noise, is ended and begun anew, so that its text does not grow for ever."""
+"""Where turns end that do not end by a silence: one without end, as of a noise, and one whose end is said."""
 
 import asyncio
 from collections.abc import Sequence
@@ -45,3 +45,27 @@ async def test_a_turn_without_end_is_parted_and_no_frame_of_it_is_lost() -> None
     assert fed == n_frames
     assert sum(heard.is_final for heard in texts) == 2
     ears.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_a_turn_is_ended_behind_the_frames_that_came_before() -> None:
+    texts: list[Heard] = []
+    ended: list[tuple[int, bool]] = []
+    ears = Ears(
+        LoudnessRecogniser(),
+        LoudnessDetector(),
+        TurnTaking.of(ListenerConfig()),
+        texts.append,
+        lambda turn: None,
+        lambda reason: None,
+    )
+    ears.end_turn(5, lambda has_ended: ended.append((5, has_ended)))
+    ears.end_turn(9, lambda has_ended: ended.append((9, has_ended)))
+    ears.end_turn(9, lambda has_ended: ended.append((9, has_ended)))
+    for n_frames, word in enumerate(["alpha"] * 5 + ["bravo"] * 5):
+        assert all(place <= n_frames for place, _ in ended)
+        ears.attend(saying(word))
+        await asyncio.sleep(FRAME_S)
+    assert ended == [(5, True), (9, True), (9, False)]
+    assert [heard.text for heard in texts if heard.is_final] == ["alpha alpha", "bravo"]

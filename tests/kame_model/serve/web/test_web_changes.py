@@ -1,6 +1,7 @@
 """What callers change of a running session, the same way by each socket and by HTTP."""
 
 import asyncio
+import json
 from dataclasses import replace
 
 import httpx
@@ -68,6 +69,22 @@ async def test_a_model_is_chosen_by_either_socket_and_by_http(checkpoint: Checkp
         await callers.realtime.leave()
 
 
+async def test_a_model_is_chosen_at_the_opening_and_told(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, with_models()) as (server, app):
+        socket = AsgiSocket(app, "/api/chat?events=1&model=big&prompt=cascade")
+        await until(lambda: len(socket.received) >= 2)
+        (session,) = server.sessions.values()
+        assert session.model == "big"
+        assert isinstance(socket.received[1], bytes)
+        assert json.loads(socket.received[1][1:])["data"]["model"] == "big"
+        wrong = AsgiSocket(app, "/api/chat?model=gpt-9")
+        await wrong.over
+        assert (wrong.status, wrong.answer["error"]["code"]) == (400, "not_possible")
+        assert "has no model 'gpt-9'" in wrong.answer["error"]["message"]
+        assert len(server.sessions) == 1
+        await socket.leave()
+
+
 async def test_who_finds_no_room_on_the_device_is_told_and_stays_in_the_cascade(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (server, app):
         callers = Callers(app, "cascade")
@@ -80,5 +97,28 @@ async def test_who_finds_no_room_on_the_device_is_told_and_stays_in_the_cascade(
         assert told[1].startswith("busy: ")
         assert all("just enough time" in each for each in told[:2])
         assert {first.mode, second.mode} == {"cascade"}
+        await callers.chat.leave()
+        await callers.realtime.leave()
+
+
+async def test_half_a_character_is_refused_by_either_socket_and_by_http(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (server, app):
+        callers = Callers(app, "direct")
+        await until(lambda: len(server.sessions) == 2)
+        half = b'{"prompt": "be \\ud83d kind"}'
+        url, headers = f"/v1/sessions/{next(iter(server.sessions))}", {"Content-Type": "application/json"}
+        answer = await callers.http.patch(url, content=half, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid")
+        assert "half a character" in answer.json()["error"]["message"]
+        callers.chat.send(b"\x04" + half)
+        for wished in ({"kame": {"prompt": "be \ud83d kind"}}, {"session": {"instructions": "be \ud83d kind"}}):
+            callers.realtime.send({"type": "session.update", **wished})
+        await asyncio.sleep(1)
+        told = [each for each in callers.chat.received if isinstance(each, bytes) and each[:1] == b"\x05"]
+        assert len(told) == 1
+        errors = [each["error"]["message"] for each in of_type(callers.realtime, "error")]
+        assert len(errors) == 2
+        assert all("half a character" in each for each in errors)
+        assert len(server.sessions) == 2  # the conversations go on
         await callers.chat.leave()
         await callers.realtime.leave()

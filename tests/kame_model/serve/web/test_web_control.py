@@ -85,8 +85,44 @@ async def test_readiness_follows_the_server(checkpoint: Checkpoint) -> None:
         assert full.headers["retry-after"]
         await socket.leave()
         await server.drain()
-        assert (await client.get("/readyz")).json()["error"]["code"] == "not_ready"
+        assert (await client.get("/readyz")).json()["error"]["code"] == "draining"
         assert (await client.get("/healthz")).status_code == 200
+
+
+@pytest.mark.looptime
+async def test_readiness_is_whether_a_caller_is_let_in_and_asking_counts_for_nothing(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (server, app), asking(app) as client:
+        socket, _ = await session_of(app, server)
+        server.meter.learn({1: 0.05, 4: 0.2})  # a device that keeps the time of one caller
+        busy = await client.get("/readyz")
+        assert (busy.status_code, busy.json()["error"]["code"]) == (503, "busy")
+        assert busy.headers["retry-after"]
+        told = (await client.get("/v1/about")).json()["refusal"]
+        assert (told["code"], "just enough time" in told["message"]) == ("busy", True)
+        assert (await client.get("/v1/about?mode=cascade")).json()["refusal"] is None  # takes no time of the device
+        assert (await client.get("/v1/about?mode=loud")).status_code == 422
+        assert "kame_ready 0.0" in (await client.get("/metrics")).text
+        assert (server.admission.n_refused, "kame_denied_total{" in (await client.get("/metrics")).text) == ({}, False)
+        await socket.leave()
+        assert (await client.get("/readyz")).status_code == 200
+
+
+@pytest.mark.looptime
+async def test_a_caller_who_is_refused_is_told_its_own_reason(checkpoint: Checkpoint) -> None:
+    limits = {"max_sessions_per_address": 1, "max_starts_per_minute": 2}
+    async with app_of(checkpoint, limits=limits) as (server, app), asking(app) as me, asking(app, "192.0.2.2") as other:
+
+        async def reasons() -> list[str | None]:
+            abouts = [(await each.get("/v1/about")).json() for each in (me, other)]
+            return [None if about["refusal"] is None else about["refusal"]["code"] for about in abouts]
+
+        for _ in range(2):
+            assert await reasons() == [None, None]
+            socket, _ = await session_of(app, server)
+            assert await reasons() == ["too_many_sessions", None]
+            assert (await me.get("/readyz")).status_code == 200  # the server's own, whoever asks
+            await socket.leave()
+        assert await reasons() == ["too_many_starts", None]
 
 
 @pytest.mark.looptime

@@ -87,6 +87,49 @@ async def test_too_much_that_waits_is_not_taken() -> None:
         assert pacer.put(counting(2 * RATE_HZ))
 
 
+async def test_what_is_to_be_done_behind_sound_is_done_behind_exactly_that() -> None:
+    ear, done = Ear(), list[tuple[str, int]]()
+    async with pacing(ear) as pacer:
+        pacer.then(lambda: done.append(("nothing waits", len(ear.sound))))
+        assert done == [("nothing waits", 0)]
+        for n_samples in (10_000, 1, 30_000):
+            pacer.put(counting(n_samples))
+            pacer.then(lambda n=n_samples: done.append((str(n), len(ear.sound))))  # type: ignore[misc]
+        assert (pacer.n_put, pacer.n_over) == (40_001, int(BURST_S * RATE_HZ))
+        await asyncio.sleep(1)
+        assert len(done) == 3
+        pacer.put(counting(100))
+        pacer.clear_last()
+        await asyncio.sleep(1)
+    assert done[1:] == [("10000", 10_000), ("1", 10_001), ("30000", 40_001)]
+    assert pacer.n_over == pacer.n_put == 40_101
+    assert ear.sound[40_001:].max() == 0
+
+
+async def test_what_is_to_be_done_behind_late_sound_is_done_though_it_is_dropped() -> None:
+    ear, sound, done = Ear(), counting(30 * RATE_HZ), list[int]()
+    async with pacing(ear) as pacer:
+        at = await live(pacer, sound, 0, 3)
+        await asyncio.sleep(6)
+        for n_s in (1, 5):
+            pacer.put(sound[at : at + n_s * RATE_HZ])
+            at += n_s * RATE_HZ
+            pacer.then(lambda n_s=n_s: done.append(n_s))  # type: ignore[misc]
+        await asyncio.sleep(2)
+    assert ear.n_lost > 50
+    assert done == [1, 5]
+
+
+async def test_what_is_forgotten_whole_is_followed_by_nothing() -> None:
+    done: list[int] = []
+    async with pacing(Ear()) as pacer:
+        pacer.put(counting(RATE_HZ))
+        pacer.then(lambda: done.append(1))
+        pacer.clear()
+        await asyncio.sleep(3)
+    assert done == []
+
+
 async def test_a_client_that_says_nothing_is_silent_in_real_time() -> None:
     ear = Ear()
     async with pacing(ear) as pacer:

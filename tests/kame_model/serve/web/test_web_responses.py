@@ -14,6 +14,7 @@ from kame_model.serve.web.realtime_events import Fault, Items
 from kame_model.serve.web.realtime_responses import (
     SILENT_N_FRAMES,
     WAIT_N_FRAMES,
+    Course,
     Responses,
     from_pcm16,
     to_pcm16,
@@ -32,6 +33,9 @@ DONE = [
 ]
 
 
+QUIET = Course()
+
+
 def frame(number: int = 0, loudness: float = 0.0, text: str = "") -> SaidFrame:
     return SaidFrame(number, np.full(FRAME_N_SAMPLES, loudness, np.float32), text)
 
@@ -40,8 +44,8 @@ def responses() -> Responses:
     return Responses(Items(), "conv_1", "kame")
 
 
-def silence(speaker: Responses, n_frames: int) -> list[dict[str, Any]]:
-    return [event for _ in range(n_frames) for event in speaker.frame(frame())]
+def silence(speaker: Responses, n_frames: int, course: Course = QUIET) -> list[dict[str, Any]]:
+    return [event for _ in range(n_frames) for event in speaker.frame(frame(), course)]
 
 
 def test_speech_between_two_silences_is_a_response() -> None:
@@ -88,6 +92,54 @@ def test_a_response_that_was_asked_for_waits_for_the_model() -> None:
     speaker.frame(frame(text="Hello"))
     told = silence(speaker, SILENT_N_FRAMES)
     assert types(told)[-1] == "response.done"
+
+
+LONG = 10 * WAIT_N_FRAMES
+
+
+@pytest.mark.parametrize("course", [Course(is_behind=True), Course(is_spoken_to=True), Course(is_asking=True)])
+def test_a_response_that_was_asked_for_waits_for_what_must_come_before_the_answer(course: Course) -> None:
+    speaker = responses()
+    speaker.create()
+    assert set(types(silence(speaker, LONG, course))) == (set() if course.is_behind else {AUDIO})
+    assert set(types(silence(speaker, WAIT_N_FRAMES - 1))) == {AUDIO}
+    assert types(silence(speaker, 1))[-1] == "response.done"
+
+
+def test_what_the_model_says_while_a_file_is_heard_is_not_taken_for_the_answer() -> None:
+    speaker = responses()
+    speaker.create()
+    behind = Course(is_behind=True)
+    speaker.frame(frame(text="Hm"), behind)
+    assert set(types(silence(speaker, LONG, behind))) == {AUDIO}
+    assert "response.done" not in types(silence(speaker, WAIT_N_FRAMES - 1))
+    speaker.frame(frame(text="Six"))
+    assert types(silence(speaker, SILENT_N_FRAMES))[-1] == "response.done"
+
+
+@pytest.mark.parametrize("course", [Course(is_behind=True), Course(is_spoken_to=True), Course(is_asking=True)])
+def test_a_response_of_the_models_own_ends_with_a_silence_whatever_goes_on(course: Course) -> None:
+    speaker = responses()
+    speaker.frame(frame(text="Hm"), course)
+    assert types(silence(speaker, SILENT_N_FRAMES, course))[-1] == "response.done"
+
+
+def test_what_is_read_out_ends_when_all_of_it_has_been_written_and_said() -> None:
+    speaker, reading = responses(), Course(is_asking=True, reads_out=True)
+    speaker.frame(frame(text="One."), reading)
+    assert set(types(silence(speaker, LONG, reading))) == {AUDIO}
+    speaker.frame(frame(text="Two."), reading)
+    speaker.frame(frame(loudness=0.1), Course(reads_out=True))
+    told = silence(speaker, SILENT_N_FRAMES, Course(reads_out=True))
+    assert told[-1]["response"]["output"][0]["content"][0]["transcript"] == "One.Two."
+
+
+def test_speech_into_a_response_that_waits_does_not_end_it() -> None:
+    speaker = responses()
+    speaker.create()
+    assert speaker.interrupted(is_wished=True) == []
+    speaker.frame(frame(text="Six"))
+    assert types(speaker.interrupted(is_wished=True))[-1] == "response.done"
 
 
 def test_a_response_without_a_word_is_given_up() -> None:

@@ -1,4 +1,4 @@
-"""The user's turns in the realtime protocol's events."""
+"""The user's turns in the realtime protocol's events, and its errors."""
 
 from typing import Any
 
@@ -122,3 +122,20 @@ def test_old_items_are_forgotten() -> None:
     assert items.last_id == f"item_{MAX_ITEMS + 4}"
     with pytest.raises(Fault, match="too old"):
         items.find("item_4")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("session_ended", "server_error"),
+        ("input_audio_dropped", "server_error"),
+        ("busy", "server_error"),
+        ("rate_limit_exceeded", "rate_limit_error"),
+        ("too_many_changes", "rate_limit_error"),
+        ("input_audio_buffer_full", "rate_limit_error"),
+        ("invalid_json", "invalid_request_error"),
+    ],
+)
+def test_an_error_says_whose_fault_it_is(code: str, kind: str) -> None:
+    (told,) = checked([Fault(code, "It is so.").event()])
+    assert told["error"]["type"] == kind

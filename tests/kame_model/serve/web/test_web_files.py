@@ -1,0 +1,161 @@
+"""OpenAI's way with a file, on a simulated clock: all of it appended at once, committed, and a response asked for."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from data_schemas.units import FRAME_S
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.frames.ids import PADDING_ID
+from kame_model.serve.engine import Engine, FrameIn, FrameOut
+from kame_model.serve.web.realtime_responses import WAIT_N_FRAMES
+from tests.realtime_protocol import append, checked, of_type, say
+from tests.served import AsgiSocket, app_of
+from tests.serving import RepeatingChat, doubles, said_in, saying
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+COMMIT, CLEAR, CREATE = (
+    {"type": kind} for kind in ("input_audio_buffer.commit", "input_audio_buffer.clear", "response.create")
+)
+TRANSCRIPT = "conversation.item.input_audio_transcription.completed"
+COMMITTED = "input_audio_buffer.committed"
+AUDIO = "response.output_audio.delta"
+CYCLE = {"min_words": 20}  # only a turn that has ended is asked for
+
+
+class Thinker(RepeatingChat):
+    """Thinks nearly as long as it may before its answer, and for `gap_s` between its sentences."""
+
+    async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
+        self.asked.append(payload)
+        await asyncio.sleep(4.5)
+        for sentence in ("Bravo. ", "Charlie. ", "Delta."):
+            yield sentence
+            await asyncio.sleep(self.gap_s)
+
+
+class PoliteFrontEnd:
+    """An engine's step that says a frame for each token of an oracle, and waits until nobody else speaks."""
+
+    def __init__(self) -> None:
+        self.n_to_say = 0
+
+    def step(self, inputs: Mapping[int, FrameIn]) -> dict[int, FrameOut]:
+        said = {}
+        for slot, given in inputs.items():
+            self.n_to_say += given.oracle != PADDING_ID
+            speaks = self.n_to_say > 0 and said_in(given.samples) is None
+            self.n_to_say -= speaks
+            said[slot] = FrameOut(saying("golf" if speaks else None), 0, " so" if speaks else "")
+        return said
+
+
+@pytest.fixture
+def polite(monkeypatch: pytest.MonkeyPatch) -> None:
+    front_end = PoliteFrontEnd()
+    monkeypatch.setattr(Engine, "step", lambda self, inputs: front_end.step(inputs))
+
+
+async def told_of(
+    checkpoint: Checkpoint, *messages: dict[str, Any], mode: str = "cascade", for_s: float = 60.0
+) -> AsgiSocket:
+    """What a client is told that sends these messages at once and then listens."""
+    thinker = Thinker(gap_s=3.0 if mode == "cascade" else 0.1)
+    async with app_of(checkpoint, parts=doubles(thinker), mode=mode, cycle=CYCLE) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        for message in messages:
+            socket.send(message)
+        await asyncio.sleep(for_s)
+        await socket.leave()
+    checked(socket.events)
+    return socket
+
+
+def codes(socket: AsgiSocket) -> list[str]:
+    return [event["error"]["code"] for event in of_type(socket, "error")]
+
+
+def transcripts(socket: AsgiSocket) -> list[str]:
+    return [event["transcript"] for event in of_type(socket, TRANSCRIPT)]
+
+
+@pytest.mark.usefixtures("polite")
+@pytest.mark.parametrize("mode", ["cascade", "tandem"])
+@pytest.mark.parametrize("n_silent", [0, 20])  # with a silence at its end the turn has ended before it is committed
+async def test_a_file_is_heard_to_its_end_and_answered_in_the_response_that_was_asked_for(
+    checkpoint: Checkpoint, mode: str, n_silent: int
+) -> None:
+    file = np.concatenate([saying("alpha", 76), saying(None, n_silent)])
+    socket = await told_of(checkpoint, append(file), COMMIT, CREATE, mode=mode)
+    assert codes(socket) == []
+    assert transcripts(socket) == [" ".join(["alpha"] * 19)]
+    assert len(of_type(socket, COMMITTED)) == 1
+    (created,) = of_type(socket, "response.created")
+    (done,) = of_type(socket, "response.done")
+    assert done["response"]["id"] == created["response"]["id"]
+    assert done["response"]["status"] == "completed"
+    (said,) = (each["transcript"] for each in done["response"]["output"][0]["content"])
+    assert said.split() == ["Bravo.", "Charlie.", "Delta."] if mode == "cascade" else said
+    assert of_type(socket, AUDIO)[0]["kame_frame"] >= 76 - 3  # nothing of the silence in which the file was heard
+
+
+async def test_files_that_are_committed_one_after_the_other_are_turns_of_their_own(checkpoint: Checkpoint) -> None:
+    first, second = append(saying("alpha", 37)), append(saying("bravo", 41)[:-700])
+    socket = await told_of(checkpoint, first, COMMIT, second, COMMIT)
+    assert codes(socket) == []
+    assert transcripts(socket) == [" ".join(["alpha"] * 10), " ".join(["bravo"] * 11)]
+    assert len(of_type(socket, COMMITTED)) == 2
+
+
+async def test_a_file_in_which_nobody_speaks_is_an_empty_one_when_it_has_been_heard(checkpoint: Checkpoint) -> None:
+    socket = await told_of(checkpoint, append(saying(None, 50)), {**COMMIT, "event_id": "mine"}, CREATE, for_s=14)
+    (error,) = of_type(socket, "error")
+    assert (error["error"]["code"], error["error"]["event_id"]) == ("input_audio_buffer_commit_empty", "mine")
+    (done,) = of_type(socket, "response.done")
+    assert done["response"]["status"] == "completed"
+    assert len(of_type(socket, AUDIO)) <= WAIT_N_FRAMES + 2
+    kinds = [event["type"] for event in socket.events]
+    assert kinds.index("error") < kinds.index("response.done")
+
+
+async def test_what_is_cleared_is_what_has_not_been_committed(checkpoint: Checkpoint) -> None:
+    socket = await told_of(checkpoint, append(saying("alpha", 40)), COMMIT, append(saying("bravo", 40)), CLEAR)
+    assert transcripts(socket) == [" ".join(["alpha"] * 10)]
+    assert codes(socket) == []
+
+
+async def test_a_response_of_the_cascade_outlasts_the_pauses_of_its_answer(checkpoint: Checkpoint) -> None:
+    socket = await told_of(checkpoint, append(np.concatenate([saying("alpha", 8), saying(None, 10)])))
+    (done,) = of_type(socket, "response.done")
+    assert done["response"]["output"][0]["content"][0]["transcript"].split() == ["Bravo.", "Charlie.", "Delta."]
+
+
+async def test_a_response_of_the_cascade_that_is_cancelled_does_not_come_back_after_a_pause(
+    checkpoint: Checkpoint,
+) -> None:
+    async with app_of(checkpoint, parts=doubles(Thinker(gap_s=3.0)), mode="cascade", cycle=CYCLE) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        await say(socket, "alpha", 8)
+        await say(socket, None, round(6.0 / FRAME_S))
+        assert of_type(socket, AUDIO)
+        socket.send({"type": "response.cancel"})
+        await say(socket, None, round(15.0 / FRAME_S))
+        await socket.leave()
+    (done,) = of_type(socket, "response.done")
+    assert done["response"]["status"] == "cancelled"
+
+
+async def test_who_speaks_in_ends_the_response_of_a_cascade(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, parts=doubles(Thinker(gap_s=3.0)), mode="cascade", cycle=CYCLE) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        await say(socket, "alpha", 8)
+        await say(socket, None, round(5.5 / FRAME_S))
+        await say(socket, "bravo", 8)
+        await say(socket, None, round(15.0 / FRAME_S))
+        await socket.leave()
+    first, second = checked(of_type(socket, "response.done"))
+    assert first["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
+    assert second["response"]["status"] == "completed"
