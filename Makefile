@@ -72,7 +72,7 @@ demo: install voices ## make a dataset of 12 dialogues, train a small front-end 
 	  --set limits.max_backlog_s=10 --set cycle.first_token_timeout_s=60 --out $(DEMO)-talk
 
 test: install voices lint ## lint, then run all tests, offline
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-workers: install ## make the worker environments (gigabytes), then run each engine's real tests
 	@for name in coqui whisperx whisper piper; do $(BIN)/kame backends install $$name || exit 1; done

@@ -39,8 +39,8 @@ class Speech:
     words: tuple[WordTiming, ...] = ()
 
 
-class TextToSpeech(Protocol):
-    """Says speakable text."""
+class Engine(Protocol):
+    """What stages' engines have in common."""
 
     @property
     def name(self) -> str:
@@ -48,7 +48,11 @@ class TextToSpeech(Protocol):
 
     @property
     def digest(self) -> str:
-        """Stands for engine and model: changes when the sound of the same words could."""
+        """Stands for engine and model: changes when what it makes of the same could."""
+
+
+class TextToSpeech(Engine, Protocol):
+    """Says speakable text."""
 
     @property
     def has_speed(self) -> bool:
@@ -57,6 +61,10 @@ class TextToSpeech(Protocol):
     @property
     def max_chars(self) -> int | None:
         """The longest text that it says in one go, in characters; None: any. `tts.long_texts` cuts longer ones."""
+
+    @property
+    def max_calls_in_flight(self) -> int:
+        """How many threads may ask it at once: 1 unless it answers over a network, where that saves waiting."""
 
     def voices(self) -> Sequence[Voice]:
         """The voices at hand here, best first; never empty."""
@@ -75,39 +83,32 @@ class TextToSpeech(Protocol):
         """
 
 
-class Aligner(Protocol):
-    """Finds when each word of a known text is said."""
+class Aligner(Engine, Protocol):
+    """Finds when each word of a known text is said; its name is stored as the words' `method`."""
+
+    @property
+    def prefers_own_times(self) -> bool:
+        """Whether an utterance of which the synthesiser told every word's time is not to be aligned at all."""
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Languages it can time, as two letters."""
-
-    @property
-    def name(self) -> str:
-        """The back-end's name in the registry, stored as the words' `method`."""
-
-    @property
-    def digest(self) -> str:
-        """Stands for engine and model."""
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
         """One timing a word, in order, ascending, inside the sound; times from its first sample.
 
         Raises:
             AlignmentRefused: the words are not found in the sound (the item becomes a reject).
+            TimesRefused: they are, but not one after another inside it.
         """
 
 
-class Recogniser(Protocol):
+class Recogniser(Engine, Protocol):
     """Writes down what is said."""
 
     @property
-    def name(self) -> str:
-        """The back-end's name in the registry."""
-
-    @property
-    def digest(self) -> str:
-        """Stands for engine and model: changes when what is heard in the same sound could."""
+    def max_calls_in_flight(self) -> int:
+        """As `TextToSpeech.max_calls_in_flight`."""
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
         """The words heard in a whole recording.
@@ -184,16 +185,8 @@ class CodecStream(Protocol):
         """Begins these streams, [batch_size], anew, and makes them active."""
 
 
-class Codec(Protocol):
+class Codec(Engine, Protocol):
     """Turns mono sound at 24 kHz into tokens, 12.5 frames a second, and tokens into sound."""
-
-    @property
-    def name(self) -> str:
-        """The back-end's name in the registry."""
-
-    @property
-    def digest(self) -> str:
-        """Stands for the model: changes when codes or sound could."""
 
     @property
     def n_codebooks(self) -> int:
@@ -275,6 +268,8 @@ class LiveChat(Protocol):
     def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
         """The pieces of the answer to a chat-completions payload (without `model`); closing it cancels the request.
 
+        An empty piece says that the model thinks; what it thinks is not told.
+
         Raises:
             RequestError: this request failed; `AnswerCut` at its end: the model might write no more.
             BackendError: the endpoint refuses us or is gone.
@@ -294,6 +289,10 @@ class TakeRefused(SpeechRefused):
 
 class AlignmentRefused(Exception):
     """These words are not found in this sound; the message says why."""
+
+
+class TimesRefused(AlignmentRefused):
+    """These words have times that cannot be; the message says which."""
 
 
 class HearingRefused(BackendError):

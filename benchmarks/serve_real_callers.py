@@ -19,7 +19,8 @@ from benchmarks.serve_arrivals import n_gaps
 from benchmarks.serve_realtime import RealtimeCall, said_in
 from benchmarks.serve_verdict import MODES, PATHS, Talk
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.talk import SOUND, Call, in_real_time, talk
+from kame_model.serve.moshi_protocol import Kind as MessageKind
+from kame_model.serve.talk import Call, in_real_time, talk
 from kame_model.serve.talked import Talked
 from kame_model.serve.web.realtime_responses import to_pcm16
 
@@ -132,7 +133,7 @@ class BadCaller:
     def _message(self, frame: Samples) -> bytes | str:
         if self._path == CHAT:
             packet: bytes = self._opus.append_pcm(frame)
-            return bytes([SOUND]) + packet
+            return bytes([MessageKind.AUDIO]) + packet
         return json.dumps({"type": "input_audio_buffer.append", "audio": base64.b64encode(to_pcm16(frame)).decode()})
 
 

@@ -160,7 +160,7 @@ class Forking:
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["benchmarks.train_runs"])
+        self._context.set_forkserver_preload(["benchmarks.train_runs", "torch._dynamo"])  # a first step needs it
 
     def run(self, target: Callable[..., None], *arguments: Any) -> int:
         """Runs to the end; the exit code, negative for a signal."""

@@ -21,6 +21,7 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
         "api_key_env": "names a secret's place, not its effect",
         "serve_args": "how a model is served; where that changes what it says the endpoint is to be named anew",
         "extra": "the endpoint's digest stands for it",
+        "thinks": "what is said live; of whole answers the thought is always parted",
         "port": "where a model is served does not change what it says",
         "n_slots": "how many are answered at once; answers are cached one by one",
         "max_in_flight": "how many are asked at once",

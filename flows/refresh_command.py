@@ -30,7 +30,13 @@ Pictures = Annotated[
 Settings = Annotated[
     list[str], typer.Option("--set", help="Any setting, e.g. forms.tail_share=0.3; `kame config show` lists them.")
 ]
-Lexicon = Annotated[str | None, typer.Option("--lexicon", help="TSV of words and how they are said; comes first.")]
+Lexicon = Annotated[
+    str | None,
+    typer.Option(
+        "--lexicon",
+        help="TSV, comes first: written form, words said for it, and at will how voice and aligner spell them.",
+    ),
+]
 Limit = Annotated[int | None, typer.Option("--limit", help="Items read per source, before rejection.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of every choice.")]
 Workers = Annotated[int | None, typer.Option("--workers", help="Processes for speech and alignment; 0: one a core.")]

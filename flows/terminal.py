@@ -11,6 +11,8 @@ import typer
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Folder = Annotated[str, typer.Argument(help="Folder of a dataset.")]
 
+GOES_ON = "Run the same command again; it goes on where it stopped."
+
 
 def print_json(value: object) -> None:
     """One line of JSON on standard output."""
@@ -18,8 +20,12 @@ def print_json(value: object) -> None:
 
 
 @contextmanager
-def speaking_plainly(as_json: bool) -> Iterator[None]:
-    """Errors as one message and an exit code, never a traceback; as JSON where a program reads."""
+def speaking_plainly(as_json: bool, goes_on: str = GOES_ON) -> Iterator[None]:
+    """Errors as one message and an exit code, never a traceback; as JSON where a program reads.
+
+    Args:
+        goes_on: what is said at Ctrl-C of how to go on.
+    """
     from data_schemas.errors import KameError
 
     try:
@@ -30,5 +36,5 @@ def speaking_plainly(as_json: bool) -> Iterator[None]:
         typer.echo(f"kame: {error}", err=True)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        typer.echo("kame: stopped. Run the same command again; it goes on where it stopped.", err=True)
+        typer.echo(f"kame: stopped. {goes_on}".rstrip(), err=True)
         raise typer.Exit(130) from None

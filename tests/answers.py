@@ -32,6 +32,31 @@ def drawn_answer(draw: random.Random) -> str:
     return " ".join(_sentence(draw) for _ in range(draw.randint(1, 4)))
 
 
+def for_the_eye(answer: str, draw: random.Random) -> str:
+    """The same with emphasis, code and emoji, as many models write."""
+    words = answer.split(" ")
+    for _ in range(draw.randint(1, 4)):
+        at = draw.randrange(len(words))
+        words[at] = draw.choice(_DECORATIONS)(words[at])
+    return " ".join(words)
+
+
+def _wrapped(mark: str) -> Callable[[str], str]:
+    def wrap(word: str) -> str:
+        bare = word.rstrip(",.?!;:")
+        return f"{mark}{bare}{mark}{word[len(bare) :]}" if bare else word
+
+    return wrap
+
+
+_DECORATIONS: tuple[Callable[[str], str], ...] = (
+    *map(_wrapped, ("*", "**", "***", "_", "`")),
+    lambda word: f"{word} 😊",
+    lambda word: f"👍🏽 {word}",
+    lambda word: f"{word[:-1]} 🇫🇷{word[-1]}" if word[-1:] in (",", ".") else f"{word}✨",
+)
+
+
 def pieces_of(text: str, draw: random.Random, longest: int = 9) -> Iterator[str]:
     """A text cut at random."""
     at = 0

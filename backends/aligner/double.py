@@ -17,6 +17,7 @@ class DoubleAligner:
     name = "double"
     digest = ids.digest("double aligner", 1)
     languages = ("en",)
+    prefers_own_times = False
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
         """The bursts' times, to the sample, at any speed of the double's speech.

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from backends.aligner.arpabet import pronounce
+from backends.aligner.order import check_order
 from backends.protocols import AlignmentRefused, Samples
 from data_schemas import ids
 from data_schemas.errors import BackendError
@@ -52,6 +52,7 @@ class PocketsphinxAligner:
 
     name = "pocketsphinx"
     languages = ("en",)
+    prefers_own_times = False
 
     @property
     def digest(self) -> str:
@@ -66,6 +67,7 @@ class PocketsphinxAligner:
 
         Raises:
             AlignmentRefused: the words are not found, or one of them is not a word.
+            TimesRefused: a word is found outside the sound alone.
             BackendError: pocketsphinx does not load.
         """
         if not words:
@@ -88,7 +90,7 @@ def _aligned(samples: Samples, sample_rate_hz: int, words: Sequence[str], n_pad:
         raise AlignmentRefused(f"{n_found} of {len(words)} words found in the sound of {' '.join(words)[:80]!r}")
     duration_s = samples_to_seconds(len(samples), sample_rate_hz)
     timings = [_timing(word, segment, n_pad, duration_s) for word, segment in zip(words, segments, strict=True)]
-    _check_order(timings)
+    check_order(timings, duration_s)  # words found in the silence that we added have no time inside the sound
     return timings
 
 
@@ -146,16 +148,6 @@ def _timing(word: str, segment: Any, n_pad: int, duration_s: float) -> WordTimin
         score=math.log(segment.ascore) * _SCORE_SCALE / (end_frame - first_frame),
         method=PocketsphinxAligner.name,
     )
-
-
-def _check_order(timings: Sequence[WordTiming]) -> None:
-    """Refuses words squeezed out of the sound: found in the silence we added, they have no time inside it."""
-    for timing in timings:
-        if timing.end_s <= timing.start_s:
-            raise AlignmentRefused(f"the word {timing.word!r} lies outside the sound, at {timing.start_s:.2f} s")
-    for before, after in pairwise(timings):
-        if after.start_s < before.end_s:
-            raise AlignmentRefused(f"the words {before.word!r} and {after.word!r} overlap at {after.start_s:.2f} s")
 
 
 @cache

@@ -24,13 +24,14 @@ class SynthesiserOptions(Options):
 
 
 class SynthesiserTimes:
-    """Stands in the place of an aligner: the alignment stage asks it only for what the synthesiser did not tell.
+    """Stands in the place of an aligner, and is asked only for what the synthesiser did not tell.
 
     Raises:
         ConfigError: the aligner named is not installed, does not take its options, or is this one.
     """
 
     name = "synthesiser"
+    prefers_own_times = True
 
     def __init__(self, options: SynthesiserOptions) -> None:
         if options.aligner == self.name:

@@ -5,10 +5,10 @@ It brings no model: by default whisperx fetches the one it knows for the languag
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 
 from pydantic import Field
 
+from backends.aligner.order import check_order
 from backends.options import FilePath, WorkerOptions
 from backends.protocols import AlignmentRefused, Samples
 from backends.workers.environments import environment
@@ -37,6 +37,7 @@ class WhisperXAligner:
     """Aligns known words to clean speech; a word's `score` is the mean probability of its letters, 0 to 1."""
 
     name = "whisperx"
+    prefers_own_times = False
 
     def __init__(self, options: WhisperXOptions) -> None:
         self._options = options
@@ -58,7 +59,8 @@ class WhisperXAligner:
         """One timing a word, in order, not overlapping, inside the sound, in steps of about 20 ms.
 
         Raises:
-            AlignmentRefused: a word gets no time of its own, or lies outside the sound.
+            AlignmentRefused: a word gets no time of its own.
+            TimesRefused: a word lies over another, or outside the sound.
             BackendError: the worker is gone, or the model does not load.
         """
         import soxr
@@ -75,7 +77,7 @@ class WhisperXAligner:
             WordTiming(word=word, start_s=start_s, end_s=min(end_s, duration_s), score=score, method=self.name)
             for word, (start_s, end_s, score) in zip(words, told["words"], strict=True)
         ]
-        _check_order(timings)
+        check_order(timings, duration_s)
         return timings
 
     @property
@@ -86,12 +88,3 @@ class WhisperXAligner:
 
 def _plain(word: str) -> str:
     return word.replace("’", "'")
-
-
-def _check_order(timings: Sequence[WordTiming]) -> None:
-    for timing in timings:
-        if not 0 <= timing.start_s < timing.end_s:
-            raise AlignmentRefused(f"the word {timing.word!r} has no time inside the sound, at {timing.start_s:.2f} s")
-    for before, after in pairwise(timings):
-        if after.start_s < before.end_s:
-            raise AlignmentRefused(f"the words {before.word!r} and {after.word!r} overlap at {after.start_s:.2f} s")

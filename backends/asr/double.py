@@ -8,6 +8,7 @@ class DoubleRecogniser:
     """Gives one fixed transcript for every recording; an empty one unless told otherwise."""
 
     name = "double"
+    max_calls_in_flight = 1
 
     @property
     def digest(self) -> str:

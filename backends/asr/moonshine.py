@@ -36,6 +36,7 @@ class Moonshine:
     """Writes down English speech; one model a process, loaded when first needed."""
 
     name = "moonshine"
+    max_calls_in_flight = 1
 
     @property
     def digest(self) -> str:

@@ -4,7 +4,7 @@ import io
 
 from pydantic import Field
 
-from backends.openai_audio import OpenAIAudioOptions, RequestRefused, asking
+from backends.openai_audio import BatchAudioOptions, RequestRefused, asking
 from backends.protocols import Samples
 from data_schemas import ids
 from data_schemas.errors import BackendError
@@ -15,7 +15,7 @@ _RECIPE = 1
 _MODEL_RATE_HZ = 16_000
 
 
-class OpenAITranscriptionOptions(OpenAIAudioOptions):
+class OpenAITranscriptionOptions(BatchAudioOptions):
     """Which server and model hear."""
 
     language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language to hear.")
@@ -28,6 +28,7 @@ class OpenAITranscription:
 
     def __init__(self, options: OpenAITranscriptionOptions) -> None:
         self._options = options
+        self.max_calls_in_flight = options.max_calls_in_flight
 
     @property
     def digest(self) -> str:

@@ -38,6 +38,7 @@ class Whisper:
     """Writes down speech; one model a process of ours, loaded when first needed."""
 
     name = "whisper"
+    max_calls_in_flight = 1
 
     def __init__(self, options: WhisperOptions) -> None:
         self._options = options

@@ -1,7 +1,6 @@
 """What a payload will take and what a response says: the shapes of OpenAI's chat-completions protocol."""
 
 import json
-import re
 from typing import Any
 
 from backends.chat.cache import StoredReply
@@ -20,10 +19,6 @@ MAX_NAME = 200
 """Characters that are kept of a model's name, which a server may fill with anything."""
 ENDED_FOR_GOOD = frozenset({"length", "content_filter"})
 """Reasons to end that come again when the same is asked again: the bound was too low, or the provider's filter."""
-
-
-_THOUGHT_BEGIN = "<think>"
-_THOUGHT_END = re.compile(r"</think>\s*")
 
 
 def estimated_tokens(payload: dict[str, Any]) -> tuple[int, int]:
@@ -77,17 +72,6 @@ def read_answer(text: str, estimate: tuple[int, int] = (0, UNBOUNDED_ANSWER)) ->
         raise UnusableAnswerError(what, paid, is_final=is_final) from error
     guess = (estimate[0], min(estimate[1], _text_tokens(content)))
     return _reply(content, told, guess, reason if isinstance(reason, str) else None)
-
-
-def without_thought(text: str) -> tuple[str, str]:
-    """What a model that thinks wrote before its answer, up to `</think>`, and the answer.
-
-    The mark at the beginning may stand in the model's template and not in what it writes. A thought without an end was
-    cut off: there is no answer.
-    """
-    if (end := _THOUGHT_END.search(text)) is not None:
-        return text[: end.end()], text[end.end() :]
-    return (text, "") if text.lstrip().startswith(_THOUGHT_BEGIN) else ("", text)
 
 
 def paid_by_estimate(estimate: tuple[int, int]) -> StoredReply:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from backends.chat.answers import without_thought
 from backends.chat.batch import BatchTransport
 from backends.chat.budget import ChatUsage, Spending
 from backends.chat.cache import ReplyCache, StoredReply, reply_key, request_id
@@ -21,6 +20,7 @@ from backends.chat.faults import FaultTranslator
 from backends.chat.limits import DELAYS, Delays, Pace
 from backends.chat.model_names import is_as_asked
 from backends.chat.providers import key_env_of, price_of, provider_of, read_api_key
+from backends.chat.thoughts import without_thought
 from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, RequestError

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from backends.characters import CharacterStream
 from backends.chat.answers import counted, estimated_tokens
 from backends.chat.connection import open_async
 from backends.chat.faults import FaultTranslator, TryAgainError
 from backends.chat.providers import full_url, key_env_of, provider_of, read_api_key
+from backends.chat.thoughts import ThoughtStream
 from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import AnswerCut, BackendError, RequestError
@@ -26,6 +28,9 @@ CUT_SHORT = "cut off"
 """Status of a `TryAgainError` when somebody was there and hung up."""
 
 _GONE = "See that its server runs, that its URL is right, and that the quota is not used up."
+
+_THOUGHT_FIELDS = ("reasoning_content", "reasoning")
+"""What servers that part thoughts from answers call them: SGLang, DeepSeek and vLLM; newer vLLM and OpenRouter."""
 
 REQUEST = "for a live answer"
 """What errors call a request: it has no id, for nothing of it is kept."""
@@ -52,7 +57,9 @@ class LiveUsage:
 class OpenAILiveChat:
     """Asks any OpenAI-compatible endpoint; `aclose` (or `async with`) closes its connections.
 
-    The key is read from the environment and goes into no message or log.
+    The key is read from the environment and goes into no message or log. A model that has written a mark of thought, or
+    is said to think (`config.thinks`), is asked without stops, which would end its thought, and nothing of its answers
+    leaves before `</think>`.
 
     Attributes:
         usage: one object, which grows.
@@ -66,23 +73,24 @@ class OpenAILiveChat:
         self._endpoint = endpoint
         self._provider = provider_of(config)
         self._extra = config.extra
+        self._thinks = config.thinks
         key = read_api_key(config)
         self._faults = FaultTranslator(endpoint, key, key_env_of(config), longest_wait_s=config.max_wait_s)
         url = full_url(endpoint.base_url, self._provider, endpoint.model)
         self._openai = open_async(url, key, config.timeout_s, self._provider)
 
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
-        """The pieces of the answer to a chat-completions payload (without `model`).
+        """The pieces of the answer to a chat-completions payload (without `model`); empty ones while it thinks.
 
         Closing the iterator, or cancelling who waits for it, closes the connection, by which servers know to stop. It
         is asked once, but for a connection that turns out to have been closed by the server since the last request.
 
         Raises:
             AnswerCut: at the end, where the model might write no more.
-            RequestError: refused, cut off, or not to be read.
+            RequestError: refused, cut off, or not to be read; or it turned out to think, and is asked otherwise now.
             BackendError: the endpoint refuses our key or model, or nobody is there.
         """
-        answer = _Answer(payload)
+        answer = _Answer(payload, thinks=self._thinks)
         self.usage.n_requests += 1
         try:
             async with aclosing(self._pieces(payload, answer)) as pieces:
@@ -102,6 +110,7 @@ class OpenAILiveChat:
             self.usage.n_failed += 1
             raise
         finally:
+            self._thinks = self._thinks or answer.has_thought
             answer.count(self.usage)
 
     async def aclose(self) -> None:
@@ -123,13 +132,15 @@ class OpenAILiveChat:
         try:
             async with await self._opened(payload) as events:
                 async for event in events:
-                    if piece := answer.piece_of(event):
+                    if (piece := answer.piece_of(event)) is not None:
                         yield piece
         except openai.APIError as error:
             raise self._faults.translate(error, REQUEST) from None  # its text may quote the key
         except ValueError as error:
             raise TryAgainError(f"an event that cannot be read ({type(error).__name__})", "malformed") from error
         answer.check_is_whole()
+        if rest := answer.rest():
+            yield rest
         if answer.is_cut:
             raise AnswerCut("The answer was cut at as many tokens as were asked for.")
 
@@ -149,6 +160,8 @@ class OpenAILiveChat:
         import openai
 
         asked = {**payload, "stream": True, "stream_options": {"include_usage": True}}
+        if self._thinks:
+            asked.pop("stop", None)
         body = self._provider.body(asked, self._endpoint.model, self._extra)
         # Not `chat.completions.create`: it builds a tree of objects for each token.
         return await self._openai.post(
@@ -159,34 +172,61 @@ class OpenAILiveChat:
 class _Answer:
     """What is known of one answer while its events come; `is_cut`: the model might write no more."""
 
-    def __init__(self, payload: dict[str, Any]) -> None:
+    def __init__(self, payload: dict[str, Any], *, thinks: bool) -> None:
         self.is_cut = False
         self._n_in, _ = estimated_tokens(payload)
-        self._n_pieces = 0
+        self._characters, self._thoughts = CharacterStream(), ThoughtStream(is_expected=thinks)
+        self._is_news = not thinks  # that it thinks, where it does
+        self._n_pieces = self._n_told = 0
         self._told: Any = None
         self._has_ended = False
 
-    def piece_of(self, event: Any) -> str:
-        """The text that an event adds, which may be none.
+    @property
+    def has_thought(self) -> bool:
+        """Whether a mark of thought is in it."""
+        return self._thoughts.has_thought
+
+    def piece_of(self, event: Any) -> str | None:
+        """The text that an event adds; empty: it thinks; None: nothing.
 
         Raises:
             ValueError: it is no event of this protocol.
+            RequestError: what was told was thought.
         """
         try:
             self._told = event.get("usage") or self._told
             choice = next(iter(event.get("choices") or ()), None)
             if choice is None:
-                return ""
+                return None
             reason = choice.get("finish_reason")
             self._has_ended = self._has_ended or reason is not None
             self.is_cut = self.is_cut or reason == "length"
-            piece = (choice.get("delta") or {}).get("content") or ""
+            delta = choice.get("delta") or {}
+            piece = delta.get("content") or ""
+            has_aside = any(delta.get(name) for name in _THOUGHT_FIELDS)
         except (AttributeError, TypeError) as error:
             raise ValueError("no event of chat completions") from error
         if not isinstance(piece, str):
             raise ValueError("content that is no text")
-        self._n_pieces += bool(piece)
-        return piece
+        self._n_pieces += bool(piece) or has_aside
+        said = self._thoughts.feed(self._characters.feed(piece))
+        self._n_told += bool(said)
+        is_thinking = has_aside or (bool(piece) and self._thoughts.is_thinking)
+        return said or ("" if is_thinking else None)
+
+    def rest(self) -> str:
+        """What was held back of it, at its end.
+
+        Raises:
+            RequestError: a stop ended a thought of which nobody knew.
+        """
+        rest = self._thoughts.finish(is_cut=self.is_cut)
+        if self.has_thought and self._is_news and not (self._n_told or rest or self.is_cut):
+            raise RequestError(
+                "The chat model wrote nothing but the beginning of a thought.",
+                "From now on it is known to think; set chat.thinks, so that it is from the first request on.",
+            )
+        return rest
 
     def check_is_whole(self) -> None:
         """Raises:

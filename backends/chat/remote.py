@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from backends.chat.connection import open_sync
+from backends.chat.connection import open_async, open_sync
 from backends.chat.faults import NO_CONNECTION, FaultTranslator, TryAgainError
 from backends.chat.limits import DELAYS, Delays
 from backends.chat.model_names import is_named
@@ -59,6 +59,21 @@ class RemoteEngine:
             self._model = _only_one(self._list_models(), self._base_url)
         return self._endpoint(self._model)
 
+    async def describe_once(self) -> Endpoint:
+        """As `describe`, by one try that can be cancelled: for who has a user waiting.
+
+        Raises:
+            ConfigError, BackendError: as `describe`.
+        """
+        if self._model is None:
+            key = read_api_key(self._config)
+            try:
+                listed = await self._list_models_now(key) if self._provider.lists_models else []
+            except (TryAgainError, RequestError) as fault:
+                raise self._as_backend_error(fault) from None
+            self._model = _only_one(listed, self._base_url)
+        return self._endpoint(self._model)
+
     def serve(self) -> AbstractContextManager[Endpoint]:
         """The endpoint, once it has answered and knows the model.
 
@@ -101,14 +116,29 @@ class RemoteEngine:
             raise self._as_backend_error(fault) from None
 
     def _list_models_once(self, key: str) -> list[str]:
+        with self._reading_list(key), open_sync(self._list_url, key, CHECK_LIMIT_S, self._provider) as server:
+            return _names_in(server.get("/models", cast_to=str))
+        return []
+
+    async def _list_models_now(self, key: str) -> list[str]:
+        with self._reading_list(key):
+            async with open_async(self._list_url, key, CHECK_LIMIT_S, self._provider) as server:
+                return _names_in(await server.get("/models", cast_to=str))
+        return []
+
+    @property
+    def _list_url(self) -> str:
+        return full_url(self._base_url, self._provider, "")
+
+    @contextmanager
+    def _reading_list(self, key: str) -> Iterator[None]:
+        """Turns what goes wrong into ours; a server that has no list is left without one."""
         import openai
 
         try:
-            with open_sync(full_url(self._base_url, self._provider, ""), key, CHECK_LIMIT_S, self._provider) as server:
-                listed = json.loads(server.models.with_raw_response.list().text)
-            return sorted(str(model["id"]) for model in listed["data"])
+            yield
         except openai.NotFoundError:
-            return []
+            return
         except openai.APIError as error:
             raise self._faults(key).translate(error, "for the list of models") from None  # its text may quote the key
         except (ValueError, LookupError, TypeError) as error:
@@ -144,7 +174,13 @@ class RemoteEngine:
         return BackendError(
             f"The chat endpoint {name!r} at {self._base_url} is not answering as it should: {fault}.",
             "Check chat.base_url (it ends in /v1) and that the server runs, then run again.",
+            fault.status,
         )
+
+
+def _names_in(listed: str) -> list[str]:
+    """The models on a list as the server sends it; raises ValueError, LookupError or TypeError where it is none."""
+    return sorted(str(model["id"]) for model in json.loads(listed)["data"])
 
 
 def _quoted(models: list[str]) -> str:

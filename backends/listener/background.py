@@ -8,8 +8,10 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
+from backends.characters import whole_characters
 from backends.protocols import Heard
 
 _NICENESS = 5
@@ -29,10 +31,10 @@ class Teller:
         self._lock = threading.RLock()
 
     def tell(self, heard: Heard) -> None:
-        """Tells it, unless it is closed."""
+        """Tells it, unless it is closed; half a character, as recognisers elsewhere may send, is none."""
         with self._lock:
             if not self.is_closed:
-                self._on_heard(heard)
+                self._on_heard(replace(heard, text=whole_characters(heard.text)))
 
     def close(self) -> None:
         """Tells nothing any more."""

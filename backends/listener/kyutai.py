@@ -99,7 +99,7 @@ class KyutaiListener:
                     self._wake.wait_for(lambda: self._is_closed, _RETRY_S)
 
     def _step_until_closed(self) -> None:
-        known: list[KyutaiEar | None] = [None] * len(self._ears)
+        known: dict[int, KyutaiEar] = {}
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._is_closed or any(self._waiting()))
@@ -108,18 +108,18 @@ class KyutaiListener:
                 if self._is_closed:
                     return
                 self._let_go()
-                ears = self._ears.copy()
-                taken = {slot: ear.take() for slot, ear in enumerate(ears) if ear is not None and ear.n_waiting}
-            new = [slot for slot, ear in enumerate(ears) if ear is not None and ear is not known[slot]]
+                ears = {slot: ear for slot, ear in enumerate(self._ears) if ear is not None}
+                taken = {slot: ear.take() for slot, ear in ears.items() if ear.n_waiting}
+            new = [slot for slot, ear in ears.items() if ear is not known.get(slot)]
             known = ears
-            tokens = self._model.step({slot: frame for slot, frame in taken.items() if frame is not None}, new)
-            for slot, frame in taken.items():
-                ear = ears[slot]
-                assert ear is not None
-                if frame is None:
-                    ear.finish()
-                else:
-                    ear.hears(tokens[slot])
+            try:
+                tokens = self._model.step({slot: frame for slot, frame in taken.items() if frame is not None}, new)
+                for slot, token in tokens.items():
+                    ears[slot].hears(token)
+            finally:  # a turn's end comes once, whatever becomes of the others' step
+                for slot, frame in taken.items():
+                    if frame is None:
+                        ears[slot].finish()
 
     def _waiting(self) -> list[int]:
         """Frames that wait, of each caller; with the condition held."""

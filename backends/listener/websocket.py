@@ -183,7 +183,7 @@ class WebsocketEar:
                 kind = type(error).__name__
                 status = f"HTTP {error.response.status_code}" if isinstance(error, InvalidStatus) else kind
                 self._fail(status, str(error)[:_N_QUOTED] or kind)
-            except* (ValueError, TypeError, KeyError) as errors:
+            except* (ValueError, TypeError, KeyError, RecursionError) as errors:  # JSON may be too deep
                 self._fail(type(errors.exceptions[0]).__name__, "it sends what is not of the protocol")
 
     async def _converse(self) -> None:

@@ -168,6 +168,10 @@ class ChatConfig(Config):
         description="Fields sent with each request besides what is asked, such as {reasoning_effort: none} or "
         "{chat_template_kwargs: {enable_thinking: false}}. They are recorded, so no secrets.",
     )
+    thinks: bool = Field(
+        default=False,
+        description="It writes what it thinks before its answers, up to `</think>`: nothing before that is said live.",
+    )
     transport: Literal["direct", "batch"] = Field(
         default="direct", description="direct asks one by one, many at once; batch hands in files (half price, hours)."
     )

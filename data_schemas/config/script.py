@@ -26,7 +26,9 @@ class ScriptConfig(Config):
     )
     max_answer_words: int = Field(default=80, ge=1, description="Longest answer spoken, in words (80: about 32 s).")
     lexicon: str | None = Field(
-        default=None, description="TSV file of words and how they are said; comes before all rules and our own lexicon."
+        default=None,
+        description="TSV file of written forms and the words said for them; a third column is for a word that is to "
+        "stay in the row: its spelling for voice and aligner alone. Comes before all rules and our own lexicon.",
     )
 
     _expanded = field_validator("lexicon")(at_home)

@@ -15,6 +15,8 @@ model and text-to-speech take turns with the user."""
 BackendName = str
 """What a chat model is called among the server's."""
 
+TOKEN_ENV = "KAME_SERVE_TOKEN"  # noqa: S105 - the variable's name
+"""Environment variable with the token to enter, unless `care.token_env` names another."""
 
 REMOTE_ENGINE = "openai"
 """The chat engine that starts nothing: an endpoint elsewhere."""
@@ -41,6 +43,12 @@ class BackEndConfig(Config):
         "else the same as `prompt`.",
     )
     answer_max_tokens: int = Field(default=256, ge=8, le=4096, description="Most tokens of one answer of mode cascade.")
+    max_thought_s: float = Field(
+        default=10.0,
+        gt=0,
+        le=120,
+        description="Longest time that the chat model may think before its answer begins, seconds.",
+    )
     temperature: float = Field(default=0.0, ge=0, le=2, description="Sampling temperature of the chat model.")
 
     @model_validator(mode="after")
@@ -152,7 +160,7 @@ class CareConfig(Config):
     """Who may come in, and what they are told. Secrets come from the environment, never from here."""
 
     token_env: str = Field(
-        default="KAME_SERVE_TOKEN",
+        default=TOKEN_ENV,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description="Environment variable with the token to enter; where it is unset nobody needs one.",
     )

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from backends.aligner.synthesiser import SynthesiserTimes
-from backends.protocols import Aligner, AlignmentRefused
+from backends.aligner.order import check_order
+from backends.protocols import Aligner, AlignmentRefused, TimesRefused
 from data_schemas.config import AlignmentConfig
 from data_schemas.fingerprint import what_matters
 from data_schemas.records import Clip, Clips, Dialogue, DialogueWords, Reject, UtteranceWords, WordTiming
@@ -19,7 +19,7 @@ class AlignmentStage:
     """Times the words of each clean clip; offsets on the dialogue's clock are added when clips are mixed."""
 
     name: ClassVar[str] = "alignment"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("wording", "speech")
     input_types: ClassVar[tuple[type, ...]] = (Dialogue, Clips)
     output_type: ClassVar[type] = DialogueWords
@@ -33,7 +33,7 @@ class AlignmentStage:
         return {"config": what_matters(self.config), "aligner": self.aligner.digest}
 
     def run(self, batch: Sequence[tuple[Dialogue, Clips]]) -> StageResult[DialogueWords]:
-        """Word times of each dialogue, or a reject: words not found, found badly, or outside their utterance."""
+        """Word times of each dialogue, or a reject: words not found, found badly, over one another or outside."""
         outputs: list[DialogueWords] = []
         rejects: list[Reject] = []
         for dialogue, clips in batch:
@@ -46,10 +46,12 @@ class AlignmentStage:
                         utterances=tuple(self._align(dialogue, clip) for clip in clips.clips),
                     )
                 )
+            except TimesRefused as refusal:
+                rejects.append(refused(dialogue, self.name, "word_outside", str(refusal)))
             except AlignmentRefused as refusal:
                 rejects.append(refused(dialogue, self.name, "words_not_found", str(refusal)))
             except _Doubtful as doubt:
-                rejects.append(refused(dialogue, self.name, doubt.reason, str(doubt)))
+                rejects.append(refused(dialogue, self.name, "score_low", str(doubt)))
         return StageResult(outputs, rejects)
 
     def _align(self, dialogue: Dialogue, clip: Clip) -> UtteranceWords:
@@ -58,7 +60,7 @@ class AlignmentStage:
         timings = self._times(clip, words)
         if [timing.word for timing in timings] != words:
             raise AlignmentRefused(f"{len(timings)} of {len(words)} words timed in turn {clip.turn_index}")
-        _check_inside(timings, samples_to_seconds(clip.n_samples))
+        check_order(timings, samples_to_seconds(clip.n_samples))
         self._check_scores(timings, utterance.spoken_text)
         return UtteranceWords(
             turn_index=clip.turn_index,
@@ -67,7 +69,7 @@ class AlignmentStage:
         )
 
     def _times(self, clip: Clip, words: list[str]) -> Sequence[WordTiming]:
-        if isinstance(self.aligner, SynthesiserTimes) and [each.word for each in clip.words] == words:
+        if self.aligner.prefers_own_times and [each.word for each in clip.words] == words:
             return clip.words
         return self.aligner.align(from_flac(clip.flac), SAMPLE_RATE_HZ, words)
 
@@ -79,29 +81,11 @@ class AlignmentStage:
             return
         mean = sum(timing.score for timing in timings) / len(timings)
         if mean < least:
-            raise _Doubtful("score_low", f"the words of {text!r} score {mean:.2f} on average")
+            raise _Doubtful(f"the words of {text!r} score {mean:.2f} on average")
 
 
 class _Doubtful(Exception):
-    """Words have times that are not to be trusted."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-
-
-def _check_inside(timings: Sequence[WordTiming], duration_s: float) -> None:
-    """Refuses words that end before they start, start before the word before them, or lie outside the utterance."""
-    before_s = 0.0
-    for timing in timings:
-        start_s, end_s = round_s(timing.start_s), round_s(timing.end_s)
-        if not before_s <= start_s < end_s <= round_s(duration_s):
-            raise _Doubtful(
-                "word_outside",
-                f"{timing.word!r} lies from {start_s} to {end_s} s, after a word that starts at {before_s} s, in an "
-                f"utterance of {duration_s:.3f} s",
-            )
-        before_s = start_s
+    """Words have times that are not to be trusted; the message says why."""
 
 
 def _rounded(timing: WordTiming) -> WordTiming:

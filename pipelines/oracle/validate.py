@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from backends.chat.plain_text import plain_text
 from data_schemas.config import OracleConfig
 from data_schemas.refusals import REFUSAL
 from pipelines.oracle.english import is_english
@@ -85,7 +86,8 @@ class Unusable(Exception):
 def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig) -> str:
     """A model's answer as it would be said: its first paragraph, whole sentences as far as they fit `max_words`.
 
-    A paragraph that ends in a colon ("Sure, here is my guess:") only announces the next one and is left out.
+    A paragraph that ends in a colon ("Sure, here is my guess:") only announces the next one and is left out, as are
+    emoji and marks of emphasis.
 
     Args:
         is_cut: whether the answer ended because the model might write no more; its last, half sentence is left out.
@@ -117,8 +119,8 @@ def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig)
 
 def _first_paragraph(raw_text: str) -> tuple[str, bool]:
     """The first paragraph that says something, and whether it is the last one that was written."""
-    paragraphs = [each for line in raw_text.split("\n") if (each := line.strip().strip('"').strip())]
-    announcing = sum(1 for _ in takewhile(lambda each: each.rstrip("*_ ").endswith(":"), paragraphs))
+    paragraphs = [each for line in raw_text.split("\n") if (each := plain_text(line).strip().strip('"').strip())]
+    announcing = sum(1 for _ in takewhile(lambda each: each.endswith(":"), paragraphs))
     if announcing == len(paragraphs):
         raise Unusable("empty", f"nothing but {paragraphs[0][:80]!r}" if paragraphs else "nothing was written")
     return paragraphs[announcing], announcing + 1 == len(paragraphs)

@@ -173,6 +173,29 @@ def test_a_step_that_fails_is_told_and_hearing_goes_on(listening: Listening, mon
     assert ear.failure is None
 
 
+def test_a_step_that_fails_takes_no_turn_s_end_with_it(listening: Listening, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backends.listener.kyutai._RETRY_S", 0.01)
+    failed = threading.Event()
+    step = KyutaiModel.step
+
+    def failing(self: KyutaiModel, frames: dict[int, Samples], new: list[int]) -> dict[int, int | None]:
+        if frames or failed.is_set():
+            return step(self, frames, new)
+        failed.set()  # the first step without a frame: the caller's turn ends in it
+        raise RuntimeError("CUDA error: out of memory")
+
+    recogniser, told = listening(1), Told()
+    monkeypatch.setattr(KyutaiModel, "step", failing)
+    ear = recogniser.listen(told)
+    turns = [chirps(seed, 1920 * 6) for seed in (2, 3)]
+    for turn in turns:
+        ear.feed(turn)
+        ear.end_turn()
+    finals = told.finals(2)
+    assert failed.is_set()
+    assert not finals[1].startswith(finals[0])
+
+
 def test_an_ear_that_is_too_far_behind_gives_up_its_oldest_sound_and_says_so(
     listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,12 +144,23 @@ def garbage_once(connection: ServerConnection, n_before: int) -> None:
         counting(connection, n_before)
 
 
+def too_deep_once(connection: ServerConnection, n_before: int) -> None:
+    if n_before == 0:
+        connection.recv()
+        connection.recv()
+        connection.send("[" * 100_000)
+        for _ in connection:
+            pass
+    else:
+        counting(connection, n_before)
+
+
 def left_once(connection: ServerConnection, n_before: int) -> None:
     if n_before:
         counting(connection, n_before)
 
 
-@pytest.mark.parametrize("behaves", [lost_once, garbage_once, left_once])
+@pytest.mark.parametrize("behaves", [lost_once, garbage_once, too_deep_once, left_once])
 def test_a_connection_that_is_lost_is_made_anew_and_the_turn_is_whole(
     recognisers: Recognisers, behaves: Behaviour
 ) -> None:
@@ -177,6 +188,17 @@ def test_what_is_not_of_the_protocol_is_told(recognisers: Recognisers, message: 
     ear.end_turn()
     assert told.finals(1) == [""]
     assert str(ear.failure).startswith("The recogniser at ws://127.0.0.1")
+
+
+def test_half_a_character_is_none(recognisers: Recognisers) -> None:
+    def halves(connection: ServerConnection, n_before: int) -> None:
+        connection.send(heard("be \ud83d kind \ud83d\ude0a"))
+        for _ in connection:
+            pass
+
+    told = Told()
+    recognisers.listen(recognisers.serve(halves), told)
+    assert told.until(bool) == [Heard("be  kind \U0001f60a")]
 
 
 def test_an_error_that_the_recogniser_tells_is_told(recognisers: Recognisers, caplog: pytest.LogCaptureFixture) -> None:

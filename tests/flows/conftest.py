@@ -51,6 +51,15 @@ def _front_end_config(made: Path, tmp_path: Path) -> FrontEndConfig:
 
 
 @pytest.fixture
+def quick_config(config: FrontEndConfig, tmp_path: Path) -> FrontEndConfig:
+    """As `config`, with a codec that is there: to make and use one of the usual size takes most of such a training."""
+    from tests.codecs import tiny_nano_mimi  # heavy: moshi
+
+    tiny_nano_mimi(tmp_path / "codec")
+    return config.model_copy(update={"codec_path": str(tmp_path / "codec")})
+
+
+@pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """`kame refresh` in a folder of its own, which leaves nothing half written."""
     made = Bench(tmp_path)

@@ -66,6 +66,7 @@ def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config
     assert loaded.tokenizer().text_card == loaded.front_end.text_card
     assert loaded.codec().card == loaded.front_end.card
     assert (config.of_seed / "evaluation" / "report.md").is_file()
+    assert json.loads((Path(config.out) / "codec" / "codec.json").read_text())["config"]["device"] == "cpu"
     before = files(Path(made.checkpoint))
     watching = Watching()
     run_front_end(config, Told(training=watching))
@@ -77,8 +78,8 @@ def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config
     assert (config.of_seed / "run" / PICTURE).read_bytes() == picture
 
 
-def test_a_run_that_is_asked_to_stop_saves_and_goes_on(config: FrontEndConfig) -> None:
-    config = config.model_copy(update={"evaluate_items": 0})
+def test_a_run_that_is_asked_to_stop_saves_and_goes_on(quick_config: FrontEndConfig) -> None:
+    config = quick_config.model_copy(update={"evaluate_items": 0})
     asking = Watching(lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == 1 else None)
     with pytest.raises(Stopped, match="is saved"):
         run_front_end(config, Told(training=asking))
@@ -90,24 +91,22 @@ def test_a_run_that_is_asked_to_stop_saves_and_goes_on(config: FrontEndConfig) -
     assert told == [1, 2, 3]
 
 
-def test_the_copying_stage_comes_first(config: FrontEndConfig) -> None:
+def test_the_copying_stage_comes_first(quick_config: FrontEndConfig) -> None:
     settings: dict[str, object] = {"copy_steps": 2, "evaluate_items": 0, "copy_settings": {"copying.batch_size": 4}}
-    made = run_front_end(config.model_copy(update=settings))
-    assert made.facts.training.init_from == str(config.of_seed / "copy")
-    facts = json.loads((config.of_seed / "copy" / "config.json").read_text())
+    made = run_front_end(quick_config.model_copy(update=settings))
+    assert made.facts.training.init_from == str(quick_config.of_seed / "copy")
+    facts = json.loads((quick_config.of_seed / "copy" / "config.json").read_text())
     assert (facts["config"]["stage"], facts["config"]["copying"]["batch_size"]) == ("copy", 4)
 
 
-def test_the_name_of_another_runs_checkpoint_is_not_its_weights(config: FrontEndConfig, tmp_path: Path) -> None:
-    config = config.model_copy(update={"evaluate_items": 0, "copy_settings": {}})
+def test_the_name_of_another_runs_checkpoint_is_not_its_weights(quick_config: FrontEndConfig, tmp_path: Path) -> None:
+    config = quick_config.model_copy(update={"evaluate_items": 0, "copy_settings": {}})
     first = run_front_end(config)
     settings = config.settings | {"data.swap_share": 0.2}
     other = run_front_end(config.model_copy(update={"out": str(tmp_path / "b" / "run"), "settings": settings}))
     assert Path(other.checkpoint).name.startswith(Path(first.checkpoint).name + "-")
     assert other.facts.training.run != first.facts.training.run
     assert len(entries(config.checkpoints)) == 2
-    record = json.loads((tmp_path / "b" / "run" / "codec" / "codec.json").read_text())
-    assert record["config"]["device"] == "cpu"
 
 
 def test_the_device_reaches_the_codec_and_the_model_that_is_evaluated(
@@ -149,9 +148,9 @@ def test_moshis_size_comes_with_moshis_weights_vocabulary_and_codec() -> None:
     assert FrontEndConfig(datasets=["d"]).init_from is None
 
 
-def test_a_dataset_without_held_out_dialogues_is_registered_without_their_figures(config: FrontEndConfig) -> None:
-    made = run_front_end(config.model_copy(update={"evaluate_splits": ["validation"]}))
-    (entry,) = entries(config.checkpoints)
+def test_a_dataset_without_held_out_dialogues_is_registered_without_their_figures(quick_config: FrontEndConfig) -> None:
+    made = run_front_end(quick_config.model_copy(update={"evaluate_splits": ["validation"]}))
+    (entry,) = entries(quick_config.checkpoints)
     assert made.figures == []
     assert not any(name.startswith("said") for name in entry.figures)
 
@@ -223,11 +222,11 @@ def test_a_held_out_dataset_whose_questions_are_trained_on_is_refused(config: Fr
     assert not Path(config.out).exists()
 
 
-def test_versions_of_a_datasets_oracles_are_mixed_by_weight(config: FrontEndConfig, tmp_path: Path) -> None:
+def test_versions_of_a_datasets_oracles_are_mixed_by_weight(quick_config: FrontEndConfig, tmp_path: Path) -> None:
     shards = [[noisy_dialogue(number) for number in range(4)]]
     folder = write_dataset(tmp_path / "data", shards)
     write_dataset(folder, shards, "random", "no eggs")
-    config = config.model_copy(
+    config = quick_config.model_copy(
         update={
             "datasets": [f"{folder}@default=2", f"{folder}@random"],
             "evaluate_items": 0,

@@ -32,7 +32,7 @@ def last_state() -> str:
 
 @pytest.mark.usefixtures("server")
 def test_a_run_stopped_by_its_worker_goes_on_and_shows_what_it_did(
-    config: FrontEndConfig, monkeypatch: pytest.MonkeyPatch
+    quick_config: FrontEndConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = train_flow.ShownProgress.step
 
@@ -43,13 +43,13 @@ def test_a_run_stopped_by_its_worker_goes_on_and_shows_what_it_did(
 
     monkeypatch.setattr(train_flow.ShownProgress, "step", stop_at_1)
     with pytest.raises(Stopped, match="is saved"):
-        train_flow.train(config)
+        train_flow.train(quick_config)
     assert last_state() == "Failed"
     assert "losses-dialogues" in artifacts(), "losses are shown however training ended"
     monkeypatch.setattr(train_flow.ShownProgress, "step", shown)
-    checkpoint = train_flow.train(config)
+    checkpoint = train_flow.train(quick_config)
     assert last_state() == "Completed"
-    (entry,) = entries(config.checkpoints)
+    (entry,) = entries(quick_config.checkpoints)
     assert Path(checkpoint).name == entry.name
     told = artifacts()
     assert {"training", "losses-dialogues", "evaluation", "checkpoint-card"} <= told.keys()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.chat.answers import read_answer, without_thought
+from backends.chat.answers import read_answer
 from backends.chat.faults import TryAgainError, UnusableAnswerError
 
 json_values = st.recursive(
@@ -83,17 +83,3 @@ def test_tokens_that_a_server_does_not_tell_are_estimated(usage: Any, counted: t
 )
 def test_cached_tokens_that_a_server_does_not_tell_are_not_known(usage: Any, n_cached: int | None) -> None:
     assert read_answer(response("ten apples", "stop", usage)).n_tokens_cached == n_cached
-
-
-@pytest.mark.parametrize(
-    ("written", "thought", "said"),
-    [
-        ("It is Saturn.", "", "It is Saturn."),
-        ("<think>\n\n</think>\n\nIt is Saturn.", "<think>\n\n</think>\n\n", "It is Saturn."),
-        ("Rings? Saturn.\n</think>\n\nIt is Saturn.", "Rings? Saturn.\n</think>\n\n", "It is Saturn."),
-        ("<think>\nRings? It may be", "<think>\nRings? It may be", ""),
-        ("I <think> so.", "", "I <think> so."),
-    ],
-)
-def test_thoughts_before_an_answer_are_no_part_of_it(written: str, thought: str, said: str) -> None:
-    assert without_thought(written) == (thought, said)
