@@ -4,6 +4,7 @@ items.jsonl    one line a dialogue and condition (`proof.Outcome`)
 figures.json   the shares with their intervals, and what was run
 report.md      the same as a table, with some dialogues in words
 sound/         the first dialogues as stereo wav: left the model, right the recorded user
+finished/      what came of each condition, for an evaluation that was stopped (`finished.Finished`)
 """
 
 import json
@@ -19,12 +20,15 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.conditions import CONDITIONS
 from kame_model.evaluate.figures import ConditionFigures, figures
+from kame_model.evaluate.finished import Finished
 from kame_model.evaluate.listening import Hearing, listened
 from kame_model.evaluate.proof import Outcome, Ran, held_out, run_condition
 from kame_model.evaluate.report import as_markdown
 from kame_model.evaluate.sound import as_stereo_wav
 
 ITEMS, FIGURES, REPORT, SOUND = "items.jsonl", "figures.json", "report.md", "sound"
+HEARD = ("right", "corrected")
+"""Conditions whose sound is listened to."""
 
 
 def evaluate(
@@ -40,7 +44,8 @@ def evaluate(
     Args:
         checkpoint: with vocabulary and, where sound is listened to or kept, codec.
         dataset: encoded with the checkpoint's vocabulary and codec.
-        out: a folder; files of an earlier evaluation there are replaced.
+        out: a folder; files of another evaluation there are replaced. Conditions that this one had finished there are
+            not run again.
         hear: who listens to the decoded sound of the right and the corrected runs; None: nobody.
         on_batch: told of each batch how many dialogues it held.
 
@@ -59,13 +64,17 @@ def evaluate(
     device = str(checkpoint.front_end.lm.device)
     codec = checkpoint.codec(device) if hear is not None or config.n_sounds else None
     store, outcomes = Store(out), list[Outcome]()
+    finished = Finished(store, checkpoint, dataset, config, hear is not None)
     for condition in CONDITIONS:
-        ran = run_condition(checkpoint.front_end, tokenizer, rows, condition, config, on_batch)
-        outcomes += _told(ran, codec, hear if condition in ("right", "corrected") else None)
-        if codec is not None:
-            for each in ran[: config.n_sounds]:
-                name = f"{SOUND}/{each.row.dialogue_id}-{condition}.wav"
-                store.write_bytes(name, as_stereo_wav(each.run.own, each.row.b.codes, codec))
+        came = finished.of(condition)
+        if came is None:
+            ran = run_condition(checkpoint.front_end, tokenizer, rows, condition, config, on_batch)
+            came = _told(ran, codec, hear if condition in HEARD else None)
+            _write_sound(store, condition, ran[: config.n_sounds], codec)
+            finished.keep(condition, came)
+        else:
+            on_batch(len(came))
+        outcomes += came
     lines = figures(outcomes)
     _write(store, config, checkpoint, dataset, outcomes, lines)
     return lines
@@ -75,6 +84,14 @@ def _told(ran: Sequence[Ran], codec: Codec | None, hear: Hearing | None) -> list
     if codec is None or hear is None:
         return [each.outcome for each in ran]
     return [listened(each, codec, hear) for each in ran]
+
+
+def _write_sound(store: Store, condition: str, ran: Sequence[Ran], codec: Codec | None) -> None:
+    if codec is None:
+        return
+    for each in ran:
+        sound = as_stereo_wav(each.run.own, each.row.b.codes, codec)
+        store.write_bytes(f"{SOUND}/{each.row.dialogue_id}-{condition}.wav", sound)
 
 
 def _check(checkpoint: Checkpoint, dataset: TokenDataset) -> None:

@@ -110,6 +110,43 @@ def test_every_condition_is_run_and_told(checkpoint: Checkpoint, tokenizer: Toke
     assert all(word in report for word in ("right", "corrected", "mine-1-v0", "Answer not in the question"))
 
 
+def test_an_evaluation_that_was_stopped_goes_on_behind_its_finished_conditions(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    dataset, config = rows_of(tmp_path / "rows", tokenizer), EvaluationConfig(n_sounds=0, batch_size=1)
+    whole = evaluate(checkpoint, dataset, config, str(tmp_path / "whole"))
+    left = iter(range(5))
+
+    def stop_in_the_third(n_runs: int) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(checkpoint, dataset, config, str(tmp_path / "stopped"), on_batch=stop_in_the_third)
+    told: list[int] = []
+    assert evaluate(checkpoint, dataset, config, str(tmp_path / "stopped"), on_batch=told.append) == whole
+    assert told == [2, 2, 1, 1, 1, 1], "two conditions were finished; the third is run anew"
+    same = [(tmp_path / each / ITEMS).read_bytes() for each in ("whole", "stopped")]
+    assert same[0] == same[1]
+
+
+def test_another_setting_or_other_weights_have_every_condition_run_again(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+
+    def n_run(dataset: TokenDataset, config: EvaluationConfig, given: Checkpoint = checkpoint) -> int:
+        seen: list[int] = []
+        evaluate(given, dataset, config, out, on_batch=seen.append)
+        return sum(n == 1 for n in seen)
+
+    dataset, config = rows_of(tmp_path / "rows", tokenizer), EvaluationConfig(n_sounds=0, batch_size=1)
+    assert [n_run(dataset, config) for _ in range(2)] == [8, 0]
+    assert n_run(dataset, config.model_copy(update={"seed": 1})) == 8
+    export_checkpoint(tiny_front_end(seed=7), tokenizer, None, tmp_path / "other", TrainingFacts(step=1))
+    assert n_run(dataset, config, load_checkpoint(tmp_path / "other")) == 8
+
+
 def test_rows_of_another_vocabulary_or_shape_are_refused(
     checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
