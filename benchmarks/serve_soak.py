@@ -9,6 +9,7 @@ import contextlib
 import functools
 import gc
 import logging
+import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -256,10 +257,10 @@ class Soak:
 
 def held() -> Left:
     """What this process holds now, after all that can be thrown away was."""
-    gc.collect()
-    for each in gc.get_objects():  # caches of words and the like: bounded, and no leak
-        if type(each) is functools._lru_cache_wrapper and (each.__module__ or "").startswith("kame_model"):
-            each.cache_clear()
+    for module in [each for name, each in sys.modules.items() if name.startswith("kame_model")]:
+        for each in vars(module).values():  # caches of words and the like: bounded, and no leak
+            if isinstance(each, functools._lru_cache_wrapper):
+                each.cache_clear()
     gc.collect()
     every, process = gc.get_objects(), psutil.Process()
     return Left(
@@ -285,8 +286,13 @@ def soak(
     Args:
         faults: of every other caller, in turn.
     """
-    with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0.0)) as runner:
-        return runner.run(Soak(checkpoint, n_at_once, on_caller).run(n_callers, n_first, faults))
+    gc.collect()
+    gc.freeze()  # what is there already, millions of objects in a long process, is no leak and need not be looked at
+    try:
+        with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0.0)) as runner:
+            return runner.run(Soak(checkpoint, n_at_once, on_caller).run(n_callers, n_first, faults))
+    finally:
+        gc.unfreeze()
 
 
 async def _taking_time(work: Callable[[], _T]) -> _T:

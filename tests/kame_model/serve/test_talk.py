@@ -181,7 +181,6 @@ async def test_a_server_does_not_steer_the_terminal() -> None:
         await socket.send(b"\x00")
         await socket.send("\x02 a\x1b]0;b\x07\x9bc".encode())
         await socket.send(event("ended", 0.1, reason="\x1b[2Jover"))
-        await socket.wait_closed()
 
     async with serving(steer) as url:
         talked = await talk(Call(url=url), forever())
