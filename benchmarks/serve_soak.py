@@ -243,8 +243,7 @@ class Soak:
 
     def _compare(self, before: Left, after: Left, n_callers: int) -> None:
         for name in ("n_tasks", "n_threads", "n_files", "n_sessions"):
-            was, now = getattr(before, name), getattr(after, name)
-            self._expect(now <= was, f"{name}: {was} before, {now} after")
+            self._expect((now := getattr(after, name)) <= (was := getattr(before, name)), f"{name}: {was}, then {now}")
         self.report.memory_grown_mib = after.memory_mib - before.memory_mib
         grown = {name: n - before.objects[name] for name, n in after.objects.items()}
         self.report.grown = {name: n for name, n in sorted(grown.items()) if n >= max(2, n_callers / 2)}
@@ -286,13 +285,11 @@ def soak(
     Args:
         faults: of every other caller, in turn.
     """
-    gc.collect()
-    gc.freeze()  # what is there already, millions of objects in a long process, is no leak and need not be looked at
-    try:
-        with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0.0)) as runner:
-            return runner.run(Soak(checkpoint, n_at_once, on_caller).run(n_callers, n_first, faults))
-    finally:
-        gc.unfreeze()
+    gc.freeze()  # what is there already, in a long process millions of objects, is no leak
+    with contextlib.ExitStack() as ended:
+        ended.callback(gc.unfreeze)
+        runner = ended.enter_context(asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0.0)))
+        return runner.run(Soak(checkpoint, n_at_once, on_caller).run(n_callers, n_first, faults))
 
 
 async def _taking_time(work: Callable[[], _T]) -> _T:
