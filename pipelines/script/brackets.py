@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from pipelines.script.calls import MAX_ARGUMENTS, is_called, is_sequence, say_call
+from pipelines.script.chemistry import COMPOUND
 from pipelines.script.pairs import JOINING, Pair, joins, pairs_of
 from pipelines.script.spoken import word_set
 from pipelines.script.tokens import NUMBERS, Line, is_operand, is_term
@@ -83,6 +84,10 @@ def _say(pair: Pair) -> tuple[str, str]:
         return ",", ","
     if name == "brace" and before is not None and before.kind == "suffix" and pair.is_maths:
         return "of", ","
+    if name == "bracket" and pair.is_glued and before is not None and before.kind == "quantity" and _is_measure(pair):
+        return ", or", ","  # "0.06 Btu/lbm-°R[0.27 kJ/kg-°K]"
+    if name == "bracket" and _is_concentration(pair):
+        return "the concentration of", ""
     if name == "bracket" and is_sequence(pair):
         return "of", ("" if len(pair.inside) == 1 else ",")
     if name == "brace" and not _joins_tightly(pair):
@@ -102,6 +107,17 @@ def _say(pair: Pair) -> tuple[str, str]:
     elif pair.is_plain and not _raises_product(pair) and not _follows_closely(pair):
         return "", ""
     return f"open {name}", f"close {name}"
+
+
+def _is_concentration(pair: Pair) -> bool:
+    """ "[H2SO3] > [HSO3-]": a substance or an ion beside a sign of comparison."""
+    beside = [token.text for token in (pair.before, pair.after) if token is not None and token.kind == "operator"]
+    is_factor = pair.is_glued and is_operand(pair.before)
+    is_named = any("concentration" in token.text.lower() for token in pair.line.tokens[: pair.start][-3:])
+    if len(pair.inside) != 1 or not set(beside) & set("=<>≤≥") or is_factor or is_named:
+        return False
+    bare = re.sub(r"\^?\{?\d?[+-]\}?$", "", written := pair.inside[0].written)
+    return COMPOUND.fullmatch(bare) is not None or (bare != written and re.fullmatch("[A-Z][a-z]?", bare) is not None)
 
 
 def _joins_tightly(pair: Pair) -> bool:

@@ -45,7 +45,7 @@ _PARTED_AFTER_WORD: Final = re.compile(r"(?<![A-Za-z])([a-z]{4,})(?=[A-Z](?![A-Z
 
 _PARTED_ARTICLE: Final = re.compile(r"(?<![A-Za-z'])(a)(?=[A-Z][a-z]{3,})")
 _PARTED_THE: Final = re.compile(
-    r"\b(in|of|for|to|on|at|by|from|with|and|is|that)(the)\b(?!')|\b(the)(most|following|same)\b"
+    r"\b(in|of|for|to|on|at|by|from|with|and|is|that)(the)\b(?!')|\b(the)(most|following|same)\b|\b((?-i:to))(be)\b"
     r"|\b(what|how|there|this|that)(is|are|was|were|would|will)\b",
     re.IGNORECASE,
 )
@@ -137,7 +137,8 @@ def _part_names(match: re.Match[str]) -> str:
 
 _TITLED: Final = re.compile(
     r"(?:(?<=Mr\.)|(?<=Ms\.)|(?<=Mrs\.)|(?<=Dr\.)|(?<=[ .][A-Z]\.))( ?)([A-Z][a-z]{3,9}?)"
-    r"(borrows|wants|owns|paid|bought|sold|has|had|was|is|purchased|contribut\w+|insured|received|invested)(?![A-Za-z'])"
+    r"(borrows|wants|owns|paid|bought|sold|has|had|was|is|purchased|contribut\w+|insured|received|invested"
+    r"|set(?= up\b))(?![A-Za-z'])"
 )
 """A name after a title or an initial, with its verb: "Mr. Keldobought"."""
 

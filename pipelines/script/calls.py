@@ -10,7 +10,7 @@ from pipelines.script.tokens import is_operand
 _CALLED: Final = word_set("f g h u v y z F G H P E V T U C Q N O φ ψ Φ Ψ phi psi sigma pi")
 """Letters that a bracket right after them makes a function of what is in it; after others it is a factor."""
 
-_CALLED_OF: Final = word_set("x p q r s w i e c d k m D X Y R S M I v a b")
+_CALLED_OF: Final = word_set("x p q r s w i e c d k m D X Y R S M I v a b nu rho")
 _ARGUMENTS: Final = [["t"], ["x"], ["n"], ["z"], ["0"], ["P"], ["Q"], ["q"], ["s"], ["T"]]
 """Letters that are functions of one of these: "p(x)", "x(t)"."""
 
@@ -56,12 +56,14 @@ def is_called(pair: Pair) -> bool:
     letter, inside = tokens[at], pair.inside
     if letter.text == "O" and at > 0 and not letter.space_before and is_operand(tokens[at - 1]):
         return False  # of water, "H_2O(25 K)"
-    if letter.written in _CALLED_GREEK:
+    if letter.written in _CALLED_GREEK or (letter.written == "ρ" and pair.n_commas == 1):
         return True
     if letter.kind not in {"variable", "word"}:
         return False
     if letter.text in _CALLED or _is_defined(pair, at) or any(token.text == "|" for token in inside):
         return True
+    if at > 1 and tokens[at - 1].text == "=" and tokens[at - 2].written == letter.written and pair.is_plain:
+        return True  # "ρ = ρ(r)"
     if letter.text in _CALLED_OF and [token.written for token in inside] in _ARGUMENTS:
         return True
     return tokens[pair.start].text == "{" and letter.text.isupper() and pair.is_plain

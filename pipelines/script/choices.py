@@ -115,7 +115,9 @@ def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
 
 
 def _are_short(choices: Sequence[str]) -> bool:
-    return all(len(each.split()) <= _SHORT_WORDS and not re.search(r"[,;:]\s|[(]|\bor\b", each) for each in choices)
+    return all(
+        len(each.split()) <= _SHORT_WORDS and not re.search(r"[,;:]\s|[(]|\[[A-Z]|\bor\b", each) for each in choices
+    )
 
 
 def _listed(choices: Sequence[str]) -> str:

@@ -107,7 +107,7 @@ def _say_slash(place: Place) -> str:
         left.kind in NUMBERS
         or right.text in _RATES
         or right.text.startswith(("cubic ", "square "))
-        or (before is not None and before.kind == "number")
+        or (before is not None and before.kind == "number" and not _are_plural(left.text, right.text))
     ):
         return "per"
     if left.kind != "word":
@@ -118,6 +118,11 @@ def _say_slash(place: Place) -> str:
     if sign.space_before != sign.space_after:
         return "slash" if not place.in_equation else "over"
     return "" if pair == ("and", "or") else "or" if pair in _ALTERNATIVES else "slash"
+
+
+def _are_plural(left: str, right: str) -> bool:
+    """ "5 letters/digits" tells one thing twice: what stands for "per" is one of its kind."""
+    return left.endswith("s") and re.search("[^siu]s$", right) is not None
 
 
 def _say_prefix(place: Place) -> str:

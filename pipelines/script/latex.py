@@ -21,8 +21,8 @@ _SIGNS: Final = {
     "ominus": "°", "mid": "|", "vert": "|", "lvert": "|", "rvert": "|", "Vert": "‖", "|": "‖", "hbar": "ℏ",
     "ell": "ℓ", "prime": "'", "langle": "⟨", "rangle": "⟩", "AA": "Å", "textcent": "¢", "textphi": "φ",
     "textbullet": "×", "textemdash": " — ", "ast": "*", "Upsilon": "Υ", "uparrow": "↑",
-    "downarrow": "↓", "backslash": "\\", "textquotedblleft": '"', "textquotedblright": '"', "male": "male",
-    "venus": "female",
+    "downarrow": "↓", "nearrow": "arrow", "backslash": "\\", "textquotedblleft": '"', "textquotedblright": '"',
+    "male": "male", "venus": "female",
     "textasteriskcentered": "*", "setminus": "∖",
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
     "theta": "θ", "vartheta": "θ", "texttheta": "θ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν",
@@ -63,6 +63,12 @@ _SIGN_OF_FRACTION: Final = re.compile(r"(?<!\w |[\d)}\]] )-\s+(?=\\frac)")
 
 _ARROW_OVER: Final = re.compile(r"(?<![A-Za-z\\])([A-Za-z])\^?\\ding\{2\d\d\}(?= ?[,.;?=]| (?:of|is|and|for)\b)")
 """An arrow that stands after its letter, which is a vector."""
+
+_INNER_PRODUCT: Final = re.compile(
+    r"(\\(?:vec|mathbf|overrightarrow) ?\{? ?[A-Za-z] ?\}? ?)\\cdot ?(d?) ?"
+    r"(?=\\(?:vec|mathbf|overrightarrow|hat)(?![a-z]))"
+)
+"""A dot between two vectors."""
 
 _TWO_ISOTOPES: Final = re.compile(
     r"\{ *\} *\^ *\{? *(\d{1,3}) *\}? *(\\mathrm *\{[A-Z][a-z]?\}) *\^ *\{? *(\d{1,3}) *\}? *(?=\\mathrm *\{[A-Z])"
@@ -197,6 +203,7 @@ def open_latex(text: Traced) -> Traced:
     text = _mended(text.sub(r"\\[dtc]frac(?![A-Za-z])", r"\\frac"))
     if "\\" not in text.text:
         return text
+    text = text.sub(r"(?<!\\)\$(?=\\(?:hat|bar|vec|tilde|mathbf|lim|sum|int|sqrt)(?![a-z]))", "")  # never money
     text = text.sub(r"\\[()\[\]]", " ").sub(r"\\([$%#])", lambda m: _HIDDEN[m[1]]).translated(_HIDDEN)
     text = text.sub(r"\^ ?\{? ?((?:\\prime *)+)\}?", lambda m: "'" * m[1].count("prime"))
     text = text.sub(r"\\operatorname\*? ?\{", r"\\mathrm{")
@@ -205,6 +212,7 @@ def open_latex(text: Traced) -> Traced:
     text = text.sub(r"\\rule ?\{1em\}\{1pt\}", "-")  # a line as long as a letter is a minus sign
     text = text.sub(_TWO_ISOTOPES, r" ^{\1}\2-^{\3}")
     text = text.sub(r"\{ *\} *\^ *\{? *(\d{1,3}) *\}? *(?=\\mathrm|[A-Z])", r" ^{\1}")  # an isotope's number
+    text = text.sub(_INNER_PRODUCT, r"\1 dot \2 ").sub(r"(?<![\\A-Za-z])infty(?![A-Za-z])", r"\\infty ")
     text = text.sub(_MINUS_FRACTION, " - ").sub(_SIGN_OF_FRACTION, "-")
     text = text.sub(r"\\textasteriskcentered(?= ?\((?:excited|ground))", r" star").sub(r"\\ding\{2\d\d\}", " → ")
     text = text.sub(r"\^ ?\{? ?\\(?:circ|ominus) ?\}?", "°")

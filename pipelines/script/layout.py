@@ -82,7 +82,7 @@ LINES: Final[tuple[Rewrite, ...]] = (
             r"\1 ",
             "a lake with\n\nfish", "a lake with fish"),
     rewrite("blank line", r"([^\s.?!:;,]) *\n\s*\n\s*", r"\1. ", "A lake\n\nIt is deep.", "A lake. It is deep."),
-    rewrite("line after a date", r"(?<=, \d{4}) *\n\s*(?=[A-Z])", ". ",
+    rewrite("line after a date", r"(?:(?<=, \d{4})|(?<=, \d{4}[-–]\d{4})) *\n\s*(?=[A-Z])", ". ",
             "May 3, 1850\nDear Ann", "May 3, 1850. Dear Ann"),
     rewrite("question after a number", rf"(?<=\d) *\n\s*(?=(?:{_QUESTIONS})\b)", ". ",
             "k is 3\nWhat is m?", "k is 3. What is m?"),

@@ -171,6 +171,8 @@ def say_quantity(match: Match) -> str:
         return f"{written_number(match['amount'])} T{raised}"
     if not match["gap"] and _is_variable(match["unit"], topic(match)):
         return f"{written_number(match['amount'])} {match['unit']}"
+    if match["unit"] == "g" and not match["gap"] and re.search(r"\d[spdf] ?[<=>] ?$", before(match)):
+        return f"{written_number(match['amount'])} g"  # a shell of electrons
     singular = is_one(match["amount"]) or match["gap"] == "-" or describes(match)
     stop = "." if match["unit"].endswith(".") and starts_sentence(after(match)) else ""
     return f"{written_number(match['amount'])} {say_unit_of(match, plural=not singular)}{stop}"

@@ -179,7 +179,7 @@ MATHS_RULES: Final[list[Rule]] = [
     rule("variable", r"(?<![A-Za-z\d])d(?:\^(?P<order>[23]))? ?(?P<top>[a-zA-Z])?/\(?d ?(?P<bottom>[a-zA-Z])"
          r"(?(order)\^(?P=order))\)?(?![\w^])", _derivative),
     rule("suffix", r"(?<=[A-Za-z)])(?<![A-Za-z]{2})(?<!'[A-Za-z])('{1,3})"
-         r"(?=[ ]?[(=+\-,)*/]|$| (?:is|are|was|be|and|or|of|to|at|by|in|on|from|with|lies|has)\b"
+         r"(?=[ ]?[(=+\-,)*/]|$| (?:is|are|was|be|and|or|of|to|at|by|in|on|from|with|for|lies|has)\b"
          r"|[.?;:](?: |$))(?! ?\()|"
          r"(?<=[A-Za-z])(?<![A-Za-z]{2})('{1,3})(?=\()",
          lambda m: ["prime", "double prime", "triple prime"][len(m[1] or m[2]) - 1]),
@@ -187,8 +187,10 @@ MATHS_RULES: Final[list[Rule]] = [
     rule("suffix", r"(?<=[\w)\]}α-ωΑ-Ω])\^(?:\{ ?([1-7]?) ?([+-]) ?\}|([1-7]?)([+-])"
          r"(?=[,.;:)?_]|$| [a-z]{2}| [→⇌+=]| ?\.))",
          lambda m: charge(m[1] or m[3] or "", m[2] or m[4])),
-    rule("suffix", r"(?<=[A-Z])°(?! ?[CFKR]\b)", "naught"),
+    rule("suffix", r"(?:(?<=[A-Z])|(?<=_[a-z]))°(?! ?[CFKR]\b)", "naught"),
     rule("suffix", r"(?<=[A-Za-z])°K\b", "kelvin"),
+    rule("suffix", r"(?<![A-Za-z\d].)(?<=L)\^ ?\{? ?- ?1 ?\}?(?= ?([{\[]))",
+         lambda m: "inverse" if m[1] == "{" else "inverse of"),
     rule("suffix", POWER, _power),
     rule("suffix", rf"(?<=[\w)\]}}α-ωΑ-Ω'])(?<!_){_INDEX}", _index),
     rule("variable", r"‖([^‖\n]{1,60})‖", lambda m: ["the norm of", Inner(m[1]), ","]),

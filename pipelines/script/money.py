@@ -178,7 +178,7 @@ def is_year(match: Match) -> bool:
     earlier, later = re.search(r"\b(1[1-9]\d\d) ?- ?$", left), re.match(r" ?- ?((?:1[1-9]|20)\d\d)\b(?! ?=)", right)
     if (earlier and earlier[1] < match[0] and not re.match(" ?=", right)) or (later and match[0] < later[1]):
         return True
-    if re.search(r"[A-Z][a-z]{2,},? $", left) and re.match(
+    if re.search(r"[A-Z][a-z]{2,}(?:,?|,[\"']|[\"'],) $", left) and re.match(
         r"[,.;:?)]|$| (?:[A-Z]|(?:in|at|on|by|the|and|was|is)\b)", right
     ):
         return True
@@ -188,6 +188,8 @@ def is_year(match: Match) -> bool:
         return True
     if re.search(r"[a-z]{2}'?s?, $", left) and re.match(r"\. |$", right):
         return True  # the date of a title
+    if re.search(r"'s ?\($", left) and right.startswith(")"):
+        return True  # of somebody's work
     if re.search(r"[A-Za-z]\($", left):
         return False  # the argument of a function
     noun = re.match(r"\s+([A-Za-z$%]+)", right)

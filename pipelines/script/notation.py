@@ -39,7 +39,7 @@ _FORMULAS: Final = (
     (r"(?<![\w.])(\d+(?:\.\d+)?\(\d*[a-z]) — (\d+\))", r"\1 - \2"),
     (r"(?<![\w.])(\d*[a-z]) — (\d+)(?=[,.;)]| and| or|$)", r"\1 - \2"),
     (r"(?<![A-Za-z])([fgh]) \((?=[-–]?[a-z]\))", r"\1("),
-    (r"(?<![A-Za-z])(det|dim|rank)([A-Z])(?![A-Za-z(])", r"\1(\2)"),
+    (r"(?<![A-Za-z])(det|dim|rank|Var)([A-Z])(?![A-Za-z(])", r"\1(\2)"),
     (r"(?<=\d\)) x (?=\d)", " × "),
     (r"(?<=[=+])( ?)(?!pH)([a-z])([A-Z])(?![A-Za-z(])", r"\1\2 \3"),
     (rf"((?:{_VARIABLE}|\)) ?= ?)(?=.?[AEIOU]|X[VL])([A-Z])(?!\2)([A-Z])(?![A-Za-z\d'(])", r"\1\2 \3"),
@@ -47,6 +47,9 @@ _FORMULAS: Final = (
     (r"(?<== )ma(?![\w'(])|(?<![\w'])ma(?= ?= ?[A-Z](?![A-Za-z]))", "m a"),
     (r"(?<![\w-])([a-zA-Z]) - (?=(?:transform|axis|plane|direction|coordinate|component)s?\b)", r"\1-"),
     (r"(?<![A-Za-z\d_])([a-z])0(?=\^\d)", r"\1_0"),
+    (r"(?<=\d)E(?=\[)", " E"),
+    (r"(?<=\d)pi(?![A-Za-z])", "π"),
+    (r"(?<=[a-zν]_[A-Za-z\d]) (?=\([tx]\))", ""),
 )
 """Bounds before their sum, arrows over letters, pairs in angle brackets, stars, functions and products."""
 
@@ -58,6 +61,9 @@ _PARTICLES: Final = (
     (r"(?<=[A-Z][a-z])\+ ?\+(?= ?[,.;:()]| [a-z])", "^{2+}"),
     (r"(?<![\w.])(\d?)0_2(?=\(g\)| (?:at|gas|is|and|in)\b)", r"\1O_2"),
     (r"(?<=[CKaNgu ])C1(?=_[2-4]?\b|_[2-4])", "Cl"),
+    (r"(?<![A-Za-z\d])(H|K|Na|Ag)C1(?![\w.])", r"\1Cl"),
+    (r"(?<![A-Za-z\d])(Na|Ag)CI(?!\w)|(?<![A-Za-z\d])([A-Z][a-z]?)CI(?=_\{?[2-6])", r"\1\2Cl"),
+    (r"(?<=[\d.] [NM] )HCI\b|(?<=\d moles of )HCI\b|(?<=\d mole of )HCI\b|(?<=acid \()HCI\b", "HCl"),
 )
 """Nuclides and particles with their two numbers, ions, zeros and ones typed for O and l."""
 
@@ -73,12 +79,15 @@ _UNITS: Final = (
     (r"(?<=cal )gr(?=\^)", "g"),
     (r"(?<=\d) ?μ ?(?=(?:coulomb|farad|amp|volt|second|meter|henr)[a-z]*\b)", " micro"),
     (r"(?<=\d) ?1b(?=s?\b|/)", " lb"),
+    (r"(?<=\d) ?o(?=[CF](?![\w']))", "°"),
+    (r"((?:λ_?\d? ?=|\b[Ww]avelengths?(?: λ)?(?: of|,| =| is)?) ?\d[\d.,]*) A(?![\w'°^-]|\.\w)", r"\1 Å"),
+    (r"(?<=\d )Henr(y|ies)(?= ?/)", r"henr\1"),
     (r"(?<=\d\.\d)o\b|(?<=\d\.\d\d)o\b", "°"),
-    (r"(?<=\d )N (?=HCI\b)", "normal "),
+    (r"(?<=\d )N (?=HCl\b)", "normal "),
     (r"(?<=\d) ?/ ?([cm]?m)([23])(?=[ ,.;)])", r"/\1^\2"),
     (r"(?<=\d )((?:photon|electron|atom|decay|particle|count|molecule|ion)s?) × s ?\^ ?\{?-1\}?", r"\1 per second"),
     (r"(?<=\d) ?in\. ?Hg\b", " in Hg"),
-    (r"(?<=\d )lb[ -]moles?(?= ?/)", "lbmol"),
+    (r"(?<=\d )lb[ -]mol(?:es?)?(?![\w-])", "lbmol"),
 )
 """Units typed in unusual ways, or run together with a dot, a space or a number."""
 

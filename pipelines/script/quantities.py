@@ -174,7 +174,7 @@ QUANTITY_RULES: Final[list[Rule]] = [
     rule("quantity", rf"{START}(?P<amount>\d(?:\.\d+)?) ?[x×] ?10(?P<exponent>-[1-9]\d?)(?![\d.,-]| ?=)"
          rf"(?: ?(?P<unit>{_ANY_UNIT}))?", _ten_to),
     rule("quantity", rf"{START}(?:(?P<whole>\d+)[ -])?(?P<top>\d+) ?/ ?(?P<bottom>\d+)(?P<gap>[ -]|(?=″))"
-         r"(?!in\b(?!\.| (?:and|thick|diameter|wide|long|high|deep)\b)|A\b|a\b)"
+         r"(?!in\b(?!\.|$| (?:and|thick|diameter|wide|long|high|deep)\b)|A\b|a\b)"
          r"(?P<unit>(?:″|mm ?Hg|in\.?|ft\.?|lbs?\.?|oz\.?|cm|mm|km|mi|hr|hrs|min|sec|gal|tsp|tbsp|yd)(?![A-Za-z]))"
          r"(?!-[a-z])(?! ?[/^])",
          _fraction_of_unit),

@@ -14,6 +14,7 @@ _SLIPS: Final = tuple(
     for pattern, form in (
         (r"[^\S\n]{2,}", " "),
         (r"(?<=\d)( ?)μ ?m(to|and|at|is|in)\b", r"\1μm \2"),
+        (r"(?<=\d) ?μ ?([WVAF])(?!olt|att|arad|mp)(?=[a-z]{2})", r" μ\1 "),
         (r"(?<=[\d.)])(cos|sin)t(?= ?[-+]|$)", r" \1 t"),
         (r"\b([Gg]iven|[Ff]ind|[Ll]et|[Aa]ssume|[Ee]valuate|[Dd]etermine|where)(?=[a-zA-Z]\([a-z]\))", r"\1 "),
         # dots that tell of words left out: a pause inside a sentence, its end before a capital
@@ -31,6 +32,8 @@ _SLIPS: Final = tuple(
         (rf"(?<=_[A-Za-z\d])({_SMALL})(?![A-Za-z])", r" \1"),
         (r"\b(on|had|is|in|has|was|of|as|for|with|by|from)a(?= [a-z$\d])", r"\1 a"),
         (r"(?<=_[a-z]{2})(the|and|when)(?![A-Za-z])", r" \1"),
+        (r"(?<=[a-z]{2}'s)(?=[a-z]{3})", " "),
+        (r"(?<=[a-z]) - (?=like (?:ions?|atoms?|orbitals?|species)\b)|(?<=[A-Za-z]) - (?=shaped\b)", "-"),
         (rf"(?<=_)(max|min)({_SMALL})(?=[A-Z]_|[^A-Za-z]|$)", r"\1 \2 "),
         (r"(?<=[A-Za-z\d)]tu)\(t\)|(?<=\dtu)\(t\)", "(t)"),
         (r"(?<=\^-\dt)u\(t\)", " u(t)"),
@@ -49,17 +52,26 @@ _SLIPS: Final = tuple(
         (r"(?<=\d)( ?[cm]?m) -(?=(?:long|thick|wide|high)\b)", r"\1 "),
         (r"(?<=\d) ?N (?=(?:acid|base|solutions?|alkali|[a-z]+ acid|NaOH|HCl|KOH|H_?2SO_?4|HNO_?3)\b)", " normal "),
         (r"(?<=\d) k cal\b", " kcal"),
+        (r"(?<=\d)( ?(?:ml|mL|mg|kg|g|cm|mm|km|lb|sec))\. (?=[a-z]{2})", r"\1 "),
         (r"(\^[23])\.(?= [a-z])", r"\1"),
         (r"(?<=\d)( ?-?)in\.(?= (?:I|O)\. ?D\b)", r"\1inch"),
         (r"(?<=\d)° ([CFK])\b(?! (?:major|minor|sharp|flat))", r"°\1"),
         (r"(?<=\d) ?(?:degrees?|deg\.?) ([CF])\b(?! (?:major|minor|sharp|flat))", r"°\1"),
-        (r"(?<=\d) ?μ(?![\w^_(])(?! *(?:[CFmgsTVAW]\b|coul|farad|amp|volt|sec))", " microns"),
+        (r"(?<=\d) ?μ(?![\w^_(])(?! *(?:[CFmgsTVAW]\b|coul|[Ff]arad|[Aa]mp|[Vv]olt|[Ww]att|sec))", " microns"),
         (r"(?<=[A-Z]) ?Ω(?![\w^])", " ohms"),
+        (r"(?<=\d )(henry|ohms?|volts?|amperes?|joules?|newtons?|farads?|coulombs?)(is|are|and|of|in|at)\b", r"\1 \2"),
+        (r"(?<=\d/\d)(?=atm\b)", " "),
+        (r"(?i)\b(atmospheres?) \(atm\)", r"\1"),
+        (r"(?<=× 10)([1-9]) (\d)(?= ?(?:[kMG]?Hz|[kMG]?eV)\b)", r"^{\1\2}"),
         (r"(?i)\b(pounds per square inch|miles per hour|revolutions per minute|parts per million) "
          r"\((?:psi|mph|rpm|ppm)\)", r"\1"),
         (rf"(?<!\d )(?<![\w)])\((\d{{1,2}} ?/ ?\d{{1,3}})\) ?(?=(?:{_LENGTHS})\b)", r"\1 "),
+        (r"\b[1I] 0(?=th\b)", "10"),
+        (r"(?<=\d) ?\((\d{1,2}) / (\d{1,2})\) ?(?=in\b)", r"(\1/\2) "),
+        (r"(?<![\w.,/-])(\d{1,2}) ?\((\d{1,2}/\d{1,2})\) ?(?=in\.?$)", r"\1 \2 "),
         # signs: a blank for a divisor, money that is none, a minus that touches one side only
         (r"(?<=\d) ?/ ?\?(?= ?=)", " ÷ ?"),
+        (r"(?<== )Box (?=[a-z])", "____ "),
         (r"\$(?= ?\d[\d.]* ?[×x] ?10 ?\^)", ""),
         (r"(?<=[\dA-Za-z)\]])- (?=[(√∛∞∫∑])|(?<=[\d)])- (?=[α-ωΔ](?![a-z]))|(?<=\^-\d)- (?=\S)", " - "),
         (r"(?<=[∫∬∮∑∏])([^|\n]{0,14}?\S)\|", r"\1 |"),
@@ -72,11 +84,14 @@ _SLIPS: Final = tuple(
         # what a sign says again: "the integral ∫"
         (r"\b[Tt]he (?:(?:double|line|contour|surface|following) )?integral:? ?(?=[∫∬∮])", ""),
         (r"\b[Tt]he square root of (?=√)", ""),
+        (r"(?<=\ba\) )([A-Z]\w+)b\) ?([A-Z]\w+)c\) ?(?=[A-Z])", r"\1, b) \2, c) "),
         # letters that only their neighbours show to be apart: "aH = Ha", "coefficienth = 2"
         (r"(?<![A-Za-z])([A-Za-z])([A-Za-z]) ?= ?\2\1(?![A-Za-z])", r"\1 \2 = \2 \1"),
         (r"\b(coefficient|temperature|pressure|velocity|length|force|constant|current|voltage|resistance|factor|mass"
          r"|energy)([A-Za-zα-ω])(?= ?=|_)", r"\1 \2"),
-        (r"(?<=\d) ?[x×] ?(?=\d+ (?:real |square |identity )?matri)", " by "),
+        (r"(?<=\d) ?[x×] ?(?=\d+ (?:(?:real |square |identity )?matri|two-way |(?:contingency )?table))", " by "),
+        (r"(?<=[Tt]he )K([ab])(?= (?:is|of|for|values?)\b)", r"K_\1"),
+        (r"(?<![A-Za-zα-ω])χ2(?![\w.^])", "χ^2"),
         # a question that begins right after a number, an index year
         (r"(?<=\d) (?=(?:What|Which|How|Find|Calculate|Determine) [a-z])", ". "),
         (r"(?<=°[CFKR]) (?=(?:What|Which|How|Find|Calculate|Determine) [a-z])", ". "),

@@ -46,13 +46,13 @@ REGULAR: Final = {
     "gram": "gram", "grams": "gram", "centimeter": "centimeter", "feet": "foot", "pound": "pound", "pounds": "pound",
     "kilometer": "kilometer", "kilogram": "kilogram", "year": "year", "years": "year", "yard": "yard",
     "molecules": "molecule", "electrons": "electron", "rev": "revolution", "revs": "revolution", "Gyr": "giga year",
-    "kPaabs": "kilopascal absolute", "Nm": "newton meter",
+    "kPaabs": "kilopascal absolute", "henry": "henry", "henries": "henry", "eu": "entropy unit", "Nm": "newton meter",
 }  # fmt: skip
 UNCHANGING: Final = {
     "Hz": "hertz", "kHz": "kilohertz", "KHz": "kilohertz", "MHz": "megahertz", "Mhz": "megahertz", "GHz": "gigahertz",
     "THz": "terahertz", "K": "kelvin", "kW-h": "kilowatt hours", "mph": "miles per hour", "MPH": "miles per hour",
     "hp": "horsepower", "HP": "horsepower", "fps": "feet per second", "T": "tesla", "μT": "microtesla",
-    "cfs": "cubic feet per second",
+    "cfs": "cubic feet per second", "gpm": "gallons per minute", "GPM": "gallons per minute",
     "cfm": "cubic feet per minute", "fpm": "feet per minute", "cps": "cycles per second",
     "vps": "vibrations per second", "psia": "pounds per square inch absolute",
     "Psia": "pounds per square inch absolute", "Psi": "pounds per square inch", "psig": "pounds per square inch gauge",

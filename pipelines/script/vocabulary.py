@@ -227,7 +227,8 @@ def _put_together(match: re.Match[str]) -> str:
     if not is_word(left) and len(pieces := parted(left + right)) > 1 and len(pieces[0]) > len(left):
         return f"{match[1]}{' '.join(pieces)[len(left) :]}"  # "contrib-uteto"
     is_cut = left in _CUT and right not in _AFTER_CUT
-    is_one = left + right in _words() and (
+    is_known = left + right in _words() or (left not in _PREFIXES and is_word(left + right))
+    is_one = is_known and (
         is_cut
         or " " in match[0]
         or right in _SUFFIXES

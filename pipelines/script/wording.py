@@ -113,6 +113,9 @@ class Shape:
 _NOTED: Final = re.compile(r"^(.*[.?!] )?((?:[^.?!]|\.(?=\d))*\?) \(([A-Z][a-z][^()?]{3,}?)\)\s*$", re.DOTALL)
 """A question and a note after it: "… the force? (Neglect friction.)"; the note is said first."""
 
+_GIVEN_LAST: Final = re.compile(r"\? [(\[]([A-Za-z](?:_\{?\w+\}?)? ?= ?[^()\[\]?,;]{1,30})[)\]]\.?\s*$")
+"""A value told after the question: "… the force? [m = 3 kg]"; the question has it inside."""
+
 _LEFT_OUT: Final = re.compile(r"(?<=[a-z]{2}) \.\.\. (?=[a-z]{2})")
 """Dots inside the one sentence of a question are a blank."""
 
@@ -125,6 +128,7 @@ def tidy(question: str) -> str:
     text = re.sub(r"\b(?:NOT|EXCEPT|LEAST|MOST|BEST|ONLY|FALSE|TRUE|INCORRECT|CORRECT)\b", lambda m: m[0].lower(), text)
     text = re.sub(r"\s+[.:]$", "", text)
     text = _NOTED.sub(lambda m: f"{m[1] or ''}{m[3].rstrip('.')}. {m[2]}", text)
+    text = _GIVEN_LAST.sub(r", where \1?", text)
     text = re.sub(r"(?<=\? )(return|answer|give|assume|round|use|express|note)\b", lambda m: m[1].capitalize(), text)
     if '"' not in text and len(left_out := re.findall(_LEFT_OUT, text)) == 1:
         text = text.replace(left_out[0], " _____ ")

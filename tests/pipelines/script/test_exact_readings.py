@@ -69,7 +69,7 @@ READINGS = [
     # powers of ten and units
     ("at 10−3 M", "at ten to the power of minus three molar"),
     ("at 10-3 M", "at ten to the power of minus three molar"),
-    ("[H+] = 10−3 M", "H plus, equals ten to the power of minus three molar"),
+    ("[H+] = 10−3 M", "the concentration of H plus equals ten to the power of minus three molar"),
     ("10-15 m of rope", "ten to fifteen meters of rope"),
     ("10-8 = 2", "ten minus eight equals two"),
     ("5000 Å", "five thousand angstroms"),

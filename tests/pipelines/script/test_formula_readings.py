@@ -95,7 +95,7 @@ FROM_EXAMS = [
     ("r = 2V^1/3", "r equals two V to the one third power"),
     ("y[n] = (9/20) 3^n + (1/5) (1/4)^n", "y of n equals nine twentieths times three to the power of n plus one fifth "
                                          "times one quarter to the power of n"),
-    ("L^-1 {log (s + 1)}", "L to the power of minus one of log of open parenthesis s plus one close parenthesis"),
+    ("L^-1 {log (s + 1)}", "L inverse of log of open parenthesis s plus one close parenthesis"),
     ("it falls to $-7$$\\mathrm{~J}$.", "it falls to minus seven joules."),
     # isotopes and ions
     ("of _26Fe^56 and of ^60Co", "of iron fifty six and of cobalt sixty"),

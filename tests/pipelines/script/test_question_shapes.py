@@ -20,6 +20,7 @@ def made(question: str, answer: str = "7 g") -> Exchange:
             "A hen eats. What does it weigh at 0.5 m? (Assume the hen is grey.)",
             "A hen eats. Assume the hen is grey. What does it weigh at zero point five meters?",
         ),
+        ("A hen runs. What does it weigh? [m = 7 g]", "A hen runs. What does it weigh, where m equals seven grams?"),
         (
             "A hen weighs twice a pike. What does it weigh? return the answer in grams",
             "A hen weighs twice a pike. What does it weigh? Return the answer in grams.",

@@ -22,6 +22,8 @@ SLIPS = [
     ("a ball ona hill hada hole; FindA_maxwhen it rolls",
      "a ball on a hill had a hole; Find A max when it rolls"),
     ("after four years .. there were none", "after four years, there were none"),
+    ("the firm'sboats are old", "the firm's boats are old"),
+    ("a hydrogen - like ion in a U - shaped tube", "a hydrogen like ion in a U shaped tube"),
     # units
     ("a 9 . cm -long tube at 2 × 10^3sec^-1",
      "a nine centimeter long tube at two times ten to the power of three per second"),
@@ -50,6 +52,10 @@ SLIPS = [
     ("the 5 μF capacitor and the 6 km covered", "the five microfarad capacitor and the six kilometers covered"),
     ("a pulse of 60/min. It rose", "a pulse of sixty per minute. It rose"),
     ("a lens with 20x magnification", "a lens with twenty times magnification"),
+    ("80 ml. of oil, 7 mg. daily and a 9 g. weight",
+     "eighty milliliters of oil, seven milligrams daily and a nine gram weight"),
+    ("It is 3 (5 / 8) in", "It is three and five eighths inches"),
+    ("a bore of 6 (1 / 2) in., all in all", "a bore of six and one half inches, all in all"),
     # signs
     ("a real 3 x 3 matrix", "a real three by three matrix"),
     ("$\\lim -\\frac{1}{n}$", "the limit of minus one over n"),
@@ -100,6 +106,38 @@ SLIPS = [
     ("6 pens in each box\nWhich is right?", "six pens in each box. Which is right?"),
     ("[x+1]^-1- \\infty < x",
      "open bracket x plus one close bracket to the power of minus one minus infinity is less than x"),
+    # what tells of one thing twice, what is no product, years of works
+    ("a word has 5 letters/signs and a row 3 apples/basket",
+     "a word has five letters slash signs and a row three apples per basket"),
+    ("a χ2 test of a 3 × 2 two-way table", "a chi squared test of a three by two two way table"),
+    ("the work $\\vec{F} \\cdot d\\vec{r}$ of $\\mathbf{B} \\cdot d\\mathbf{a}$ and $4 \\cdot \\vec{r}$",
+     "the work vector F dot d vector r of B dot d a and four times vector r"),
+    ("write \\nearrow for it", "write arrow for it"),
+    ("$\\limsup _{n \\rightarrow infty} X_n = 1$", "the limit superior as n approaches infinity of X n equals one"),
+    ("[HNO2] > [NO2-] and [Ag+] = 3",
+     "the concentration of H N O two is greater than the concentration of N O two minus and "
+     "the concentration of A G plus equals three"),
+    ("VarX = 3 + Var(Y)", "the variance of X equals three plus the variance of Y"),
+    ("2E[{X - 1}{Y - 2}]",
+     "two E of open parenthesis open brace X minus one close brace open brace Y minus two close brace "
+     "close parenthesis"),
+    ("a distance \\rho(p, q) = 3", "a distance rho of p, q equals three"),
+    ("The Ka is 3", "The K a is three"),
+    ("Keld's(1967) study", "Keld's nineteen sixty seven study"),
+    ('Ann Keld, "On Life," 1868 From this', "Ann Keld, On Life, eighteen sixty eight From this"),
+    ("Ann Keld, A Life, 1776–1788\nKeld's view of it",
+     "Ann Keld, A Life, seventeen seventy six to seventeen eighty eight. Keld's view of it"),
+    ("the 1 0th bid at 3 × 101 4Hz", "the tenth bid at three times ten to the power of fourteen hertz"),
+    # units, labels and words that lost a space
+    ("100\\muWsignal and 2\\muWof noise", "one hundred microwatts signal and two microwatts of noise"),
+    ("0.2 cal/g\\bulletCdeg.", "zero point two calories per gram per degree Celsius."),
+    ("30 m = Box mm", "thirty meters equals blank millimeters"),
+    ("a rise to 2 atmos-pheres of 1 atmosphere (atm) or 1/4atm",
+     "a rise to two atmospheres of one atmosphere or one quarter atmosphere"),
+    ("0.5 henryis small and ought tobe so", "zero point five henry is small and ought to be so"),
+    ("Mr. Kedoset up a shop", "Mister Kedo set up a shop"),
+    ("Name them:a) Penb) Inkc) Paper.", "Name them: a, Pen, b, Ink, c, Paper."),
+    ("Between dc and ac lies little.", "Between d c and A C lies little."),
 ]  # fmt: skip
 
 
