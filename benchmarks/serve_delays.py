@@ -16,11 +16,11 @@ import numpy as np
 from backends.protocols import Samples
 from benchmarks.serve_process import running
 from benchmarks.serve_questions import Question, words_of
+from benchmarks.serve_verdict import MODES
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds
 from kame_model.evaluate.said import times_said
 from kame_model.serve.talk import Call, in_real_time, talk
 
-MODES = ("tandem", "direct", "cascade")
 _LISTEN_ON_S = 4.0
 """An answer after whose last word so much is silent is over."""
 _ALREADY_S = 1.0

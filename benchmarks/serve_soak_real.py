@@ -28,7 +28,7 @@ from backends.tts.kokoro import Kokoro
 from benchmarks.serve_process import Running, running
 from benchmarks.serve_real_callers import KINDS, BadCaller, Kind, talk_once
 from benchmarks.serve_recogniser import RecogniserProcess, recogniser_process
-from benchmarks.serve_verdict import MODES, PATHS, SENTENCES, Outage, Talk, broken_promises
+from benchmarks.serve_verdict import SENTENCES, WAYS, Outage, Talk, broken_promises
 from data_schemas.errors import BackendError
 
 _IDLE_S = 5
@@ -38,7 +38,8 @@ LOADED = 2
 """Rounds after which all parts have been used by several callers: what is held then is the measure of the rest."""
 _MOST_TRIES, _AGAIN_S = 12, 5.0
 _MOST_GROWN_MIB = 64.0
-_WAYS = tuple(itertools.product(PATHS, MODES))
+_BUSY = ("429", "503")
+"""What a server answers whom it does not let in just now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,9 @@ class RealSoak:
             try:
                 await (self._talk(number) if kind == "talks" else self._misbehave(kind, number))
             except (BackendError, InvalidStatus) as error:
+                if _status(error) not in _BUSY:
+                    self._report.broken.append(f"a caller could not talk: {error}")
+                    return
                 self._report.n_refused += 1
                 self._report.refused = str(error)
                 await asyncio.sleep(_AGAIN_S)
@@ -174,7 +178,7 @@ class RealSoak:
     async def _talk(self, number: int) -> None:
         """Both sockets in all modes, one after the other."""
         n_talks = len(self._report.talks) + self._n_talking
-        path, mode = _WAYS[n_talks % len(_WAYS)]
+        path, mode = WAYS[n_talks % len(WAYS)]
         talk = Talk(number % len(SENTENCES), path, mode)
         self._n_talking += 1
         try:
@@ -262,6 +266,11 @@ def real_soak(
     if not report.outages:
         report.broken.append("the recogniser was never killed")
     return report
+
+
+def _status(error: BackendError | InvalidStatus) -> str:
+    """HTTP's, of an answer that lets nobody in; empty where it was another fault."""
+    return error.status if isinstance(error, BackendError) else str(error.response.status_code)
 
 
 def grown(held: Sequence[Held]) -> list[str]:

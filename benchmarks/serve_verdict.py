@@ -1,5 +1,6 @@
 """What a real soak of the server must show, judged from what its callers were told: no network, no clock."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from benchmarks.serve_questions import words_of
 
 PATHS = ("/api/chat", "/v1/realtime")
 MODES = ("tandem", "direct", "cascade")
+WAYS = tuple(itertools.product(PATHS, MODES))
 MOST_UNANSWERED, MOST_DROPPED, MOST_GAPS = 0.01, 0.01, 0.01
 """Of all frames of callers that did nothing wrong: not answered, thrown away, and after which a player ran dry."""
 MOST_OF_ONE = 0.1
@@ -95,12 +97,9 @@ def broken_promises(talks: Sequence[Talk], outages: Sequence[Outage]) -> list[st
 
 def _not_shown(talks: Sequence[Talk]) -> Iterator[str]:
     """What nobody has done cannot have gone well."""
-    for path in PATHS:
-        if not any(talk.path == path for talk in talks):
-            yield f"nobody talked over {path}"
-    for mode in MODES:
-        if not any(talk.mode == mode for talk in talks):
-            yield f"nobody talked in mode {mode}"
+    for path, mode in WAYS:
+        if not any((talk.path, talk.mode) == (path, mode) for talk in talks):
+            yield f"nobody talked over {path} in mode {mode}"
     if not any(talk.n_events["oracle"] for talk in talks):
         yield "no oracle came in any call"
 

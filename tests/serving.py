@@ -5,7 +5,9 @@ oracle queue holds can be traced to the caller it came from.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -28,6 +30,7 @@ from kame_model.serve.parts import Parts
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd
 from kame_model.serve.session import Session
+from kame_model.serve.told import read_event
 from tests.codecs import TINY, tiny_nano_mimi
 from tests.front_ends import tiny_config
 from tests.inline_threads import InlineThreads
@@ -217,6 +220,7 @@ class Client:
 
     async def _read(self, events: AsyncIterator[SessionEvent]) -> None:
         async for event in events:
+            read_event(json.dumps(asdict(event)).encode())  # our own client takes whatever a session tells
             self.events.append((event.kind, event.data))
 
 

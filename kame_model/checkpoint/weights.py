@@ -1,12 +1,14 @@
 """A checkpoint as it lies there, ours, KAME's or Moshi's: keyword arguments, tensors, our facts if there are any."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from moshi.models import loaders
 from torch import Tensor
 
+from data_schemas import ids
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
 from kame_model.checkpoint.place import CODEC_WEIGHTS, CONFIG, FACTS, KAME_RELEASE_CONFIG, TOKENIZER, Place
@@ -82,6 +84,18 @@ def look_into(place: Place) -> Weights:
         config.get("mimi_name", codec), config.get("mimi_config_name"), config.get("tokenizer_name", tokenizer)
     )
     return Weights(kwargs, weights, others, facts)
+
+
+def digest_of_files(paths: Sequence[Path]) -> str:
+    """Stands for weights: 16 hexadecimal digits. Reads all of them.
+
+    Raises:
+        StoreError: a file cannot be read.
+    """
+    try:
+        return ids.digest("weights", [ids.sha256_of(each) for each in paths])
+    except OSError as error:
+        raise StoreError(f"Weights cannot be read: {error}.", "Look at their rights and disk.") from error
 
 
 def _kwargs_7b() -> dict[str, Any]:

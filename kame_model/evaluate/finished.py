@@ -7,10 +7,9 @@ from typing import Final
 
 from data_schemas import ids
 from data_schemas.config.evaluation import EvaluationConfig
-from data_schemas.errors import ConfigError
 from data_schemas.store import Store
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.checkpoint.weights import look_into
+from kame_model.checkpoint.weights import digest_of_files, look_into
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.proof import Outcome
 
@@ -26,17 +25,13 @@ class Finished:
         hears: whether somebody listens: then an outcome holds what was heard.
 
     Raises:
-        ConfigError: the weights cannot be read.
+        StoreError: the weights cannot be read.
     """
 
     def __init__(
         self, store: Store, checkpoint: Checkpoint, dataset: TokenDataset, config: EvaluationConfig, hears: bool
     ) -> None:
-        path = look_into(checkpoint.place).path
-        try:
-            weights = ids.sha256_of(path)
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error}.", "Look at its rights and disk.") from error
+        weights = digest_of_files([look_into(checkpoint.place).path])
         self._store = store
         self._key = ids.digest(VERSION, weights, dataset.fingerprint, config.model_dump(mode="json"), hears)
 

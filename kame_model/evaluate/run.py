@@ -51,7 +51,7 @@ def evaluate(
 
     Raises:
         ConfigError: vocabulary, codec and rows do not belong together, or no row can be judged.
-        StoreError: a file cannot be written.
+        StoreError: the weights cannot be read, or a file cannot be written.
     """
     _check(checkpoint, dataset)
     rows = held_out(dataset, config)
@@ -62,11 +62,12 @@ def evaluate(
         )
     tokenizer = checkpoint.tokenizer()
     device = str(checkpoint.front_end.lm.device)
-    codec = checkpoint.codec(device) if hear is not None or config.n_sounds else None
     store, outcomes = Store(out), list[Outcome]()
     finished = Finished(store, checkpoint, dataset, config, hear is not None)
-    for condition in CONDITIONS:
-        came = finished.of(condition)
+    earlier = {condition: finished.of(condition) for condition in CONDITIONS}
+    sounds = None in earlier.values() and (hear is not None or config.n_sounds > 0)
+    codec = checkpoint.codec(device) if sounds else None
+    for condition, came in earlier.items():
         if came is None:
             ran = run_condition(checkpoint.front_end, tokenizer, rows, condition, config, on_batch)
             came = _told(ran, codec, hear if condition in HEARD else None)

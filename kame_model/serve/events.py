@@ -10,7 +10,7 @@ EventKind = Literal[
     "speech_started",  # the user begins to speak
     "speech_stopped",  # the user's turn has ended
     "said",  # text: a piece of what the model says
-    "oracle_asked",  # oracle, back_end, n_words: a request has been sent
+    "oracle_asked",  # oracle (a number, in the cascade a name), back_end, n_words: a request has been sent
     "oracle",  # oracle, text, age_s: whole words of an oracle, to be joined by spaces; how long ago it was asked for
     "oracle_done",  # oracle, n_tokens
     "oracle_failed",  # oracle, back_end, reason

@@ -95,8 +95,8 @@ async def talk(
         kept: where the conversation is put as it goes on, for those who want it whatever ends it; it is returned.
 
     Raises:
-        BackendError: there is no server, or it does not let us in, or says what is not of the protocol; the message
-            has its reason.
+        BackendError: there is no server, or it does not let us in (`status` is then HTTP's), or says what is not of
+            the protocol; the message has its reason.
     """
     talked = kept or Talked()
     async with _connected(call) as socket:
@@ -220,7 +220,8 @@ async def _connect(call: Call) -> ClientConnection:
         socket = await connect(call.address, additional_headers=headers, open_timeout=READY_S, proxy=None)
         first = await _first(socket)
     except InvalidStatus as error:
-        raise BackendError(f"{call.url} does not let us in: {_reason(error)}", _remedy(error)) from error
+        status = str(error.response.status_code)
+        raise BackendError(f"{call.url} does not let us in: {_reason(error)}", _remedy(error), status) from error
     except ssl.SSLError as error:
         raise BackendError(
             f"{call.url} has no certificate we trust: {error}", "Name its CA in SSL_CERT_FILE."

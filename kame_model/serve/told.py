@@ -2,18 +2,21 @@
 
 import json
 from collections.abc import Mapping
+from types import UnionType
 from typing import Any, Final
 
 _STEERS_TERMINALS: Final = (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))
 _HALVES: Final = range(0xD800, 0xE000)
 _PLAIN: Final = dict.fromkeys(_STEERS_TERMINALS) | dict.fromkeys(_HALVES, "\N{REPLACEMENT CHARACTER}")
 _LONGEST_S: Final = 1e9
-_DATA: Final[Mapping[str, Mapping[str, type]]] = {
+_NUMBER_OR_NAME: Final = int | str
+"""An oracle's: the cascade's answers have names beside the numbers of the others."""
+_DATA: Final[Mapping[str, Mapping[str, type | UnionType]]] = {
     "started": {"mode": str, "back_end": str},
     "heard": {"text": str, "is_final": bool},
-    "oracle_asked": {"oracle": int, "back_end": str},
-    "oracle": {"oracle": int, "text": str, "age_s": float},
-    "oracle_failed": {"oracle": int, "back_end": str, "reason": str},
+    "oracle_asked": {"oracle": _NUMBER_OR_NAME, "back_end": str},
+    "oracle": {"oracle": _NUMBER_OR_NAME, "text": str, "age_s": float},
+    "oracle_failed": {"oracle": _NUMBER_OR_NAME, "back_end": str, "reason": str},
     "dropped": {"direction": str, "n_frames": int},
     "ended": {"reason": str},
 }
@@ -46,7 +49,7 @@ def read_event(body: bytes) -> dict[str, Any]:
             raise ValueError("no event")
 
 
-def _fits(value: object, form: type) -> bool:
+def _fits(value: object, form: type | UnionType) -> bool:
     """Whether a value is of this form; a number is one of seconds: finite, and no longer than a life."""
     if form is float:
         return isinstance(value, int | float) and abs(value) < _LONGEST_S

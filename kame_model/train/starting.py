@@ -4,11 +4,10 @@ from pathlib import Path
 
 import torch
 
-from data_schemas import ids
-from data_schemas.errors import ConfigError, StoreError
+from data_schemas.errors import ConfigError
 from kame_model.checkpoint.place import find
 from kame_model.checkpoint.start import init_from
-from kame_model.checkpoint.weights import look_into
+from kame_model.checkpoint.weights import digest_of_files, look_into
 from kame_model.model.front_end import FrontEnd
 from kame_model.train.runs import CONFIG, SpeaksWith, load_weights, read_facts
 from kame_model.train.saving import CHECKPOINTS, saved_in
@@ -56,12 +55,7 @@ def digest_of(place: str) -> str:
         files = sorted(saved[-1].folder.glob("*.distcp")) if saved else []
     else:
         files = [look_into(find(place)).path]
-    try:
-        return ids.digest("weights", [ids.sha256_of(each) for each in files])
-    except OSError as error:
-        raise StoreError(
-            f"The weights of {place} cannot be read: {error}.", "Look at their rights and disk."
-        ) from error
+    return digest_of_files(files)
 
 
 def _is_run(place: str) -> bool:

@@ -1,8 +1,16 @@
-"""What holds for all tests of the server."""
+"""What all tests of the server share."""
 
 import pytest
 
+from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve import server
+from tests.serving import tiny_checkpoint
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """A whole checkpoint of a few thousand weights, which nobody changes."""
+    return tiny_checkpoint(tmp_path_factory.mktemp("checkpoint"))
 
 
 @pytest.fixture(autouse=True)

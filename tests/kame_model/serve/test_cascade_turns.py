@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,18 +22,11 @@ from tests.serving import (
     inline,
     said_in,
     serve_config,
-    tiny_checkpoint,
 )
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 LATE_S = 1.0
 COUGH = "lima"
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    folder: Path = tmp_path_factory.mktemp("turns")
-    return tiny_checkpoint(folder)
 
 
 class LateListener(LoudnessListener):

@@ -24,11 +24,6 @@ LIKELIEST = SamplingConfig(use_sampling=False)
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("checkpoint"))
-
-
-@pytest.fixture(scope="module")
 def codec(checkpoint: Checkpoint) -> Codec:
     return checkpoint.codec()
 

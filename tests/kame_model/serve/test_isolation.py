@@ -34,18 +34,12 @@ from tests.serving import (
     inline,
     saying,
     serve_config,
-    tiny_checkpoint,
     words_in,
 )
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 N_SLOTS = 2
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("checkpoint"))
 
 
 Told = tuple[list[Samples], list[tuple[str, dict[str, object]]]]

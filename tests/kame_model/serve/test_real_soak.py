@@ -17,7 +17,7 @@ from benchmarks.serve_arrivals import Arrived, RealtimeSide, longest_wait_s, n_g
 from benchmarks.serve_recogniser import converse
 from benchmarks.serve_soak_real import Held, grown
 from benchmarks.serve_swap import SwapReport, report_of
-from benchmarks.serve_verdict import MODES, PATHS, SENTENCES, Outage, Talk, broken_promises
+from benchmarks.serve_verdict import SENTENCES, WAYS, Outage, Talk, broken_promises
 from data_schemas.units import FRAME_S
 
 OUTAGES = [Outage(104.0, 112.0), Outage(204.0, 212.0)]
@@ -28,7 +28,7 @@ def good_talks() -> list[Talk]:
     talks = []
     for number in range(18):
         began_s = 100.0 * (1 + number // 6) + 12.5 * (number % 6)
-        talk = Talk(number % len(SENTENCES), PATHS[number % 2], MODES[number % 3], began_s, began_s + 12)
+        talk = Talk(number % len(SENTENCES), *WAYS[number % len(WAYS)], began_s, began_s + 12)
         talk.n_sent, talk.n_answered = 150, 149
         talk.texts = {"heard": SENTENCES[talk.sentence].text, "oracle": "I think it is big.", "said": " Well, yes."}
         talk.n_events = Counter(heard=5, oracle=2, listening_failed=2 * (number % 6 == 0))
@@ -78,7 +78,8 @@ def test_nothing_is_broken_where_nothing_went_wrong() -> None:
         (setting(n_events=Counter(heard=5, oracle=2)), slice(0, 1), "was not told that the recogniser had gone"),
         (setting(n_events=Counter(heard=5, listening_failed=1)), slice(None), "no oracle came"),
         (setting(path="/api/chat"), slice(None), "nobody talked over /v1/realtime"),
-        (setting(mode="direct"), slice(None), "nobody talked in mode cascade"),
+        (setting(mode="direct"), slice(None), "nobody talked over /api/chat in mode cascade"),
+        (setting(mode="direct"), slice(5, None, 6), "nobody talked over /v1/realtime in mode cascade"),
         (setting(began_s=500.0, ended_s=512.0), slice(None), "nobody talked when the recogniser went away"),
         (setting(began_s=100.0, ended_s=112.0), slice(None), "nobody talked after the recogniser had come back"),
     ],
@@ -88,7 +89,7 @@ def test_each_promise_can_be_broken(change: Callable[[Talk], None], which: slice
 
 
 def test_a_soak_in_which_nobody_talked_has_shown_nothing() -> None:
-    assert len(broken_promises([], OUTAGES)) > len(PATHS) + len(MODES)
+    assert len(broken_promises([], OUTAGES)) > len(WAYS)
 
 
 @pytest.mark.parametrize("last", [Held(19, 9, 500.0), Held(16, 12, 500.0), Held(16, 9, 565.0)])

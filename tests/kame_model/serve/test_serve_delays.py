@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.serve_delays import MODES, Wait, WaitsFile, lasts_s
+from benchmarks.serve_delays import Wait, WaitsFile, lasts_s
 from benchmarks.serve_questions import Question
+from benchmarks.serve_verdict import MODES
 from data_schemas.units import SAMPLE_RATE_HZ
 
 ASKED = [Question(name, np.zeros(5 * SAMPLE_RATE_HZ, np.float32), ["five"]) for name in ("one", "two")]

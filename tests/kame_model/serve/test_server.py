@@ -17,14 +17,9 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.engine import Engine
 from kame_model.serve.parts import build_parts
 from kame_model.serve.server import KameServer, Refused
-from tests.serving import Client, doubles, inline, saying, serve_config, tiny_checkpoint, until
+from tests.serving import Client, doubles, inline, saying, serve_config, until
 
 pytestmark = pytest.mark.asyncio
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("checkpoint"))
 
 
 def of_limits(checkpoint: Checkpoint, **limits: object) -> KameServer:

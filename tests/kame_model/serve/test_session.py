@@ -29,15 +29,9 @@ from tests.serving import (
     inline,
     saying,
     serve_config,
-    tiny_checkpoint,
 )
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("checkpoint"))
 
 
 def one_slot(checkpoint: Checkpoint, chat: RepeatingChat | None = None, **changes: object) -> KameServer:

@@ -17,14 +17,8 @@ from kame_model.serve.mailbox import SaidFrame
 from kame_model.serve.session import Session
 from kame_model.serve.web.chat_socket import ChatSocket
 from kame_model.serve.web.realtime import RealtimeSocket
-from tests.serving import tiny_checkpoint
 
 N_CALLERS = 24
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("soak"))
 
 
 def short_soak(checkpoint: Checkpoint, n_callers: int) -> SoakReport:

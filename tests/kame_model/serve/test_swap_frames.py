@@ -23,7 +23,7 @@ from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd
 from kame_model.serve.server import KameServer
 from kame_model.serve.session import Session
-from tests.serving import Client, doubles, inline, saying, serve_config, tiny_checkpoint
+from tests.serving import Client, doubles, inline, saying, serve_config
 from tests.streaming_chat import DONE, STOP, piece
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -35,11 +35,6 @@ TAKEN_BACK = 45
 """This one is, before its chat model has written a word."""
 MOST_LATE_S = FRAME_S
 """Frames that come one by one are answered by the next tick at the latest."""
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("checkpoint"))
 
 
 class Answer(httpx.AsyncByteStream):
