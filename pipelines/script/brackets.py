@@ -91,6 +91,8 @@ def _say(pair: Pair) -> tuple[str, str]:
     if name == "bracket" and is_sequence(pair):
         return "of", ("" if len(pair.inside) == 1 else ",")
     if name == "brace" and not _joins_tightly(pair):
+        if any(token is not None and token.text == "/" for token in (before, pair.after)):
+            return _say_part(pair)
         is_listed = before is not None and before.text == "set"
         return ("" if is_listed else "the set"), ","
     if square := _say_square(pair):
@@ -120,8 +122,28 @@ def _is_concentration(pair: Pair) -> bool:
     return COMPOUND.fullmatch(bare) is not None or (bare != written and re.fullmatch("[A-Z][a-z]?", bare) is not None)
 
 
+def _say_part(pair: Pair) -> tuple[str, str]:
+    """A part of a fraction in braces, which is no set: words without them.
+
+    Raises:
+        Unspeakable: it is a formula with brackets of its own.
+    """
+    if not all(token.kind == "word" for token in pair.inside):
+        raise pair.line.refuse(pair.start)
+    return "", ""
+
+
 def _joins_tightly(pair: Pair) -> bool:
     return pair.is_maths and not pair.n_commas and joins(pair)
+
+
+def _tells_letter(pair: Pair) -> bool:
+    """ "T(temperature) = 300 K": words for what the letter stands for, no event as in "P(rain) = 0.2"."""
+    letter, words, after = pair.before, [token.text for token in pair.inside], pair.after
+    if letter is None or letter.text == "P" or after is None or after.text != "=" or not all(map(str.isalpha, words)):
+        return False
+    is_its_name = len(words[0]) > 3 and words[0][0] == letter.text[0].lower()
+    return (is_its_name or len(words) > 1) and all(len(word) > 1 and word.islower() for word in words)
 
 
 def _say_prose(pair: Pair) -> tuple[str, str]:
@@ -129,7 +151,7 @@ def _say_prose(pair: Pair) -> tuple[str, str]:
     if pair.is_glued and before is not None and len(pair.inside) == 1 and pair.inside[0].kind == "number":
         return "", ""
     if pair.is_glued and is_called(pair):
-        return "of", ","
+        return ("," if _tells_letter(pair) else "of"), ","
     if pair.is_glued and pair.is_maths and before is not None and re.search("[a-z][A-Z]", before.written):
         return say_call(pair)  # "ReLU(x)"
     return ",", ";" if pair.is_maths and pair.n_commas else ","

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from pipelines.script.chemistry import COMPOUND
+from pipelines.script.glued import part_terms
 from pipelines.script.spoken import word_set
 from pipelines.script.traced import Traced
 from pipelines.script.vocabulary import is_content, is_word, part_words, parted
@@ -79,7 +80,8 @@ _GLUED: Final = re.compile(
 
 def mend_words(text: Traced) -> Traced:
     """Spaces put back where only one reading is left: "in3 years", "fromthe", "isLiberman", "last10years"."""
-    text = part_words(text).sub(_TITLED, _part_titled)
+    parted_terms = part_terms(text)
+    text = part_words(parted_terms, parted_terms.text != text.text).sub(_TITLED, _part_titled)
     text = text.sub(_PARTED_THE, lambda m: " ".join(part for part in m.groups() if part))
     text = text.sub(_PARTED_CAPITAL, r"\1 ").sub(_PARTED_AFTER_WORD, _part_capital).sub(_PARTED_ARTICLE, r"\1 ")
     text = (

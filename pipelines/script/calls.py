@@ -10,7 +10,7 @@ from pipelines.script.tokens import is_operand
 _CALLED: Final = word_set("f g h u v y z F G H P E V T U C Q N O φ ψ Φ Ψ phi psi sigma pi")
 """Letters that a bracket right after them makes a function of what is in it; after others it is a factor."""
 
-_CALLED_OF: Final = word_set("x p q r s w i e c d k m D X Y R S M I v a b nu rho")
+_CALLED_OF: Final = word_set("x p q r s w i e c d k m D X Y R S M I v a b nu rho W")
 _ARGUMENTS: Final = [["t"], ["x"], ["n"], ["z"], ["0"], ["P"], ["Q"], ["q"], ["s"], ["T"]]
 """Letters that are functions of one of these: "p(x)", "x(t)"."""
 
@@ -51,6 +51,8 @@ def is_called(pair: Pair) -> bool:
         return False
     if "prime" in tokens[at].text:
         return True
+    is_raised = tokens[at].kind == "suffix" and tokens[at].written in {"^2", "^3"} and _is_of_time(pair)
+    at -= is_raised
     while at > 0 and tokens[at].kind == "suffix" and tokens[at].written.startswith("_"):
         at -= 1
     letter, inside = tokens[at], pair.inside
@@ -67,6 +69,11 @@ def is_called(pair: Pair) -> bool:
     if letter.text in _CALLED_OF and [token.written for token in inside] in _ARGUMENTS:
         return True
     return tokens[pair.start].text == "{" and letter.text.isupper() and pair.is_plain
+
+
+def _is_of_time(pair: Pair) -> bool:
+    """ "i^2(t)": the square of what time changes; "x^2(y)" may be a product."""
+    return [token.written for token in pair.inside] == ["t"]
 
 
 def _is_defined(pair: Pair, at: int) -> bool:

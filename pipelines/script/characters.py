@@ -17,11 +17,13 @@ _VULGAR_SPACED: Final = {sign: f" {fraction} " for sign, fraction in _VULGAR.ite
 _SUPERSCRIPTS: Final = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿˣ", "0123456789-+nx", strict=True))
 _SUBSCRIPTS: Final = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙₓₐₑᵢⱼₖₘₜ", "0123456789+-nxaeijkmt", strict=True))
 _WRONGLY_DECODED: Final = {
-    "Ã©": "é", "Ã¨": "è", "Ã¼": "ü", "Ã¶": "ö", "Ã¤": "ä", "Ã±": "ñ", "Ã³": "ó", "Ã¡": "á", "\x80\x93": " — ",
-    "\x80\x94": " — ", "\x80\x98": "'", "\x80\x99": "'", "\x80\x9c": '"', "\x80\x9d": '"', "\x80¢": " • ",
-    "\x80\xa6": "...", "\x9d": '"', "â€™": "'", "â€œ": '"', "â€": '"',
+    **{dash.encode().decode(wrong): " — " for dash in "–—" for wrong in ("mac-roman", "cp1252")},
+    **{char.encode().decode("mac-roman"): char for char in "‘’“”…•"},
+    **{char.encode().decode("cp1252"): char for char in "‘’“…•éèüöäñóáçêôâ"},
+    "\x80\x93": " — ", "\x80\x94": " — ", "\x80\x98": "'", "\x80\x99": "'", "\x80\x9c": '"', "\x80\x9d": '"',
+    "\x80¢": " • ", "\x80\xa6": "...", "\x9d": '"', "â€": '"',
 }  # fmt: skip
-"""UTF-8 that was read as another encoding, sometimes less its first byte."""
+"""UTF-8 that was read as another encoding, sometimes less its first byte, and what it stands for."""
 
 _ONE_FORM: Final = {
     "\u00a0": " ", "\u2009": " ", "\u200a": " ", "\u2002": " ", "\u2003": " ", "\u202f": " ", "\u3000": " ",
@@ -36,6 +38,7 @@ _ONE_FORM: Final = {
     "●": " • ", "▪": " • ", "◦": " • ", "®": "", "™": "", "©": "copyright ", "№": "No. ", "∶": ":", "≡": "≡",
     "∼": "~", "➔": "→", "⟶": "→", "➝": "→", "⟨": "(", "⟩": ")",
 }  # fmt: skip
+_SECTION: Final = re.compile(r"([a-z,;] )?§{1,2} ?(?=\d)")
 _LOOKS_LATIN: Final = dict(zip("АВСЕНКМОРТХаеорсух", "ABCEHKMOPTXaeopcyx", strict=True))
 """Cyrillic letters that were typed for the Latin ones they look like: taken for them where they stand alone."""
 
@@ -49,6 +52,7 @@ def in_plain_characters(text: Traced) -> Traced:
         if wrong in text.text:
             text = text.sub(re.escape(wrong), right)
     text = text.sub("(?<=[a-z])Õ(?=[a-z])", "'")
+    text = text.sub(_SECTION, lambda m: "Section " if m[1] is None else f"{m[1]}section ")
     text = text.sub("[\U0001d400-\U0001d7ff]", lambda m: unicodedata.normalize("NFKC", m[0]))
     raised, lowered = "".join(_SUPERSCRIPTS), "".join(_SUBSCRIPTS)
     text = text.sub(f"[{raised}]+", lambda m: "^" + _braced("".join(_SUPERSCRIPTS[char] for char in m[0])))

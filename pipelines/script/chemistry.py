@@ -89,6 +89,11 @@ def _stereo(match: Match) -> str:
     return " ".join([*said, ","] if "," in said else said)
 
 
+def _substitution(match: Match) -> str:
+    """ "Asp235Phe": the two amino acids letter by letter, as their codes are written, with the place between."""
+    return f"{' '.join(match[1].upper())} {cardinal(int(match[2]))} {' '.join(match[3].upper())}"
+
+
 def _told_isotope(match: Match) -> str:
     symbol, _, mass = match[1].partition("-")
     return f"{NAMES[symbol]} {cardinal(int(mass))}{' M' if match[2] else ''}"
@@ -136,6 +141,7 @@ _SPOKEN_OF: Final = [symbol for symbol in NAMES if len(symbol) > 1 or symbol in 
 _ISOTOPES: Final = "|".join(f"{symbol}-(?:{'|'.join(map(str, masses_of(symbol)))})" for symbol in _SPOKEN_OF)
 """Of the other single letters there are more models, vitamins and cells: "F-18", "B-12", "H-2"."""
 
+_AMINO_ACID: Final = "(?:Ala|Arg|Asn|Asp|Cys|Gln|Glu|Gly|His|Ile|Leu|Lys|Met|Phe|Pro|Ser|Thr|Trp|Tyr|Val)"
 _NOT_A_WORD: Final = (
     r"(?![ABD-Z]\(s\)|C\(s\)(?! ?[+→=]))(?!(?:I|In|As|At|He|Be|No|Y|U|V|W|D|Po|Co|La|S|C|N|B|P|K|H|O|F)(?![\w^(]))"
 )
@@ -196,6 +202,7 @@ CHEMISTRY_RULES: Final[list[Rule]] = [
     rule("word", rf"(?:(?<=, )|(?<= [<>] )){_TWO}(?=[,.;:?]| [<>.]|$)", _listed_element),
     rule("word", r"(?<![A-Za-z\d_])(?:Na|Fe|Cu|Ag|Ca|Mn|Hg|Pt|Sn|Zn|Cd|Rb|Cs|Rn|Rh|Pb|Mg|Br|Cl|Kr|Sr|Pd)"
          r"(?![A-Za-z\d_^'(])", _element),
+    rule("word", rf"(?<![A-Za-z\d_])({_AMINO_ACID})(\d{{1,4}})({_AMINO_ACID})(?![\w^(])", _substitution),
     rule("word", r"(?<![A-Za-z\d_])(?:[A-Z][A-Za-z]{0,4}|[a-z]{1,3})\d{1,4}(?:[A-Z][A-Za-z]{0,3}\d{0,2})?[a-z]?"
          r"(?![\w^(/])",
          _mixed_letters),

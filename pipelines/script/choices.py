@@ -9,7 +9,7 @@ from data_schemas.config import ScriptConfig
 from pipelines.script.meaning import is_common
 from pipelines.script.quiz import Quiz
 from pipelines.script.speakable import Unspeakable, read_aloud
-from pipelines.script.wording import Shape, asks_by_word, is_order
+from pipelines.script.wording import Shape, still_asks
 
 _FEWEST: Final = 2
 _ENOUGH_WORDS: Final = 60
@@ -73,7 +73,7 @@ def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> t
 
 
 def _trimmed(option: str) -> str:
-    return signed(re.sub(r"[\s.;,:]+$", "", option.strip()))
+    return signed(re.sub(r"[\s.;,:]+$|[.;,]+(?=[\"'”’]$)", "", option.strip()))
 
 
 def signed(option: str) -> str:
@@ -110,7 +110,7 @@ def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
         return f"{shape.before}{last} Which of these fits: {listed}?"
     asked = f"{shape.before}{last}"
     if not last.endswith("?"):
-        asked = f"{shape.before}{bare}{'?' if asks_by_word(bare) and not is_order(bare) else '.'}"
+        asked = f"{shape.before}{bare}{'?' if still_asks(bare) else '.'}"
     return rng.choice(_IS_IT if _are_short(choices) else _NUMBERED).format(asked=asked, listed=listed)
 
 

@@ -7,6 +7,7 @@ from pipelines.script.arrows import ARROWS, say_arrow
 from pipelines.script.bars import say_bar
 from pipelines.script.hyphens import say_hyphen
 from pipelines.script.ranges import is_size
+from pipelines.script.relations import COMPARED, say_equals, say_relation
 from pipelines.script.rule import about
 from pipelines.script.spoken import Unspeakable, word_set
 from pipelines.script.tokens import NUMBERS, OPERANDS, Line, Place, ends_term, is_operand, starts_term
@@ -17,12 +18,6 @@ OPERATORS: Final = "=+*×÷/<>≤≥≠≈≪≫≡∝~±∓√∛∜-—&@#%∀
 _BINARY: Final = {
     "+": "plus", "*": "times", "×": "times", "÷": "divided by", "±": "plus or minus", "∓": "minus or plus",
     "∪": "union", "∩": "intersection", "∖": "minus", "∧": "and", "∨": "or", "⊃": "implies", "•": "times",
-}  # fmt: skip
-_RELATIONS: Final = {
-    "<": "less than", ">": "greater than", "≤": "less than or equal to", "≥": "greater than or equal to",
-    "≠": "not equal to", "≈": "approximately equal to", "≪": "much less than", "≫": "much greater than",
-    "≡": "equivalent to", "∝": "proportional to", "∈": "in", "∉": "not in", "⊂": "a subset of",
-    "⊆": "a subset of", "⊥": "perpendicular to", "∥": "parallel to",
 }  # fmt: skip
 _PREFIXES: Final = {
     "√": "the square root of", "∛": "the cube root of", "∜": "the fourth root of", "∑": "the sum of",
@@ -56,29 +51,6 @@ def _say_binary(place: Place) -> str:
         return ","  # a bullet, or the star of a footnote
     if sign.text == "+" and is_operand(left) and (right is None or right.kind in {"mark", "close"}):
         return name
-    raise place.refuse()
-
-
-def _say_equals(place: Place) -> str:
-    if ends_term(place.left) and starts_term(place):
-        return "equals"
-    if starts_term(place) and place.left is not None and place.left.text in {"%", ",", "?", "|"}:
-        return "equals"
-    raise place.refuse()
-
-
-def _say_relation(place: Place) -> str:
-    name, left, right = _RELATIONS[place.sign.text], place.left, place.right
-    if not starts_term(place):
-        raise place.refuse()
-    if place.sign.text == "∈":
-        return "in"
-    if is_operand(left) or (left is not None and left.kind == "close"):
-        return f"is {name}"
-    if right is not None and right.kind in NUMBERS:
-        return "approximately" if place.sign.text == "≈" else name.replace("greater", "more")
-    if left is not None and left.kind == "word":
-        return f"is {name}"
     raise place.refuse()
 
 
@@ -145,8 +117,8 @@ def say_operator(line: Line, at: int) -> str:
     sign = place.sign.text
     if sign in _BINARY:
         return _say_binary(place)
-    if sign in _RELATIONS:
-        return _say_relation(place)
+    if sign in COMPARED:
+        return say_relation(place)
     if sign in ARROWS:
         return say_arrow(place)
     if sign in _PREFIXES:
@@ -162,7 +134,7 @@ def say_operator(line: Line, at: int) -> str:
     fixed = {"&": "and", "@": "at", "—": ",", "%": "percent", "…": "dot dot dot"}
     if sign in fixed:
         return fixed[sign]
-    named = {"=": _say_equals, "/": _say_slash, "-": say_hyphen, "~": _say_prefix, "#": _say_prefix, "|": say_bar}
+    named = {"=": say_equals, "/": _say_slash, "-": say_hyphen, "~": _say_prefix, "#": _say_prefix, "|": say_bar}
     if sign not in named:
         raise place.refuse()
     return named[sign](place)

@@ -30,6 +30,9 @@ def _listed_numbers(match: re.Match[str]) -> str:
 LABELS: Final = (
     rewrite("label of a statement", r"\b(Statement|Sentence|Claim) ?(\d|I{1,2}) ?\|", r"\1 \2:",
             "Statement 1| Pikes swim.", "Statement 1: Pikes swim."),
+    rewrite("line of a name and its amount",
+            r"(?<=\n)([A-Za-z(][^|\n\\$]{2,60}?) ?\| ?([$£€]?\d[\d,.]*[^|\n]{0,15}?) *(?=\n|$)",
+            r"\1, \2.", "Sales:\nFresh pikes | $3 million\nCarps | 5", "Sales:\nFresh pikes, $3 million.\nCarps, 5."),
 )  # fmt: skip
 """Bars that are no cells of a table."""
 
@@ -38,6 +41,7 @@ SIGNS: Final = (
     rewrite("at least", r"> ?=|=>(?=[ ]?[\d$][\d.]*[,.?)])", "≥", "x >= 3", "x ≥ 3"),
     rewrite("unequal", "!=|=/=|<>", "≠", "x != 3", "x ≠ 3"),
     rewrite("both ways", "<-+>|< - >|<=>", "↔", "A <--> B", "A ↔ B"),
+    rewrite("arrow back", "(?<=[A-Z] )<-+(?= [A-Z](?![A-Za-z]))", "←", "A <- B", "A ← B"),
     rewrite("arrow", "-+ ?>", "→", "A -> B", "A → B"),
     rewrite("double arrow", "= ?>", "⇒", "A => B", "A ⇒ B"),
     rewrite("much greater", "> ?>", "≫", "x >> y", "x ≫ y"),

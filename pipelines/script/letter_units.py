@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from pipelines.script.money import follows_as_noun, measures_noun
+from pipelines.script.money import FUNCTION_WORDS, follows_as_noun, measures_noun
 from pipelines.script.numerals import is_one, written_number
 from pipelines.script.rule import Match, after, before, starts_sentence, topic
 from pipelines.script.spoken import Unspeakable
@@ -51,6 +51,7 @@ def say_unit_of(match: Match, plural: bool) -> str:
     if electric and unit[1:2] in {"-", "×", "*", "."}:
         return say_unit(unit, plural)  # coulomb meters
     name = _LETTER_UNITS[unit[0]][electric]
+    name = name if plural else name.replace("degrees", "degree").removesuffix("s" if electric else "")
     return " ".join([name, *([say_unit(unit[1:], plural=True)] if len(unit) > 1 else [])])
 
 
@@ -135,12 +136,36 @@ _MEASURED: Final = re.compile(
 
 _OWNER: Final = re.compile(r"\b(?:his|her|my|our|your|their) $")
 _HOW_LARGE: Final = re.compile(r" (?:long|tall|wide|high|deep|thick) [a-z]{3,}")
+_SIDE: Final = r"\d[\d.]* ?-?(?:[ckm]?m|ft|in|inch|foot|yd)\.?"
+_OF_ONE: Final = re.compile(rf"(?i)\b(?:an?|the|each|this|one) (?:{_SIDE} ?(?:by|x|×) ?)*$")
+_BY_SIDES: Final = re.compile(rf"((?: ?(?:by|x|×) ?{_SIDE})*) ([a-z]{{3,}})")
+_HAS_SIZE: Final = re.compile(r"\b(?:has|have|having|with|of|through|by) $")
 _ON_THE_SKY: Final = re.compile(r"(?i)\barc\b|\barc-?sec|parallax|telescop|subtend|angular (?:size|diam|res|sep)")
 """Of such a text nobody can tell inches from seconds of an arc."""
 
 
+def _is_noun(word: str) -> bool:
+    return word not in FUNCTION_WORDS and not word.endswith(("ed", "ing", "ly"))
+
+
+def _is_side(match: Match) -> bool:
+    """Whether a length is a side of what "a 4 m by 3 m room" describes."""
+    sides, beyond = _OF_ONE.search(before(match)), _BY_SIDES.match(after(match))
+    if sides is None or beyond is None or not (beyond[1] or re.search("by|x|×", sides[0])):
+        return False
+    return _is_noun(beyond[2])
+
+
+def _is_thick(match: Match) -> bool:
+    """ "has 0.2 mm thick glass": how large what follows is."""
+    thing = re.match(r" (?:long|wide|high|deep|thick) ([a-z]{3,})", after(match))
+    return thing is not None and _is_noun(thing[1]) and not re.search("[^s]s$", thing[1])
+
+
 def describes(match: Match) -> bool:
     """Whether a quantity stands before the noun that it describes, so that its unit is said in the singular."""
+    if _is_side(match):
+        return True
     if re.match(r" ?[x×] ?\d", after(match)):
         return False
     return (
@@ -149,7 +174,12 @@ def describes(match: Match) -> bool:
         or _MEASURED.match(after(match)) is not None
         or (re.search(r"\ban? $", before(match)) is not None and re.match(" [A-Z][A-Za-z]", after(match)) is not None)
         or (_OWNER.search(before(match)) is not None and _HOW_LARGE.match(after(match)) is not None)
+        or (_HAS_SIZE.search(before(match)) is not None and _is_thick(match))
     )
+
+
+_SQUARE: Final = re.compile(r"([A-Za-z]) ?\^? ?\{? ?([23]) ?\}? ?")
+"""A letter in whose powers a sum goes on is no unit: "3 m^2 + m"."""
 
 
 def say_quantity(match: Match) -> str:
@@ -160,6 +190,10 @@ def say_quantity(match: Match) -> str:
     """
     if match["unit"] == "″" and _ON_THE_SKY.search(topic(match)):
         raise Unspeakable("number", before(match)[-10:] + match[0])
+    if (term := _SQUARE.fullmatch(match["unit"])) and re.match(rf" ?[-+] ?[\d.]* ?{term[1]}(?![\w/^°'])", after(match)):
+        return f"{written_number(match['amount'])} {term[1]} {'squared' if term[2] == '2' else 'cubed'}"
+    if len(match["unit"]) == 1 and re.search(rf"\d ?{match['unit']}\^[23] ?[-+] ?$", before(match)):
+        return f"{written_number(match['amount'])} {match['unit']}"
     if match["unit"] == "K" and not match["gap"]:
         return _bare_kelvin(match)
     if match["unit"] == "s" and not match["gap"] and not re.search(_OF_TIME, topic(match)):

@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from pipelines.script.numerals import cardinal, ordinal, power
-from pipelines.script.rule import Inner, Match, Rule, Saying, rule
+from pipelines.script.rule import Inner, Match, Rule, Saying, after, rule, topic
 from pipelines.script.spoken import Unspeakable, word_set
 
 GREEK: Final = {
@@ -83,16 +83,20 @@ def _power_over(match: Match, top: str, bottom: str) -> Saying:
     return [*_flat(say_power(top)), "over", cardinal(int(bottom))]
 
 
+def _is_of_matrix(match: Match, index: str) -> bool:
+    """Whether "y_12" stands in row 1 and column 2, as where "y_22" or "y_21" is in the text too."""
+    letter = match.string[: match.start()][-1:]
+    others = re.findall(rf"(?<![A-Za-z]){re.escape(letter)}_\{{?([1-4][1-4])\}}?(?!\d)", topic(match))
+    return index in others and any(other[0] in "234" for other in others)
+
+
 def _index(match: Match) -> Saying:
     index = (_first(match, 1) or "").strip()
     if index.isdigit() and len(index) < 5:
         if match.string[: match.start()].endswith(("log", "Log")):
             raise Unspeakable("formula", match[0])
-        return (
-            " ".join(cardinal(int(digit)) for digit in index)
-            if len(index) > 1 and index[0] != "1"
-            else cardinal(int(index))
-        )
+        is_single = len(index) > 1 and (index[0] != "1" or _is_of_matrix(match, index))
+        return " ".join(cardinal(int(digit)) for digit in index) if is_single else cardinal(int(index))
     if re.fullmatch(r"[A-Za-z]", index):
         return index
     if re.fullmatch(r"[+-]", index):
@@ -158,8 +162,13 @@ def _prime(match: Match) -> str:
     return ["prime", "double prime", "triple prime"][len(match[1]) - 1]
 
 
+_COMPARED: Final = re.compile(" ?[<>=≤≥≠≈]")
+"""What no pause need be made before."""
+
+
 def _absolute(match: Match) -> Saying:
-    return ["the absolute value of", Inner(match[1]), ","]
+    said: list[str | Inner] = ["the absolute value of", Inner(match[1])]
+    return said if _COMPARED.match(after(match)) else [*said, ","]
 
 
 _ARGUMENT: Final = r"(?= ?[(√\[{|]| ?\d| ?[α-ωΔ]| [a-zA-Z](?![a-zA-Z])| (?:xy|kx|kt|wt|nx|mx|kT|dx)\b)"
@@ -179,7 +188,8 @@ MATHS_RULES: Final[list[Rule]] = [
     rule("variable", r"(?<![A-Za-z\d])d(?:\^(?P<order>[23]))? ?(?P<top>[a-zA-Z])?/\(?d ?(?P<bottom>[a-zA-Z])"
          r"(?(order)\^(?P=order))\)?(?![\w^])", _derivative),
     rule("suffix", r"(?<=[A-Za-z)])(?<![A-Za-z]{2})(?<!'[A-Za-z])('{1,3})"
-         r"(?=[ ]?[(=+\-,)*/]|$| (?:is|are|was|be|and|or|of|to|at|by|in|on|from|with|for|lies|has)\b"
+         r"(?=[ ]?[(=+\-,)*/]|$| (?:is|are|was|be|and|or|of|to|at|by|in|on|from|with|for|lies|has|have|can|cannot"
+         r"|stands|moves|represents?|denotes?|relative)\b"
          r"|[.?;:](?: |$))(?! ?\()|"
          r"(?<=[A-Za-z])(?<![A-Za-z]{2})('{1,3})(?=\()",
          lambda m: ["prime", "double prime", "triple prime"][len(m[1] or m[2]) - 1]),

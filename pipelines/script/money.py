@@ -42,7 +42,7 @@ _MAKE: Final = (
 
 _DESCRIBED: Final = re.compile(
     r"(?:bill|note|coupon|voucher|gift|coin|deposit|bond|pencil|pen|ticket|stamp|payment|installment|prize|share|token"
-    r"|loan|mortgage|bet)s?\b|par\b"
+    r"|loan|mortgage|bet)s?\b|par\b|liability\b|deductible\b"
 )
 """What a sum of money stands before to describe it: "$50 par-value stock", "$1000 deposits"."""
 
@@ -102,8 +102,21 @@ def _cents(match: Match) -> str:
     return f"{written_number(amount)} {name}"
 
 
+_OF_ATOMS: Final = re.compile(
+    r"(?i)\b(?:electrons?|atom(?:s|ic)?|molecules?|de broglie|lattice|crystals?|bond lengths?|nucle(?:us|i|ar)|ions?)\b"
+)
+"""What is measured in picometers; nobody tells the time of it."""
+
+
+def _is_of_atoms(match: Match) -> bool:
+    is_hour = re.search(r"\b(?:at|from|until|till|by|before|after|since) $", before(match)) is not None
+    return not is_hour and _OF_ATOMS.search(topic(match)) is not None
+
+
 def _clock(match: Match) -> str:
     hour, minute, half = int(match["hour"]), match["minute"], (match["half"] or "").lower()[:1]
+    if match["half"] == "pm" and not minute and _is_of_atoms(match):
+        return f"{cardinal(hour)} {'picometer' if hour == 1 or follows_as_noun(match) else 'picometers'}"
     if hour > 24 or (minute and int(minute) > 59) or (half and not 1 <= hour <= 12):
         raise Unspeakable("number", match[0])
     if hour in {0, 24}:

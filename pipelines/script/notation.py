@@ -4,6 +4,7 @@ Bounds before their sum, arrows over letters, pairs in angle brackets, matrices 
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from pipelines.script.traced import Traced
@@ -14,6 +15,16 @@ _PAIR: Final = r"[-+]?[A-Za-z\d.]{1,5}"
 _ROW: Final = r"\[ ?[-+\d.,/ ]{1,60}\]"
 _TIMES: Final = {"s": "second", "sec": "second", "min": "minute", "hr": "hour", "h": "hour"}
 
+_EVENT: Final = (
+    r"(?<![\w\\])P(?:r|rob)?(?:\(|\[) ?((?:\|[^|()]{1,20}\|)?"
+    r"(?=[^()\[\],|]{0,30}[=<>≤≥≠])(?:[^()\[\],|]|\([^(),]{1,8}\)){1,40}?) ?[)\]]"
+)
+"""The probability of an event that is told as an equation: "P(X = 3)"."""
+
+_DESCRIBED: Final = r"(?<![A-Za-z])[A-Za-zα-ω]\([a-z]{3}[a-z ]{1,60}\)"
+"""A letter with what it stands for in brackets: "k(conductivity of it)"."""
+
+_BRACKETED: Final = r"\((ohm|ft|cm|m|lb|sec|hr|in|kg|g|s)\)"
 
 _FORMULAS: Final = (
     (r"(?<=[(\[,]) ?- ?∞", "-∞"),
@@ -38,7 +49,7 @@ _FORMULAS: Final = (
     (r"\^(log|ln) ?([a-z])(?![\w(^])", r"^{\1 \2}"),
     (r"(?<![\w.])(\d+(?:\.\d+)?\(\d*[a-z]) — (\d+\))", r"\1 - \2"),
     (r"(?<![\w.])(\d*[a-z]) — (\d+)(?=[,.;)]| and| or|$)", r"\1 - \2"),
-    (r"(?<![A-Za-z])([fgh]) \((?=[-–]?[a-z]\))", r"\1("),
+    (r"(?<![A-Za-z])([fgh]) \((?=[-–]?[a-z]\))|(?<![A-Za-z])([a-zνφ]) \((?=t\) ?=)", r"\1\2("),
     (r"(?<![A-Za-z])(det|dim|rank|Var)([A-Z])(?![A-Za-z(])", r"\1(\2)"),
     (r"(?<=\d\)) x (?=\d)", " × "),
     (r"(?<=[=+])( ?)(?!pH)([a-z])([A-Z])(?![A-Za-z(])", r"\1\2 \3"),
@@ -49,7 +60,14 @@ _FORMULAS: Final = (
     (r"(?<![A-Za-z\d_])([a-z])0(?=\^\d)", r"\1_0"),
     (r"(?<=\d)E(?=\[)", " E"),
     (r"(?<=\d)pi(?![A-Za-z])", "π"),
-    (r"(?<=[a-zν]_[A-Za-z\d]) (?=\([tx]\))", ""),
+    (r"(?<=[a-zν]_[A-Za-z\d]) (?=\([tx]\))|(?<=[a-zν]\^[23]) (?=\(t\))", ""),
+    (r"(?<![A-Za-z])([A-Z])([fgh])(?=\([txyz]\))", r"\1 \2"),
+    (r"(?<![A-Za-z])([fgh]) ?: ?(?=\[ ?\w{1,2} ?, ?\w{1,2} ?\](?! ?→))", r"\1 on "),
+    (rf"\b([Ll]et (?:\w+ and )?){_EVENT} ?= ?", r"\1the probability that \2 be "),
+    (rf"{_EVENT} ?= ?", r"the probability that \1 is "),
+    (_EVENT, r"the probability that \1"),
+    (rf"({_DESCRIBED} ?= ?[^=;]{{1,60}}?)(?<![,;])(?<!and) (?={_DESCRIBED} ?=)", r"\1; "),
+    (r"(?<![\w)\]}'])'(?=[A-Za-z])([^'\n]{1,60} [A-Za-z])'(?![A-Za-z'])", r'"\1"'),
 )
 """Bounds before their sum, arrows over letters, pairs in angle brackets, stars, functions and products."""
 
@@ -60,6 +78,9 @@ _PARTICLES: Final = (
     (r"(?<![\w)])\^ ?\{?(\d{2,3})\}?X(?![\w^])", r"X \1"),
     (r"(?<=[A-Z][a-z])\+ ?\+(?= ?[,.;:()]| [a-z])", "^{2+}"),
     (r"(?<![\w.])(\d?)0_2(?=\(g\)| (?:at|gas|is|and|in)\b)", r"\1O_2"),
+    (r"(?<![A-Za-z\d_})])(\d*)H(?:_?\{?20\}?|_\{?2\}? 0)(?![\w.])", r"\1H_2O"),
+    (r"(?<=H_2O)\(1\)|(?<=H2O)\(1\)", "(l)"),
+    (r"(?<![A-Za-z\d_^])(\d?)N0(?=_[23]|\((?:g|aq)\))", r"\1NO"),
     (r"(?<=[CKaNgu ])C1(?=_[2-4]?\b|_[2-4])", "Cl"),
     (r"(?<![A-Za-z\d])(H|K|Na|Ag)C1(?![\w.])", r"\1Cl"),
     (r"(?<![A-Za-z\d])(Na|Ag)CI(?!\w)|(?<![A-Za-z\d])([A-Z][a-z]?)CI(?=_\{?[2-6])", r"\1\2Cl"),
@@ -67,7 +88,16 @@ _PARTICLES: Final = (
 )
 """Nuclides and particles with their two numbers, ions, zeros and ones typed for O and l."""
 
-_UNITS: Final = (
+_OF_MOLECULES: Final = r"(?:diameter|radius|bond length|spacing|edge length)"
+
+
+def _of_moisture(match: re.Match[str]) -> str:
+    """ "0.01 kg water/kg dry air": what is in so much of the other."""
+    unit = {"kg": "kilogram", "g": "gram", "lb": "pound", "lbm": "pound mass"}[match[1]]
+    return f" {match[1]} of {match[2]} per {unit} of {'dry ' if match[3] else ''}air"
+
+
+_UNITS: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
     (r"(?<=/)(c?m|dm|ft|in)_([23])(?!\d)", r"\1^\2"),
     (r"(?<=[/ ])(in|ft|m)\.(?=\^[23])", r"\1"),
     (r"(?<=[a-z\d] )K°(?=\^| ?-)", "°K"),
@@ -85,9 +115,24 @@ _UNITS: Final = (
     (r"(?<=\d\.\d)o\b|(?<=\d\.\d\d)o\b", "°"),
     (r"(?<=\d )N (?=HCl\b)", "normal "),
     (r"(?<=\d) ?/ ?([cm]?m)([23])(?=[ ,.;)])", r"/\1^\2"),
-    (r"(?<=\d )((?:photon|electron|atom|decay|particle|count|molecule|ion)s?) × s ?\^ ?\{?-1\}?", r"\1 per second"),
+    (
+        r"(?<=\d )((?:photon|electron|atom|decay|cycle|particle|count|molecule|ion)s?) × s ?\^ ?\{?-1\}?",
+        r"\1 per second",
+    ),
     (r"(?<=\d) ?in\. ?Hg\b", " in Hg"),
     (r"(?<=\d )lb[ -]mol(?:es?)?(?![\w-])", "lbmol"),
+    (r"(?<=\b[Oo]ne )lb-mol(?:e)?(?![\w-])", "pound mole"),
+    (r"(?<=/)(?:(g)m?|(lb|kg))[ -]mol(?:es?)?(?![\w^-]| \^)", r"\1\2mol"),
+    (r"(?<=\d )(g|kg)-mol(?:es?)?(?![\w^-])", r"\1mol"),
+    (r"(?<=\d )g-(?=(?:[A-Z][a-z]?_?\d?){2,6}(?![a-z]))", "g of "),
+    (rf"(?<=\d) ?{_BRACKETED} ?{_BRACKETED}", r" \1-\2"),
+    (rf"(?<=[a-z]/){_BRACKETED} ?{_BRACKETED}", r"\1-\2"),
+    (r"\b([Dd]istance|[Ll]ength|[Hh]eight|[Dd]epth|[Rr]adius|[Dd]iameter) of l(?=[ckm]?m\b(?! ?[=/^]))", r"\1 of 1 "),
+    (rf"(\b{_OF_MOLECULES} (?:of|is|=) ?\d[\d.]*) A(?![\w'°^-]|\.\w)", r"\1 Å"),
+    (r"(?<=\d) ?(lbm?|kg|g) ?(water|vapor|steam) ?/ ?\1 ?(dry ?)?air\b", _of_moisture),
+    (r"(\b[Kk]_?\{?[bf]\}? ?= ?\(?[\d.]+ ?°C) ?/ ?m\b", r"\1 per molal"),
+    (r"Υ(?=[ -]*(?:rays?|radiation)\b)", "γ"),
+    (r"([α-ωΔΥ]) ?- (?=(?:radiation|rays?|particles?|decay|emitters?|chains?)\b)", r"\1-"),
 )
 """Units typed in unusual ways, or run together with a dot, a space or a number."""
 
@@ -109,6 +154,10 @@ _LABELS: Final = (
 """Labels of lists in Roman numerals, ranges of vertebrae and findings, sums of money with a space in them."""
 
 _FORMS: Final = tuple((re.compile(pattern), form) for pattern, form in (*_FORMULAS, *_PARTICLES, *_UNITS, *_LABELS))
+_SIDE: Final = r"\d[\d.]*[ -]?(?:[ckm]?m|ft|in|inch(?:es)?|feet|yd|meters?)\b\.?"
+_SIDES: Final = re.compile(rf"(?<![\w.=×*])(?<![=×*] ){_SIDE}(?: ?[×*] ?{_SIDE})++(?! ?[=×*])")
+"""Lengths that are multiplied outside of an equation are the sides of a thing."""
+
 _PRODUCT: Final = re.compile(r"(?<![A-Za-z])(?:abc|xyz)(?= ?[=+-]|-)")
 _PER_TIME: Final = re.compile(rf"(?<=\d )([a-z]{{3,}}) / ({'|'.join(_TIMES)})(?![\w^])")
 _MATRIX: Final = re.compile(
@@ -121,6 +170,7 @@ def in_usual_notation(text: Traced) -> Traced:
     for pattern, form in _FORMS:
         text = text.sub(pattern, form)
     text = text.sub(_PRODUCT, lambda m: " ".join(m[0])).sub(_PER_TIME, lambda m: f"{m[1]} per {_TIMES[m[2]]}")
+    text = text.sub(_SIDES, lambda m: re.sub(" ?[×*] ?", " by ", m[0]))
     return text.sub(_MATRIX, _row_by_row) if "]," in text.text else text
 
 

@@ -8,6 +8,7 @@ from data_schemas.config import ScriptConfig
 from data_schemas.records import Item
 from pipelines.script import answers, pictures, questions
 from pipelines.script.answers import Answer
+from pipelines.script.columns import with_columns_told
 from pipelines.script.questions import Asked
 from pipelines.script.quiz import Quiz, take
 from pipelines.script.refusals import NotAskable, check_brackets, check_wording
@@ -46,6 +47,7 @@ def phrase(item: Item, config: ScriptConfig, seed: int) -> Exchange:
 
 
 def _phrase(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
+    item = with_columns_told(item)
     told = pictures.with_picture_told(item)
     check_wording(told, item.answer)
     quiz = take(item, told)
@@ -85,8 +87,9 @@ def _distractor(quiz: Quiz, rng: random.Random) -> Spoken | None:
 
 
 def _sentence_case(spoken: Spoken) -> Spoken:
-    """Sentences that began with a figure begin with a capital again."""
+    """Sentences that began with a figure begin with a capital again, and the last one has its stop."""
     text = re.sub(r"(^|(?<!\b[A-Z])[.?!] )([a-z])", lambda m: m[1] + m[2].upper(), spoken.text)
+    text = text if text.endswith((".", "?", "!")) else f"{text}."
     return replace(spoken, text=text)
 
 

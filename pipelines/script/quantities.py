@@ -124,20 +124,26 @@ def _height(match: Match) -> str:
 
 _WORDS: Final = "|".join(WORDS_AS_UNITS)
 _NO_UNIT: Final = (
-    rf"(?!A [a-z]+s\b|A['-]|[A-Z]&|H[_\d]|A (?:student|grade|paper)"
-    rf"|in\b(?!\.? ?(?:x|by|wide|long|tall|Hg|high|thick|diameter|[OI]\.?D)\b"
+    rf"(?!A (?!is\b|was\b|has\b|passes\b|flows\b)[a-z]+s\b|A['-]|[A-Z]&|H[_\d]|A (?:student|grade|paper)"
+    rf"|in\b(?!\.? ?(?:x|by|wide|long|tall|Hg|high|thick|diameter|closer|[OI]\.?D)\b"
     rf"|[;,]|$|[.)] ?(?:$|[a-z),])|\^|\. [a-z]|-lb)|[AHKMNTVWJLGC] (?:atom|ion|bond|cell|nucle|molecule|people|subject)"
     rf"|M(?: (?!sol|[A-Z]|in\b|of\b|and|at\b|or\b)|[.,]? ?$)(?<=\d )|deg\b(?!\.)|(?:{_WORDS})\b(?! ?[/^]|-atm)|h\(|s's)"
 )
 """Not amps but marks ("5 A students"), not inches but a word ("5 in the morning")."""
 
-_ANY_UNIT: Final = rf"(?:{UNIT}|[CF](?![A-Za-z\d'^_(-]| [a-z]+s\b(?<!is))(?:(?: ?/ ?[cm]?m\^?[23])(?![A-Za-z\d]))?)"
+_ANY_UNIT: Final = (
+    rf"(?:{UNIT}|[CF](?![A-Za-z\d'^_(-]| (?!(?:is|was|flows|passes)\b)[a-z]+s\b)"
+    r"(?:(?: ?/ ?[cm]?m\^?[23])(?![A-Za-z\d]))?)"
+)
 _SCIENTIFIC: Final = rf"(?P<amount>{NUM})[eE](?P<exponent>[-+]?\d{{1,2}})"
 _TEN: Final = r"10 ?\^ ?(?P<exponent>\{ ?[-+]? ?\d{1,3} ?\}|\([-+]? ?\d{1,3}\)|[-+]?\d{1,3})"
 _LOST: Final = r"10(?P<exponent>-[1-9]\d?|[2-9]|[1-3]\d)"
 
 QUANTITY_RULES: Final[list[Rule]] = [
     rule("word", rf"(?<=\bin )(?=[A-Za-z°]{{1,5}}[/^]|μ[A-Za-z])({UNIT})(?=[ ,.?;:)]|$)",
+         lambda m: say_unit(m[1], plural=True)),
+    rule("word", rf"(?:(?<=π )(?=(?:ft|in|yd|[ckm]?m)(?:\^|/)|(?:cm|mm|km|ft)\b)|(?<=\d\) )(?=(?:ft|yd|[ckm]m)\^))"
+         rf"({UNIT})(?=[ ,.?;:)]|$)",
          lambda m: say_unit(m[1], plural=True)),
     rule("word", r"(?<=\(in )(cm|mm|km|nm|kg|Hz|kHz|m|eV|J|N|s|K|kJ|min)(?=\))", lambda m: say_unit(m[1], plural=True)),
     rule("word", rf"(?<=\bper )(?=[A-Za-z]{{1,2}}\^)({UNIT})(?=[ ,.?;:)]|$)", lambda m: say_unit(m[1], plural=False)),

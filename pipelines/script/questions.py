@@ -20,12 +20,6 @@ _NUMERIC: Final = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*(?:[A-Za-z%/^\d°-]{1,8})?"
 """Numbers, at most with a unit: nobody keeps four of them apart, so they are not offered without need."""
 
 _DEFINES: Final = re.compile(r"(?:This|These|It|They) \w+ .{20}")
-_BREAKS_OFF: Final = re.compile(
-    r"\b(?:is|are|was|were|be|been|the|an?|of|by|to|that|with|for|as|in|on|at|from|into|than|and|or|because|called"
-    r"|known|has|have|had|will|would|should|can|could|may|might|must|not|its|their|his|her|most|more|likely|if|when"
-    r"|include|includes|including|means|through|about|between|during|under|which|who|what)$"
-)
-"""The last word of a sentence that waits for more; one that only defines a thing may end otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +81,16 @@ def _ask_alone(text: str, rng: random.Random) -> Asked:
     if shape.kind == "asks":
         if shape.last.endswith("?"):
             return Asked(opened)
-        asks = wording.asks_by_word(bare) and not wording.is_order(bare)
-        return Asked(f"{shape.before}{bare}{'?' if asks else '.'}")
+        return Asked(f"{shape.before}{bare}{'?' if wording.still_asks(bare) else '.'}")
     if shape.kind == "blank":
         stem = opened.rstrip(" .:?")
         return Asked(rng.choice(_FILL).format(stem=stem), _stem_of(shape))
     n_words = len(re.findall(r"\b[^\W\d_]{2,}\b", bare))
     if shape.kind == "stem" and n_words >= _FEWEST_WORDS and bare.count("(") == bare.count(")"):
         stem = re.sub(r"[\s:,;.\-–—…_]+$", "", bare)
-        if _DEFINES.match(stem) and not _BREAKS_OFF.search(stem):
+        if _DEFINES.match(stem) and not wording.BREAKS_OFF.search(stem):
             return Asked(f"{shape.before}{stem}. {'What are they?' if stem.startswith('The') else 'What is it?'}")
-        if shape.last.rstrip(" .:").endswith(","):
+        if wording.pauses(shape.last):
             stem += ","
         return Asked(shape.before + rng.choice(_FINISH).format(stem=f"{choices.lower_start(stem)} what"), _stem(stem))
     raise NotAskable("not_a_question", shape.last[-80:])
@@ -115,10 +108,11 @@ def _stem(sentence: str) -> str:
     bare = re.sub(r"[\s:,;.\-–—…]+$", "", sentence)
     if not bare or re.search(r"(?i)\bfollowing\b|\bthese\b", bare):
         return ""
+    pause = "," if wording.pauses(sentence) else ""
     places = BLANK.findall(bare)
     if len(places) > 1:
         return ""
-    return BLANK.sub("___", bare) if places else f"{bare} ___"
+    return BLANK.sub("___", bare) if places else f"{bare}{pause} ___"
 
 
 def _true_or_false(text: str) -> str:

@@ -39,6 +39,19 @@ _LONE_LABEL: Final = re.compile(
 )
 """A label before a sentence that has no other beside it: the row holds one part of a longer question."""
 
+_ASKS_OR_ORDERS: Final = re.compile(
+    r"\b(?:what|which|how|who|why|whether|when|find|calculate|compute|determine|evaluate|estimate|describe|explain|give"
+    r"|name|express|convert|round|predict|state|show|repeat|derive|discuss|consider|suppose|assume|if|design|solve)\b",
+    re.IGNORECASE,
+)
+_FIGURE: Final = re.compile(r"\([a-f1-6]\) ?[-+$\\_]?[\d$\\]", re.IGNORECASE)
+"""A label right before a number or a formula, where "one" would seem to belong to it."""
+
+_ASKED_OUTRIGHT: Final = re.compile(
+    r"\b(?:which|what|how|whether|who|why)\b[^.?!]*\?"
+    r"|(?:^|[.?!:] +)(?:Is|Are|Was|Does|Do|Did|Can|Will|Would)\b[^.?!]*\?",
+    re.IGNORECASE,
+)
 _MAX_UNSHUFFLED: Final = 5
 """MMLU-Pro adds wrong options to four or five and shuffles: with more, "above" is not sure."""
 
@@ -79,7 +92,7 @@ def take(item: Item, question: str) -> Quiz:
     if item.options and (named := _statements(question, answer)) is not None:
         return named
     offered = tuple(_parts(text) for text in wrong if not refers_to_options(text))
-    has_parts = "part one" in _parts(question).lower()
+    has_parts = _numbered(question) is not None
     question, answer = _parts(question), _parts(answer)
     if item.options and _NONE.fullmatch(answer) and answer.lower() != "none":
         return Quiz(question, "None of them", offered, closing="none of these")
@@ -126,8 +139,8 @@ def _statements(question: str, answer: str) -> Quiz | None:
         asked = _labelled(question, styles, ("1", "2", "3"))
         if asked is None or len(re.findall("Statement (?:one|two|three):", asked)) != 2:
             return None
-        if not re.search(r"\?", question):
-            asked = f"{asked.rstrip(' .')}. Is each of them true or false?"
+        if not _ASKED_OUTRIGHT.search(question):
+            asked = f"{asked.replace('?', '.').rstrip(' .')}. Is each of them true or false?"
         return Quiz(asked, _tell_truths(truths[1].lower(), truths[2].lower()), (), has_statements=True)
     if _NAMES.fullmatch(answer) or _NONE.fullmatch(answer):
         asked = _labelled(question, (r"\(?{n}[.):]", r"\({n}\)"), _ROMAN)
@@ -169,21 +182,47 @@ def _labelled(question: str, styles: Sequence[str], names: Sequence[str]) -> str
 
 
 def _parts(text: str) -> str:
-    """ "(a) … (b) …" as "part one, … part two, …"; other text as it is."""
-    for letters, style in (("abcdef", r"\({n}\)"), ("abcdef", r"(?<!\(){n}\)"), ("123456", _NUMBERED_PART)):
-        made, at, count = text, 0, 0
-        for letter, ordinal in zip(letters, _ORDINALS, strict=False):
-            found = re.compile(rf"(?<![\w]){style.format(n=letter)}[.:]?\s*(?=\S)", re.IGNORECASE).search(made, at)
-            if found is None:
-                break
-            head = f"{made[: found.start()]}part {ordinal}, "
-            made, at, count = head + made[found.end() :], len(head), count + 1
-        if count >= 2:
-            made = re.sub(r"(?<=[A-Za-z\d)])(?<!and)(?<!or) (?=part (?:two|three|four|five|six), )", ", ", made)
-            made = re.sub(r"\bparts? \(([a-f])\)", lambda m: f"part {_ORDINALS['abcdef'.index(m[1])]}", made)
-            made = re.sub(r"\bpart part\b", "part", made)
-            made = re.sub(r"(\bpart \w+, [-−–]) (?=[\d.$])", r"\1", made)
-            return re.sub(r"(?:^|(?<=[.?!] ))part\b", "Part", made)
+    """ "(a) … (b) …" as "part one, … part two, …"; other text as it is, without a label that stands alone."""
+    if (numbered := _numbered(text)) is not None:
+        return numbered
     if re.search(r"\((?:b|ii|2)\)", text, re.IGNORECASE):
         return text
     return _LONE_LABEL.sub(lambda m: f"{m[1]}. " if m[1] else " " if m[0][0] == "\n" else "", text)
+
+
+def _numbered(text: str) -> str | None:
+    """A text whose labels, at least two, are put in words; None where it has none."""
+    for letters, style in (("abcdef", r"\({n}\)"), ("abcdef", r"(?<!\(){n}\)"), ("123456", _NUMBERED_PART)):
+        made, at, count, part = text, 0, 0, ""
+        for letter, ordinal in zip(letters, _ORDINALS, strict=False):
+            found = re.compile(rf"(?<![\w*/+=^-]){style.format(n=letter)}[.:]?\s*(?=\S)", re.IGNORECASE).search(
+                made, at
+            )
+            if found is None:
+                break
+            if not count:
+                part = "part " if _are_tasks(text, found) else ""
+            before = made[: found.start()]
+            if count and re.search(r"[A-Za-z\d)] $", before) and not re.search(r"\b(?:and|or) $", before):
+                before = f"{before[:-1]}, "
+            head = f"{before}{part}{ordinal}, "
+            made, at, count = head + made[found.end() :], len(head), count + 1
+        if count >= 2:
+            made = re.sub(r"\bparts? \(([a-f])\)", lambda m: f"part {_ORDINALS['abcdef'.index(m[1])]}", made)
+            made = re.sub(r"\b[Tt]he (part one, )", r"\1the ", made)
+            made = re.sub(r"\bpart part\b", "part", made)
+            made = re.sub(r"(\bpart \w+, [-−–]) (?=[\d.$])", r"\1", made)
+            return re.sub(r"(?:^|(?<=[.?!] ))part\b", "Part", made)
+    return None
+
+
+def _are_tasks(text: str, first: re.Match[str]) -> bool:
+    """Whether labels stand before what is to be done or found, not before the members of a sentence that only tells:
+    "they have three children: (1) Ann, a nurse; (2) Ben"."""
+    told = re.split(r"(?<=[.?!])\s+", text[: first.start()])[-1].strip()
+    rest = re.split(r"(?<=[.?!])\s", text[first.end() :])[0]
+    is_lone = not told or rest.endswith("?") or _ASKS_OR_ORDERS.match(rest) is not None
+    is_named = re.match(r"(?:and|n?or|but)\b|[.,;]", rest) is not None  # "both (a) and (b)"
+    return (
+        is_lone or is_named or _FIGURE.search(text, first.end()) is not None or _ASKS_OR_ORDERS.search(told) is not None
+    )

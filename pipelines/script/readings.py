@@ -52,7 +52,7 @@ def _mark_or_factorial(match: Match) -> str:
 _FIRST: Final[list[Rule]] = [
     rule("word", r"(?<!\w)_{2,}(?!\w)|\.{5,}|(?:^|(?<= ))_(?= (?![*=+])| ?[.;?])", "blank"),
     refusal("symbol", r"\?{3,}"),
-    rule("word", r"(?<=[=/] )\?(?= )|\?(?= ?[/=])", "what"),
+    rule("word", r"(?<=[=/] )\?(?= )|\?(?= ?[/=])|(?<=[a-z] )\?(?= [a-z]{2})", "what"),
 ]
 _LAST: Final[list[Rule]] = [
     refusal("formula", r"(?<=\d)!!|(?<=[a-z)])(?<![A-Za-z]{2})!!(?= ?[-+*/=×)^,<>a-z])"),

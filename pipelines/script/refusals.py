@@ -68,7 +68,7 @@ _NEEDS_WRITING: Final = any_of(
     r"\b(?:predicate|propositional) logic\b|\b(?:proposition|consequence) in PL\b|\bbest translation\b",
     r"\bwell[- ]formed formula|\bwff\b|\b(?:use|using|construct|complete) (?:an? )?(?:\w+ )?truth tables?\b",
     r"(?:\b[A-Da-d]{4}\b\W+){5,}",
-    r">>(?=.*\bPython\b)",
+    r"(?:>>|<<)(?=.*\bPython\b)",
     r"\bprogram below\b|\bREPEAT \w+ TIMES\b",
     r"\bfollowing (?:code|program|pseudo-?code|script|list of steps|sequence of characters)\b",
     r"\bFORTRAN\b|\bBASIC (?:program|statement)|\bprogram segment\b|\bsubroutine\b",

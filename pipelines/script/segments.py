@@ -31,8 +31,8 @@ _NEVER_PARTS: Final = word_set(
 """Endings that the model has as words."""
 
 _PREFIXES: Final = word_set(
-    "non over pre dis mal sub anti post semi auto mid meta mono poly tri uni bio trans super hyper endo micro kilo out "
-    "under mis pro con tele geo thermo hydro electro multi inter intra psycho neuro nor tetra "
+    "non over pre dis mal sub anti post semi auto mid meta mono poly tri uni bio trans super hyper endo micro kilo "
+    "milli out under mis pro con tele geo thermo hydro electro multi inter intra psycho neuro nor tetra "
     "penta para mega giga nano pico del rare para ultra photo radio up back body home house light off counter self"
 )
 """Beginnings of words that need no space after them."""
@@ -122,6 +122,12 @@ def are_frequent(parts: tuple[str, ...]) -> bool:
     if None in costs:
         return all(cost is not None or len(part) >= _LONG for cost, part in zip(costs, parts, strict=True))
     return sum(cost or 0.0 for cost in costs) <= _NATS_OF_TWO * sum(map(len, parts))
+
+
+def is_frequent(word: str, is_very: bool = False) -> bool:
+    """Whether a word by itself is so frequent, or `is_very` much so, that it is hardly a piece of a rare one."""
+    nats = _nats(word)
+    return nats is not None and nats <= (_RARE if is_very else _NATS_OF_CONTENT)
 
 
 def is_likelier(whole: str, parts: tuple[str, ...]) -> bool:

@@ -5,7 +5,7 @@ from typing import Final
 
 from pipelines.script.abbreviations import MONTH_NAMES
 from pipelines.script.elements import NAMES
-from pipelines.script.money import START
+from pipelines.script.money import END, START
 from pipelines.script.numerals import NUM, cardinal, ordinal, written_number, year
 from pipelines.script.rule import Match, Rule, after, before, refusal, rule
 from pipelines.script.spoken import Unspeakable
@@ -35,6 +35,9 @@ _DATED: Final = (
 
 _SHARES: Final = {"w": "weight", "v": "volume"}
 _EARLY_CUE: Final = r"(?:(?<=\b[Ii]n )|(?<=[Ss]ince )|(?<=[Uu]ntil )|(?<=[Bb]efore )|(?<=[Cc]irca )|(?<=[Yy]ear ))"
+_NUMBERED: Final = r"(?:(?<=\bForm )|(?<=\bRoom )|(?<=\bFlight )|(?<=\bModel )|(?<=\bSection )|(?<=\bRoute ))"
+"""What has a number for its name, whose four digits are said in pairs: "Form 1041"."""
+
 _FREE: Final = (
     r"(?=[,;:?)]|\.(?!\d)|$| (?:[A-Z][a-z]{3}|(?:the|an|and|or|by|at|to|when|while|he|she|it|they|was|were|is|did|had"
     r"|as|on|with|for|but|after|before|until|that|which|who|how|what|where|why|led|made|brought|marked)\b))"
@@ -146,6 +149,7 @@ SHORTHAND_RULES: Final[list[Rule]] = [
     rule("number", rf"{START}(?<=[a-z] )(?:1[5-9]|20)\d\d(?= (?:{_DATED})s?\b)", lambda m: year(int(m[0]))),
     rule("number", r"(?<=\()(?:1[89]|20)\d\d(?= ?= ?100\b)", lambda m: year(int(m[0]))),  # of an index
     rule("number", r"(?<=\b[Aa]bout )1[4-9](?!00)\d\d(?= (?:are|were|was|the|by|and|when|as)\b|[,;.])", _about_year),
+    rule("number", rf"{_NUMBERED}[1-9](?!000)\d{{3}}{END}", lambda m: year(int(m[0]))),
     rule("number", r"(?<=Boeing )7\d7", lambda m: f"seven {cardinal(int(m[0][1:]))}"),
     rule("number", r"(?<![\w.])80[58][0-9](?= ?(?:micro|[Aa]ssembl|chips?|instruct|CPU|process))",
          lambda m: f"eighty {cardinal(int(m[0][2:]))}"),
@@ -157,6 +161,6 @@ SHORTHAND_RULES: Final[list[Rule]] = [
     rule("word", r"(?<=[Tt]ype[ -])I([ab])\b", lambda m: f"one {m[1].upper()}"),
     rule("word", r"(?<![A-Za-z])(di|tri|tetra|bi)-(?= ?(?:or|and|to)\b)", lambda m: m[1]),
     refusal("formula", r"\[ ?\[|\{ ?_|(?<= )_ ?\*"),
-    refusal("formula", r"(?<![A-Za-z])(?:Pt|Ag|Zn|Cu|Hg|Cd|Fe) ?(?:\(s\) ?)?/ ?[A-Z][\w ^+-]*\("),  # a cell
+    refusal("formula", r"(?<![A-Za-z])(?:Pt|Ag|Zn|Cu|Hg|Cd|Fe) ?(?:\(s\) ?)?/ ?[A-Z][\w ^+/-]*\("),  # a cell
 ]  # fmt: skip
 """Tried before all others that begin with a digit or a letter."""

@@ -7,7 +7,7 @@ from pipelines.script.traced import Traced
 
 _SMALL: Final = "is|and|of|to|by|if|that|when|where|with|for|are|has"
 _LENGTHS: Final = "min|sec|hrs?|hours?|lbs?|oz|ft|foot|feet|inch|inches|in|miles?|mi|yd|gal|cm|mm|km|m"
-_MEASURED: Final = r"(?:cm|mm|km|m|kg|mg|g|mL|ml|L|K|°C|torr|atm|kPa|kJ|J|mol|mmol|nm)"
+_MEASURED: Final = r"(?:cm|mm|km|m|kg|mg|g|mL|ml|L|K|°C|[Tt]orr|atm|kPa|kJ|J|mol|mmol|nm)"
 
 _SLIPS: Final = tuple(
     (re.compile(pattern), form)
@@ -44,10 +44,12 @@ _SLIPS: Final = tuple(
         # the state of a substance lowered with its count, a small word run into a variable
         (r"_?\(_? ?\{?(g|l|s|aq)\}?_\)_?|_\((g|l|s|aq)\)_|(?<=[A-Za-z\d}])_?\(_\{?(g|l|s|aq)\}?\)_?", r"(\1\2\3)"),
         (r"(?<![A-Za-z])(for|if|when|where|with|and|of|that|find|let)([a-zA-Z])(?= ?= ?[-\d(])", r"\1 \2"),
+        (r"(?<=\))(?=(?:at|and|for|of|is|to|when)\b(?!\())", " "),
         # units: a dot, a space or capitals that do not belong to them
         (r"\b[Mm]\. ?P\. ?H\.(?= [a-z]|[,;])", "mph"),
         (r"\b[Mm]\. ?P\. ?H\.", "mph."),
         (rf"(?<=\d) ?\. (?={_MEASURED}(?![\w.]))", " "),
+        (r"(?<=\d) ?\. s(?=[,;)]| (?:and|at|in|is|to|after|before)\b)", " s"),
         (r"(?<=\d)(?:sec|s) ?\^ ?-1(?!\d)", " s^-1"),
         (r"(?<=\d)( ?[cm]?m) -(?=(?:long|thick|wide|high)\b)", r"\1 "),
         (r"(?<=\d) ?N (?=(?:acid|base|solutions?|alkali|[a-z]+ acid|NaOH|HCl|KOH|H_?2SO_?4|HNO_?3)\b)", " normal "),
@@ -57,6 +59,8 @@ _SLIPS: Final = tuple(
         (r"(?<=\d)( ?-?)in\.(?= (?:I|O)\. ?D\b)", r"\1inch"),
         (r"(?<=\d)° ([CFK])\b(?! (?:major|minor|sharp|flat))", r"°\1"),
         (r"(?<=\d) ?(?:degrees?|deg\.?) ([CF])\b(?! (?:major|minor|sharp|flat))", r"°\1"),
+        (r"(?<=\d) ?μ ?\((microns?)\)", r" \1"),
+        (r"(?<![\d.,])1 ?μ(?= (?:in|long|wide|thick|or|and|is)\b|[.,;?)])", "1 micron"),
         (r"(?<=\d) ?μ(?![\w^_(])(?! *(?:[CFmgsTVAW]\b|coul|[Ff]arad|[Aa]mp|[Vv]olt|[Ww]att|sec))", " microns"),
         (r"(?<=[A-Z]) ?Ω(?![\w^])", " ohms"),
         (r"(?<=\d )(henry|ohms?|volts?|amperes?|joules?|newtons?|farads?|coulombs?)(is|are|and|of|in|at)\b", r"\1 \2"),

@@ -14,7 +14,7 @@ _FORMS: Final = tuple(
         # an abbreviation's dot that ends no sentence: "a 4 in. pipe", "6 in.^3", "40 ft. long"
         (r"(?<=\d)[ -]?yr\.?[ -]old\b", " year old"),
         (r"(?<=\d)( ?-?)in\.(?= [a-z(])(?! (?:the|a|an|each|its|which)\b)", r"\1inch"),
-        (r"(?<=\d)( ?-?(?:ft|lbs?|oz|sec|min|hrs?|yds?|mi|gal|kg|cm|mm|amps?|deg|mol))\.(?= [a-z(]|\^)", r"\1"),
+        (r"(?<=\d)( ?-?(?:ft|lbs?|oz|sec|min|hrs?|yds?|mi|gal|kg|cm|mm|amps?|deg|mol|atm))\.(?= [a-z(]|\^)", r"\1"),
         (r"(?<=\d)( ?-?(?:yrs?|qts?|pts?|tbsp|tsp|cal|kcal|rev))\.(?= [a-z(])", r"\1"),
         (r"(?<=\d)( ?-?)in\.(?=,|/)", r"\1inch"),
         (r"(?<=\d)( ?(?:ft|lbs?|oz|sec|min|hrs?|yds?|gal|deg|cm|mm|kg|yrs?))\.(?=,|/)", r"\1"),
@@ -48,7 +48,7 @@ _FORMS: Final = tuple(
         (r"(?<=[/-]ft)(\^2)?\.? ?(?=°[FR])", r"\1-"),
         (r"(?<=/)(lbm?|g|m|mole|mol|kg|lb mole)(?: ?- ?| )(?=°[CFKR](?![\w/]))", r"\1-"),
         (r"/ ?1bm\b", "/lbm"),
-        (r"(?<=\d) ?\. (?=(?:K|bar|J|atm|Pa|mL|g|kJ)(?![A-Za-z]))", " "),
+        (r"(?<=\d) ?\. (?=(?:K|bar|J|atm|Pa|mL|g|kJ)(?![A-Za-z_]| ?[=<>]))", " "),
         (r"(?<=\d) ?U/L\b", " units per liter"),
         (r"(?<=\d) ?U/mL\b", " units per milliliter"),
         (r"(?<=\d)( ?)in\.(?=[,;)])", r"\1inch"),
@@ -57,6 +57,7 @@ _FORMS: Final = tuple(
         (r"(?<=\$)( ?\d[\d.,]*) +(?=(?:m|b|tr)illion\b)", r"\1 "),
         (r"\bmm Hg\b", "mmHg"),
         (r"(?<![A-Za-z'])([a-z])([a-z])('{1,2})(?= ?[-+=])", r"\1 \2\3"),
+        (r"(?<=[-+(\[/])( ?)([a-z])([a-z])'(?= ?[)\]/])", r"\1\2 \3'"),
         (r"(?<![\w^])([A-Z][a-z]?\d?)([+-])(?=\((?:aq|g|s|l)\))", r"\1^\2"),
         (
             r"(?<![\w.])(\d{1,2})V([24])(?= ?(?:%|percent\b|per cent\b|inch|feet|years?|months?|days?|hours?\b))",
@@ -72,8 +73,9 @@ _FORMS: Final = tuple(
         (r"(?<=[dm]m\^6) atm(?= mol)", "×atm"),
         (r"&c\.", "etc."),
         (r"(?<=/)([CF])°", r"°\1"),
+        (r"(?<=[(/](?:gm|kg|lb))([CF])°|(?<=[(/]g)([CF])°", r" °\1\2"),
         (r"(°[CF])\(", r"\1 ("),
-        (r"(?<=\d) ?A ?\^ ?°(?![\w^])", " Å"),
+        (r"(?<=\d) ?A ?\^ ?\{?[°o]\}?(?![\w^])", " Å"),
         # a share in brackets, a space lost beside a number or a function
         (r"(?<!\d )(?<![\w)])\((\d{1,2}) ?/ ?(\d{1,2})\) ?%", r"\1/\2%"),
         (r"(?<![A-Za-z])(sin|cos|tan|ln|exp)(?=\d)", r"\1 "),

@@ -117,7 +117,7 @@ def _factors(text: str) -> list[re.Match[str]]:
     return found
 
 
-PLAIN_UNITS: Final = word_set("lbs hrs kgs mins mL mph kWh kJ kPa kW yds Hz kHz MHz GHz kcal mmHg atm")
+PLAIN_UNITS: Final = word_set("lbs hrs kgs mins mL mph kWh kJ kPa kW yds Hz kHz MHz GHz kcal mmHg atm kVA kVAR")
 """Units said in full even without a number before them, for they can be nothing else."""
 
 NUMBERED_UNITS: Final = word_set(

@@ -42,6 +42,7 @@ _SHORT_CONTENT: Final = word_set("two one six ten air gas man sum oil law car da
 _SHORTEST: Final = 4
 _LONG: Final = 6
 _FAIRLY_LONG: Final = 5
+_VERY_LONG: Final = 7
 _LONGEST: Final = 48
 _ENDINGS: Final = tuple(
     (ending, stem)
@@ -126,11 +127,13 @@ def _is_pair(left: str, right: str) -> bool:
         return True
     if left in _SURE_FIRST and is_content(right, _FAIRLY_LONG if left == "is" else _SHORTEST):
         return True
+    if left == "the" and len(right) >= _FAIRLY_LONG and is_word(right):
+        return True
     if right in _SURE_LAST and is_content(left):
         return True
     if right in _LAST_AFTER_LONG and is_content(left, _LONG):
         return not left.endswith("al")
-    return _short(left, right)
+    return _short(left, right) or _are_very_long(left, right)
 
 
 def _short(left: str, right: str) -> bool:
@@ -152,6 +155,11 @@ def _are_long(left: str, right: str, shortest: int) -> bool:
     return are_words and are_frequent((left, right))
 
 
+def _are_very_long(left: str, right: str) -> bool:
+    """Two words of the larger list, so long that no term is made of them: "angularmomenta"."""
+    return min(len(left), len(right)) >= _VERY_LONG and is_word(left) and is_word(right)
+
+
 def _in_three(word: str) -> Iterator[tuple[str, ...]]:
     for first in range(1, len(word) - 1):
         for last in range(first + 1, len(word)):
@@ -161,6 +169,7 @@ def _in_three(word: str) -> Iterator[tuple[str, ...]]:
             if (
                 (left in _FUNCTION and middle == "the" and long[2])
                 or (starts and long[1] and (ends or long[2]))
+                or (left == "the" and len(middle) >= _FAIRLY_LONG and is_word(middle) and is_content(right))
                 or (long[0] and long[1] and ends)
                 or (long[0] and middle in _SURE_INSIDE and long[2])
             ):
@@ -186,14 +195,18 @@ def parted(word: str, is_broken: bool = False) -> tuple[str, ...]:
     return found[0] if len(found) == 1 else segmented(word, is_broken)
 
 
-def part_words(text: Traced) -> Traced:
-    """Spaces put back into words that lost them, and words put together that broke at a line's end."""
+def part_words(text: Traced, is_broken: bool = False) -> Traced:
+    """Spaces put back into words that lost them, and words put together that broke at a line's end.
+
+    Args:
+        is_broken: whether the text has surely lost spaces where this does not look.
+    """
     if "-" in text.text:
         text = text.sub(_BROKEN_AT_HYPHEN, _put_together)
     text = text.sub(_AFTER_UNIT, _part_unit).sub(_AFTER_POWER, r"\1 \2")
     parted_first = text.sub(_GLUED_FIRST, _part_first)
     unknown = [word for word in _UNKNOWN.findall(text.text) if word not in _words()]
-    is_broken = parted_first.text != text.text or any(len(parted(word)) > 1 for word in unknown)
+    is_broken = is_broken or parted_first.text != text.text or any(len(parted(word)) > 1 for word in unknown)
     text = parted_first.sub(_GLUED_OF, r"of \1").sub(_GLUED_NOUN, r"\1 \2").sub(_GLUED_NAME, _part_named)
     return text.sub(_UNKNOWN, lambda match: " ".join(parted(match[0], is_broken)))
 

@@ -88,6 +88,17 @@ _OPEN_ENDS: Final = (
 _SUPPOSES: Final = re.compile(r"(?:Assum(?:e|ing)|Take|Neglect|Note|Let|Use|Ignore|Hint|Give|Express)\b")
 """The start of a sentence that tells what to go by, after the question."""
 
+BREAKS_OFF: Final = re.compile(
+    r"\b(?:is|are|was|were|be|been|the|an?|of|by|to|that|with|for|as|(?<!\d )(?<!\) )in|on|at|from|into|than|and|or"
+    r"|because|called|known|has|have|had|will|would|should|can|could|may|might|must|not|its|their|his|her|most|more"
+    r"|likely|probably|if|when|include|includes|including|means|through|about|between|during|under|which|who|what|whether"
+    r"|regarding)$"
+)
+"""The last word of a sentence that waits for more; one that only defines a thing may end otherwise."""
+
+_CLAUSE: Final = re.compile(r"(?:When|While|Before|After|If|Because|Since|Although|Once|Until|Unless)\b[^,]*:\s*$")
+"""A clause before its main one: "When asking a friend for money:"."""
+
 BLANK: Final = re.compile(r"_{2,}|\.{5,}")
 _LAST_SENTENCE: Final = re.compile(
     r"(?:.*(?<!\b[A-Zv])(?<!\bvs)(?<!\b[DM]r)(?<!\bMrs)(?<!\bSt)(?:[.?!][\"')]?\s+|(?<=[\d\")])\n\s*)(?=[A-Z\"'$\d_]))?(.*)",
@@ -110,7 +121,9 @@ class Shape:
     last: str
 
 
-_NOTED: Final = re.compile(r"^(.*[.?!] )?((?:[^.?!]|\.(?=\d))*\?) \(([A-Z][a-z][^()?]{3,}?)\)\s*$", re.DOTALL)
+_NOTED: Final = re.compile(
+    r"^(.*[.?!] )?((?:[^.?!]|\.(?=\d))*\?) \(((?!Units?\b)[A-Z][a-z][^()?]{3,}?)\)\s*$", re.DOTALL
+)
 """A question and a note after it: "… the force? (Neglect friction.)"; the note is said first."""
 
 _GIVEN_LAST: Final = re.compile(r"\? [(\[]([A-Za-z](?:_\{?\w+\}?)? ?= ?[^()\[\]?,;]{1,30})[)\]]\.?\s*$")
@@ -127,6 +140,7 @@ def tidy(question: str) -> str:
     text = re.sub(r"\s*\(\s*\d+ (?:points?|marks?)\s*\)\s*$", "", text).strip()
     text = re.sub(r"\b(?:NOT|EXCEPT|LEAST|MOST|BEST|ONLY|FALSE|TRUE|INCORRECT|CORRECT)\b", lambda m: m[0].lower(), text)
     text = re.sub(r"\s+[.:]$", "", text)
+    text = re.sub(r"(?<=[a-z]{2}[.?!])(?=(?:[A-Z][a-z]+|A|I) [a-z\d])", " ", text)
     text = _NOTED.sub(lambda m: f"{m[1] or ''}{m[3].rstrip('.')}. {m[2]}", text)
     text = _GIVEN_LAST.sub(r", where \1?", text)
     text = re.sub(r"(?<=\? )(return|answer|give|assume|round|use|express|note)\b", lambda m: m[1].capitalize(), text)
@@ -144,7 +158,11 @@ def shape_of(text: str) -> Shape:
     before = text[: len(text) - len(last)]
     if BLANK.search(text):
         return Shape("blank", before, last)
-    bare = last.rstrip(" .:;,")
+    bare = last.rstrip(" .:;,…")
+    is_open = not last.endswith((".", "!", '"', ")"))
+    asks = is_order(last) or _ASKING.match(bare) is not None or _ASKS_INSIDE.search(bare) is not None
+    if before and is_open and not asks and "?" not in last and BREAKS_OFF.search(bare):
+        return Shape("stem", before, last)
     is_quoted = '?"' in before and "?" not in re.sub(r'\?"', "", text)
     if (
         ("?" in text and not (is_quoted and text.endswith(_OPEN_ENDS)))
@@ -156,12 +174,17 @@ def shape_of(text: str) -> Shape:
         return Shape("asks", before, last)
     if before and _SUPPOSES.match(last):
         return Shape("asks", before, last)
-    is_open = not last.endswith((".", "!", '"', ")"))
     if before and is_open and re.fullmatch(r"Consider [^.?!]*\. ", before):
         return Shape("stem", before, last)
     if before and (is_order_somewhere(before) or _asks_somewhere(before)):
         return Shape("asks", before, last)
     return Shape("states" if last.endswith((".", "!", '"')) else "stem", before, last)
+
+
+def pauses(sentence: str) -> bool:
+    """Whether there is a pause between an unfinished sentence and what completes it."""
+    is_clause = _CLAUSE.match(sentence) is not None and BREAKS_OFF.search(sentence.rstrip(" .:")) is None
+    return is_clause or sentence.rstrip(" .:").endswith(",")
 
 
 def is_order(sentence: str) -> bool:
@@ -182,6 +205,11 @@ def _asks_somewhere(text: str) -> bool:
 def asks_by_word(sentence: str) -> bool:
     """Whether a sentence begins with a question word, whatever mark it ends with."""
     return _ASKING.match(sentence) is not None or _ASKING_LATE.search(sentence) is not None
+
+
+def still_asks(sentence: str) -> bool:
+    """Whether a sentence without its mark wants a question mark: it asks, and has none inside."""
+    return asks_by_word(sentence) and not is_order(sentence) and "?" not in sentence
 
 
 def needs_options(text: str) -> str | None:

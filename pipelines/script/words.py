@@ -10,7 +10,7 @@ from pipelines.script.chemistry import COMPOUND, spell_compound
 from pipelines.script.elements import NAMES
 from pipelines.script.maths import CALLED_FUNCTIONS
 from pipelines.script.numerals import cardinal, ordinal
-from pipelines.script.rule import Match, Rule, after, before, rule, starts_sentence
+from pipelines.script.rule import Match, Rule, after, before, rule, starts_sentence, topic
 from pipelines.script.shorthand import PLACES
 from pipelines.script.spoken import Unspeakable, word_set
 from pipelines.script.unit_names import UNCHANGING
@@ -69,6 +69,8 @@ def _word(match: Match) -> str:
         return short.FULL_WITHOUT_DOT[word]
     if word in short.EMPHASISED and not (word == "NO" and _is_nitric(match)):
         return word.lower()
+    if word == "NO":
+        return "N O"
     if word in PLAIN_UNITS or word in NUMBERED_UNITS:
         return _unit_alone(match)
     is_mixed = not word.isupper() and sum(char.isupper() for char in word) > 1
@@ -90,8 +92,12 @@ def _word(match: Match) -> str:
     return word
 
 
+_OF_NITROGEN: Final = re.compile(r"nitric oxide|(?<![A-Za-z])NO_?\{?[23]|NO \+|\+ \d?NO\b|(?<![A-Za-z])O_?\{?2(?!\d)")
+
+
 def _is_nitric(match: Match) -> bool:
-    return re.search(r"\b(?:of|for|with|and|from|to|the) $", before(match)) is not None
+    is_told = re.search(r"\b(?:of|for|with|and|from|to|the) $", before(match)) is not None
+    return is_told or _OF_NITROGEN.search(topic(match)) is not None
 
 
 def _is_unpronounceable(letters: str, word: str) -> bool:
@@ -112,7 +118,7 @@ def _unit_alone(match: Match) -> str:
     unit, left, right = match[0], before(match), after(match)
     one = _ONE_OF.search(left)
     counted = re.search(r"([A-Za-z]+)[ -]$", left)
-    is_counted = re.search(r"(?:\d|_) ?$", left) or (counted is not None and counted[1].lower() in _COUNTS)
+    is_counted = re.search(r"(?:\d\)?|_) ?$", left) or (counted is not None and counted[1].lower() in _COUNTS)
     is_top = re.search(r"[\d)\](/] ?[\[(]+$", left) and right.startswith(" of ")
     is_asked = is_top or (re.search(r"(?:\b[Ii]n |\(|, )$", left) and re.match(r"\s*(?:[.,;:?)]|$)", right))
     goes_on = re.match(r"-[A-Za-z]", right) or (unit == "mph" and left.endswith("/"))
@@ -212,8 +218,8 @@ _SURE_ROMANS: Final = "|".join(
 _MANY: Final = r"(?<=^)|(?<=[A-Z]\. )|(?<=[A-Z] )|(?<=[A-Z][a-z] )|(?<=[A-Z][a-z]{2} )|(?<=[A-Z][a-z]{3} )"
 
 WORD_RULES: Final[list[Rule]] = [
-    rule("word", r"(?<![A-Za-z\d])(?:N/m|(?:km|mi|m|cm|ft|kg|mg|g|lb|Btu|J|kJ|W|gal|mol)/(?:h|hr|sec|s|min|L|ml|mL"
-         r"|dL|kg|cm|m|day))"
+    rule("word", r"(?<![A-Za-z\d])(?:N/m|(?:km|mi|m|cm|ft|kg|mg|g|lb|Btu|J|kJ|W|gal|mol|oz)/(?:h|hr|sec|s|min|L|ml|mL"
+         r"|dL|kg|cm|m|day|gal))"
          r"(?![A-Za-z\d^/])", _rate),
     rule("word", rf"(?<![\w/^×*])(?=k?(?:J|cal)/\(?(?:k?g|mol)\b|W/\(?m\^?2)({UNIT})", _rate),
     rule("word", r"(?<![\w/^])(?:k?cal|k?J|Btu|N|W|k?g)(?: (?:deg|K|mole?|k?g|s|m)\^\{?-[1-3]\}?(?!\d))+", _rate),
@@ -244,7 +250,7 @@ WORD_RULES: Final[list[Rule]] = [
     rule("word", r"(?<![A-Za-z])([A-Za-z]+)\((?:s|es)\)", lambda m: m[0].replace("(", "").replace(")", "")),
     rule("variable", r"(?<![A-Za-z\d'])[B-HJ-Zb-z](?![A-Za-z\d]|'[a-z])", lambda m: m[0]),
     rule("variable", r"(?<![A-Za-z'])(?:a(?=[_^=]| ?[=+]|_\d)|A(?=[_^(=]| [=∪∩]))", lambda m: m[0]),
-    rule("variable", r"(?<![A-Za-z'])(?<!_ )(?!at|am|an|by|my|up|us|do|nt|km|mm|nm|pm|dB|ab\b(?! ?[=)^]))(?:d[a-zA-Z]"
+    rule("variable", r"(?<![A-Za-z'])(?<!_ )(?!at|am|an|by|my|up|us|do|nt|[ckmnp]m|dB|ab\b(?! ?[=)^]))(?:d[a-zA-Z]"
          r"|[xyzabcnmpqruvtk]{2})(?=[)\^/=,]|_\d| [=+-]|$)", lambda m: _spelled(m[0])),
     rule("word", r"[A-Za-z]+(?:'[A-Za-z]+)*", _word),
 ]  # fmt: skip

@@ -8,11 +8,14 @@ from pipelines.script.characters import in_plain_characters, without_accents
 from pipelines.script.latex import has_latex, open_latex
 from pipelines.script.layout import FIGURES, LABELS, LINES, SIGNS
 from pipelines.script.markup import FORMULA, MARKUP, check_markup, check_table
+from pipelines.script.misprints import MISPRINTS, as_printed
 from pipelines.script.notation import in_usual_notation
 from pipelines.script.quotes import with_inch_marks
 from pipelines.script.rewrites import rewritten
+from pipelines.script.sentences import SENTENCES
 from pipelines.script.slips import without_slips
 from pipelines.script.spoken import Unspeakable
+from pipelines.script.symbols import with_cases_told, with_means_named, with_named_hypotheses
 from pipelines.script.traced import Traced
 from pipelines.script.typography import flattened_powers, in_one_form
 
@@ -43,10 +46,12 @@ def normalise(written: str | Traced) -> Traced:
     text = FORMULA(text)
     if is_latex:
         text = open_latex(text)
-    text = in_plain_characters(flattened_powers(text))
+    text = in_plain_characters(flattened_powers(with_means_named(text)))
     _check(text.text)
     text = rewritten(with_inch_marks(text), LABELS)
     check_table(text.text)
     text = rewritten(text, SIGNS)
-    text = rewritten(in_one_form(in_usual_notation(without_slips(text))), FIGURES)
-    return rewritten(mend_words(without_accents(text)), LINES)
+    text = without_slips(rewritten(text, (*MISPRINTS, *SENTENCES)))
+    text = with_cases_told(with_named_hypotheses(in_usual_notation(text)))
+    text = rewritten(in_one_form(text), FIGURES)
+    return rewritten(as_printed(mend_words(without_accents(text))), LINES)

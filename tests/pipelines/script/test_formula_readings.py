@@ -16,7 +16,7 @@ FORMULAS = [
     ("the points (1,5) and (2,3)", "the points, one, five; and, two, three"),
     ("a VAR(6) model", "a VAR six model"),
     ("{1, 2, 3}", "the set one, two, three"),
-    ("|x| < 5", "the absolute value of x, is less than five"),
+    ("|x| < 5", "the absolute value of x is less than five"),
     # powers, indexes, functions
     ("e^{-x}", "e to the power of minus x"),
     ("x_1 + x_2", "x one plus x two"),

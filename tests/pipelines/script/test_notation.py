@@ -92,6 +92,59 @@ READINGS = [
      "kilogram per kelvin"),
     ("9 lb moles of it", "nine pound moles of it"),
     ("held at 1atm(above 90°K)", "held at one atmosphere, above ninety kelvin"),
+    ("a gap of $8 \\mathrm{pm}$ for an electron, at 8 pm",
+     "a gap of eight picometers for an electron, at eight in the evening"),
+    ("3.2 × 10^-4 (ohm)(ft) at 5 lb/(ft) (sec)",
+     "three point two times ten to the power of minus four ohm feet at five pounds per foot per second"),
+    ("\\Upsilon- rays and \\alpha - particles at a distance of lm",
+     "gamma rays and alpha particles at a distance of one meter"),
+    ("a 5m * 2m wooden floor, 3 ft × 4 ft × 5 ft",
+     "a five meter by two meter wooden floor, three feet by four feet by five feet"),
+    ("A = 3 m × 4 m", "A equals three meters times four meters"),
+    ("It has 0.5 mm thick glass and is 2 mm thick.",
+     "It has zero point five millimeter thick glass and is two millimeters thick."),
+    ("A current of 2.5 A is sent.", "A current of two point five amps is sent."),
+    ("atoms with a diameter of 2 A, light of 5000A^o",
+     "atoms with a diameter of two angstroms, light of five thousand angstroms"),
+    ("2.5 g-NaOH, 40 cal/g-mol and 18 g mol^-1",
+     "two point five grams of N A O H, forty calories per gram mole and eighteen grams per mole"),
+    ("a density of 0.9 (g / cm^3)at noon", "a density of zero point nine grams per cubic centimeter at noon"),
+    ("§2. The land, under § 3 of it", "Section two. The land, under section three of it"),
+    ("5H_20 (g), 2N0_2, H_2O(1)", "five H two O, gas, two N O two, H two O, liquid"),
+    ("9kwhr at 4.5psf through 30 cu cm, a force of 12 Nt",
+     "nine kilowatt hours at four point five pounds per square foot through thirty cubic centimeters, "
+     "a force of twelve newtons"),
+    ("an area of 20π cm^2, at the point (1, 4) cm",
+     "an area of twenty pi square centimeters, at the point, one, four; centimeters"),
+    ("A charge of 1 C flows.", "A charge of one coulomb flows."),
+    ("0.02 kg water/kg dry air", "zero point zero two kilograms of water per kilogram of dry air"),
+    ("0.2 cal/(gmC°), k_f = 3.1°C/m",
+     "zero point two calories per gram per degree Celsius, k f equals three point one degrees Celsius per molal"),
+    ("pH 9.0. K_a = 2, air at 1 atm. and 90 . Torr",
+     "P H nine point zero. K a equals two, air at one atmosphere and ninety torr"),
+    ("in kVA and kVAR", "in kilovolt amperes and kilovars"),
+    ("It is 3μ (microns) long and 1μ in depth.", "It is three microns long and one micron in depth."),
+    ("3 inches * 4 inches = 12", "three inches times four inches equals twelve"),
+    ("a cost of 4 m^2 + 3m, a floor of 4 m^2 and 3 m of rope",
+     "a cost of four m squared plus three m, a floor of four square meters and three meters of rope"),
+    ("for 50. s, at 2 KN/m^2 and 300 cycles × s^-1",
+     "for fifty seconds, at two kilonewtons per square meter and three hundred cycles per second"),
+    ("NO and O_2 form here, 2NO is left", "N O and O two form here, two N O is left"),
+    ("He said NO to it.", "He said no to it."),
+    # events, functions, what letters stand for
+    ("k = {change in cost}/{change in size}", "k equals change in cost over change in size"),
+    ("Let W(t) grow while v (t) = 3.", "Let W of t grow while v of t equals three."),
+    ("Let P(Y=2)=0.3. Find P(|Y-4| > 2).",
+     "Let the probability that Y equals two be zero point three. Find the probability that the absolute value of Y "
+     "minus four is greater than two."),
+    ("w(t) = 3 i^2(t) where |Th(z)| < 2",
+     "w of t equals three i squared of t where the absolute value of T h of z is less than two"),
+    ("g : [a, b] is smooth", "g on the interval a, b, is smooth"),
+    ("h(height of it) = 3 m v(speed of it) = 4 m/s",
+     "h, height of it, equals three meters; v, speed of it, equals four meters per second"),
+    ("where g' stands for it and S' moves", "where g prime stands for it and S prime moves"),
+    ("K -> U <- W", "K to U from W"),
+    ("They call it 'plan B' for now, and f' is it.", "They call it plan B for now, and f prime is it."),
     # labels, digits, names
     ("(i) It is cold. (ii) It is wet. (v) It rains.", "one, It is cold. two, It is wet. five, It rains."),
     ("strings of 1's and 0's", "strings of ones and zeros"),
@@ -111,7 +164,9 @@ def test_sizes_of_matrices_are_not_multiplied() -> None:
     assert speak("3 × 4") == "three times four"
 
 
-@pytest.mark.parametrize("written", ["y = x^5/2", "v0^2/(2μg) where g is gravity"])
+@pytest.mark.parametrize(
+    "written", ["y = x^5/2", "v0^2/(2μg) where g is gravity", "Pt/H_2/HCl (1M)", "K = {[NO]^2 [O_2]} / {[NO_2]^2}"]
+)
 def test_what_may_be_two_things_is_refused(written: str) -> None:
     with pytest.raises(Unspeakable):
         speak(written)

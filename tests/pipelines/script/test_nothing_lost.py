@@ -100,6 +100,28 @@ READINGS = [
     ("the residual u-hat", "the residual u hat"),
     ("a follow-up on post-war trade-offs, press-ure", "a follow up on post war trade offs, pressure"),
     ("Calculate its size: 2 in x 6 in.", "Calculate its size: two inches by six inches."),
+    # decoded wrongly, short forms, possessives, stops that end no sentence
+    ("a pike‚Äìno more‚Äîand the carp‚Äôs ‚Äúold‚Äù lake", "a pike, no more, and the carp's old lake"),
+    ("the fianc\u00c3\u00a9e\u00e2\u20ac\u2122s carp", "the fiancee's carp"),
+    ("A 5 h.p. motor delivers 20 H. P. Find it.", "A five horsepower motor delivers twenty horsepower. Find it."),
+    ("a salt (m.p. 90°, b.p. very high)", "a salt, melting point ninety degrees, boiling point very high"),
+    ("by Ann Lake, Esq. to the town", "by Ann Lake, Esquire to the town"),
+    ("Find Mr. Reeves' share.", "Find Mister Reeves's share."),
+    ("'We like Mr. Reeves' she said", "We like Mister Reeves she said"),
+    ("See Form 1041 in Room 2305.", "See Form ten forty one in Room twenty three oh five."),
+    ("subject to $9,000 liability", "subject to nine thousand dollar liability"),
+    ("The law says 3 over 8 = 9 over ? is so.", "The law says three over eight equals nine over what is so."),
+    ("the Marine Corps. of today. and more", "the Marine Corps of today, and more"),
+    ("due on May 1. and paid", "due on May first, and paid"),
+    (
+        "2H_2 + O_2 → 2H_2O Assume the rest is lost.",
+        "two H two plus O two yields two H two O. Assume the rest is lost.",
+    ),
+    ("a path (y > 0) s given by it", "a path, y is greater than zero, is given by it"),
+    (
+        "Sales:\nPikes | $3 million\nCarps | $5\nWhat is due?",
+        "Sales: Pikes, three million dollars. Carps, five dollars. What is due?",
+    ),
     # logic
     ("A ∨ (B • C)", "A or open parenthesis B and C close parenthesis"),
     ("F = q • E", "F equals q times E"),

@@ -39,6 +39,25 @@ def test_a_question_inside_a_text_is_asked_as_it_stands(question: str, asked: st
     assert made(question).question.text == asked
 
 
+@pytest.mark.parametrize(
+    ("question", "stem"),
+    [
+        ("Complete this by logic: All pikes swim. It is known that", "It is known that"),
+        ("Name the pike. What eats it? This law is probably", "This law is probably"),
+        ("When asking a hen about its lake:", "When asking a hen about its lake,"),
+    ],
+)
+def test_a_sentence_that_breaks_off_is_to_be_finished(question: str, stem: str) -> None:
+    exchange = made(question, "hens do")
+    assert exchange.question.text.lower().endswith(f"{stem.lower()} what?")
+    assert exchange.answer.text in {"Hens do.", f"{stem} hens do."}
+
+
+def test_a_statement_after_the_question_ends_in_a_stop() -> None:
+    asked = made("How long does a pike of 2 kg swim?A pike eats 3 g of feed each day.").question.text
+    assert asked == "How long does a pike of two kilograms swim? A pike eats three grams of feed each day."
+
+
 def test_dots_inside_the_only_sentence_are_a_blank() -> None:
     exchange = made("The pike is known for its ... teeth.", "sharp")
     assert "known for its blank teeth" in exchange.question.text

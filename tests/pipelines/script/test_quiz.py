@@ -129,6 +129,50 @@ def test_numbered_parts_and_what_refers_to_them() -> None:
     assert "Repeat part two by night" in exchange.question.text
 
 
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("They have: (1) Ann, a nurse; (2) Ben. Who swims?", "They have: one, Ann, a nurse; two, Ben. Who swims?"),
+        ("Find the (a) length and (b) mass.", "Find part one, the length and part two, mass."),
+        (
+            "It swims at (a) 2 km and (b) 3 km. Why?",
+            "It swims at part one, two kilometers and part two, three kilometers. Why?",
+        ),
+        ("What is f = (x-a)*(x-b) for it?", "What is f equals"),
+    ],
+)
+def test_labels_of_tasks_are_parts_and_others_numbers(question: str, asked: str) -> None:
+    assert made(question, ("4 g", "5 g"), 0, offer_share=0).question.text.startswith(asked)
+
+
+def test_a_statement_is_no_question_for_its_mark() -> None:
+    exchange = made("Statement 1 | Pikes must swim? Statement 2 | Hens fly.", ("True, False", "False, True"), 0)
+    assert exchange.question.text == (
+        "Statement one: Pikes must swim. Statement two: Hens fly. Is each of them true or false?"
+    )
+
+
+def test_the_last_statement_is_closed() -> None:
+    exchange = made("Which are true?\nI. Pikes swim\nII. Pikes fly", ("I only", "II only"), 0)
+    assert exchange.question.text.endswith("Statement two: Pikes fly.")
+
+
+def test_columns_are_told_heading_by_heading() -> None:
+    gap = " \u00a0\u00a0\u00a0 "
+    question = f"Feed grows dear. How do the price and the GDP of U.S. lakes move? U.S. PRICE{gap}NOMINAL GDP"
+    exchange = made(question, (f"(A) Rises{gap}No change", f"(B) Falls{gap}Rises"), 0, offer_share=1)
+    assert "U S price: rises; nominal GDP: no change" in exchange.question.text
+    assert exchange.answer.text.endswith("U S price: rises; nominal GDP: no change.")
+    with pytest.raises(NotAskable, match="needs_writing"):
+        made(question, (f"Rises{gap}Falls{gap}Falls", f"Falls{gap}Rises"), 0)
+
+
+def test_a_quoted_option_keeps_its_pause_in_a_list() -> None:
+    exchange = made("Which of the following is said?", ('"A pike swims."', '"A hen swims."'), 0, offer_share=1)
+    assert "; or second, a" in exchange.question.text.lower() or " or " in exchange.question.text
+    assert "swims. " not in exchange.question.text
+
+
 def test_a_part_below_zero_keeps_its_sign() -> None:
     exchange = made(
         "Find (a) the heat and (b) the work.", ("(a) - 31 J, (b) - 4 J", "(a) 3 J, (b) 4 J"), 0, offer_share=0

@@ -4,10 +4,12 @@ import pytest
 
 from pipelines.script.layout import FIGURES, LABELS, LINES, SIGNS
 from pipelines.script.markup import FORMULA, MARKUP
+from pipelines.script.misprints import MISPRINTS
 from pipelines.script.rewrites import Rewrite
+from pipelines.script.sentences import SENTENCES
 from pipelines.script.traced import Traced
 
-ALL = [*MARKUP, FORMULA, *LABELS, *SIGNS, *FIGURES, *LINES]
+ALL = [*MARKUP, FORMULA, *LABELS, *SIGNS, *MISPRINTS, *SENTENCES, *FIGURES, *LINES]
 
 
 @pytest.mark.parametrize("rewrite", ALL, ids=lambda rewrite: rewrite.name)

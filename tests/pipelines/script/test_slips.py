@@ -48,7 +48,7 @@ SLIPS = [
     ("a mass m and one of 3m", "a mass m and one of three m"),
     ("a rod 3m long", "a rod three meters long"),
     ("9 m = ____ dm", "nine meters equals blank decimeters"),
-    ("Find the force. (Unit: N)", "Find the force. in newtons"),
+    ("Find the force. (Unit: N)", "Find the force in newtons"),
     ("the 5 μF capacitor and the 6 km covered", "the five microfarad capacitor and the six kilometers covered"),
     ("a pulse of 60/min. It rose", "a pulse of sixty per minute. It rose"),
     ("a lens with 20x magnification", "a lens with twenty times magnification"),

@@ -177,7 +177,7 @@ REFUSALS = [
     ("at 75 F", "number"),
     ("12345678901234567890", "number"),
     ("38 oz-foo at most", "code"),
-    ("Annamodifythis first", "broken_text"),
+    ("Xannvomqdiyfthis first", "broken_text"),
     ("DNAaseis it", "broken_text"),
 ]
 

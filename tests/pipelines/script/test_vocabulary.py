@@ -46,6 +46,27 @@ SENTENCES = [
     ("the Nusseltnumber and the diffusivityof it", "the Nusselt number and the diffusivity of it"),
     ("A con-cave glass was re-leased to re-sign.", "A concave glass was released to re sign."),
     ("We use JavaScript and PowerPoint.", "We use JavaScript and PowerPoint."),
+    # what ran into a term, a unit, a pronoun or a name
+    ("a counteremfof 5 volts, 3 voltsrms", "a counter E M F of five volts, three volts r m s"),
+    ("the forms and termsof it", "the forms and terms of it"),
+    ("How far did heswim? Shouldhe do heavy work?", "How far did he swim? Should he do heavy work?"),
+    ("60 milesper hour, no whisper", "sixty miles per hour, no whisper"),
+    ("a 100-Wlamp and a 4-Wheel cart", "a one hundred watt lamp and a four Wheel cart"),
+    ("Aspaceship leaves. Aplano-convex lens", "A spaceship leaves. A plano convex lens"),
+    ("Akira swims. Arsenic is grey.", "Akira swims. Arsenic is grey."),
+    ("How did Ricardomodifythis rule?", "How did Ricardo modify this rule?"),
+    ("the two of aJaminrefractometerare long", "the two of a Jamin refractometer are long"),
+    ("Lewisand Clark saw Legoland in Holland.", "Lewis and Clark saw Legoland in Holland."),
+    ("some calciumsulfate anddiscreetly", "some calcium sulfate and discreetly"),
+    (
+        "work done on asystem, sucha one aswell wellas onany abiotic one",
+        "work done on a system, such a one as well well as on any abiotic one",
+    ),
+    ("theohmicheat of theearth's core", "the ohmic heat of the earth's core"),
+    ("the angularmomenta of it", "the angular momenta of it"),
+    # letters that a scanner misread
+    ("the attomey worked at a jewefry stall", "the attorney worked at a jewelry stall"),
+    ("the pili and sinh of it", "the pili and sinh of it"),
 ]
 
 
