@@ -28,27 +28,15 @@ from backends.tts.kokoro import Kokoro
 from benchmarks.serve_process import Running, running
 from benchmarks.serve_real_callers import KINDS, BadCaller, Kind, talk_once
 from benchmarks.serve_recogniser import RecogniserProcess, recogniser_process
-from benchmarks.serve_verdict import SENTENCES, WAYS, Outage, Talk, broken_promises
+from benchmarks.serve_verdict import LOADED, SENTENCES, WAYS, Held, Outage, Talk, broken_promises, grown
 from data_schemas.errors import BackendError
 
 _IDLE_S = 5
 _ROUND_S = 45.0
 _STOPPED_S, _AWAY_S = 8.0, 6.0
-LOADED = 2
-"""Rounds after which all parts have been used by several callers: what is held then is the measure of the rest."""
 _MOST_TRIES, _AGAIN_S = 12, 5.0
-_MOST_GROWN_MIB = 64.0
 _BUSY = ("429", "503")
 """What a server answers whom it does not let in just now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What the server's process holds while nobody is connected."""
-
-    n_files: int
-    n_threads: int
-    memory_mib: float
 
 
 @dataclass(slots=True)
@@ -271,20 +259,6 @@ def real_soak(
 def _status(error: BackendError | InvalidStatus) -> str:
     """HTTP's, of an answer that lets nobody in; empty where it was another fault."""
     return error.status if isinstance(error, BackendError) else str(error.response.status_code)
-
-
-def grown(held: Sequence[Held]) -> list[str]:
-    """What a server held more of after its last round than once all was loaded."""
-    first, last = held[LOADED - 1], held[-1]
-    return [
-        f"{what}: {was:.0f} once all was loaded, {now:.0f} after the last round"
-        for what, was, now, more in (
-            ("file handles", first.n_files, last.n_files, 2),
-            ("threads", first.n_threads, last.n_threads, 2),
-            ("MiB", first.memory_mib, last.memory_mib, _MOST_GROWN_MIB),
-        )
-        if now > was + more
-    ]
 
 
 def n_sessions(metrics: str) -> int:

@@ -4,6 +4,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from benchmarks.serve_questions import words_of
 
@@ -20,6 +21,13 @@ MOST_UNHEARD = 0.2
 """Of callers whose call no outage of the recogniser touched: those of whom no word was heard."""
 TOLD_WITHIN_S = 2.0
 """A caller who talks this long after the recogniser has gone has to be told that nobody hears."""
+LOADED = 2
+"""Rounds after which all parts have been used by several callers: what is held then is the measure of the rest."""
+_MOST_GROWN_MIB, _MOST_A_ROUND_MIB = 256.0, 3.0
+"""All in all, and in the middle one of all rounds. A leak grows in each round; the voice's engine grows once, with the
+longest sentence so far, and keeps that (170 MiB between 3 and 25 words)."""
+_FEWEST_ROUNDS = 5
+"""Of which a middle one tells more than chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,15 @@ class Outage:
 
     began_s: float
     ended_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the server's process holds while nobody is connected."""
+
+    n_files: int
+    n_threads: int
+    memory_mib: float
 
 
 @dataclass(slots=True)
@@ -156,3 +173,21 @@ def _is_present(talk: Talk, outage: Outage) -> bool:
 def _is_touched(talk: Talk, outage: Outage) -> bool:
     """Whether the recogniser was away in the call, or may not have been found again yet: who comes later finds it."""
     return talk.began_s < outage.ended_s and talk.ended_s > outage.began_s
+
+
+def grown(held: Sequence[Held]) -> list[str]:
+    """What a server held more of after its last round than once all was loaded."""
+    first, last = held[LOADED - 1], held[-1]
+    found = [
+        f"{what}: {was:.0f} once all was loaded, {now:.0f} after the last round"
+        for what, was, now, more in (
+            ("file handles", first.n_files, last.n_files, 2),
+            ("threads", first.n_threads, last.n_threads, 2),
+            ("MiB", first.memory_mib, last.memory_mib, _MOST_GROWN_MIB),
+        )
+        if now > was + more
+    ]
+    a_round = [after.memory_mib - before.memory_mib for before, after in itertools.pairwise(held[LOADED - 1 :])]
+    if len(a_round) >= _FEWEST_ROUNDS and (middle := median(a_round)) > _MOST_A_ROUND_MIB:
+        found.append(f"MiB: {middle:.1f} more in each round")
+    return found

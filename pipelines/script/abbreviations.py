@@ -48,6 +48,9 @@ TITLED: Final = (
     "World War|Type|Part|Chapter|Title|Article|Phase|Stage|Class|Act|Section|Volume|Book|Schedule|Factor|Algorithm"
     "|Method|Program|Sample|Experiment|Design"
 )
+NUMBERED: Final = "meiosis|prophase|metaphase|anaphase|telophase|photosystem|angiotensin|bipolar"
+"""Terms of which there are a first and a second, and after which no clause goes on with the pronoun "I"."""
+
 RULERS: Final = (
     "Henry|Louis|Charles|George|James|William|Richard|Edward|Elizabeth|Philip|Napoleon|Nicholas|Alexander|Frederick"
     "|Pius|Gregory|Leo|Urban|Innocent|Paul|John|Mary|Catherine|Ramses|Ramesses|Rameses|Darius|Xerxes|Ptolemy"

@@ -16,6 +16,9 @@ _CONCLUSIONS: Final = ("The answer is {answer}.", "So the answer is {answer}.", 
                        "That makes {answer}.", "So it's {answer}.")  # fmt: skip
 _SHORT: Final = ("That would be {answer}.", "The answer is {answer}.", "It's {answer}.", "That's {answer}.")
 _LONG: Final = ("The answer is: {answer}.", "The right one is: {answer}.")
+_SEVERAL: Final = re.compile(r"^[^,.;]+, [^,.;]+, (?:and )?[^,.;]+")
+"""An answer of several things, which no "one" is said of."""
+
 _NUMBERING: Final = (["the", "first", "is"], ["part", "one"])
 """Words before the first of several answers that tell nothing of it."""
 
@@ -240,7 +243,8 @@ def alone(option: str, completes: bool, rng: random.Random) -> Answer:
     is_sentence |= _SHORT_SENTENCE.match(text) is not None
     if completes or first in _BARE_STARTS or is_sentence or (is_capital and len(words) > 2):
         return _framed("{answer}.", f"{text[:1].upper()}{text[1:]}")
-    return _framed(rng.choice(_SHORT if len(words) <= _MAX_SHORT_WORDS else _LONG), lower_start(text))
+    frame = rng.choice(_SHORT if len(words) <= _MAX_SHORT_WORDS else _LONG)
+    return _framed(_LONG[0] if frame == _LONG[1] and _SEVERAL.search(text) else frame, lower_start(text))
 
 
 def _bare(option: str) -> str:

@@ -22,7 +22,7 @@ _CAPITAL_INSIDE: Final = re.compile(
     r"(?:Mc|Mac|De|La|Le|Di|Da|Du|Van|Von|Fitz|You|Pay|Face|Go|Java|Play|Micro|Star|Air|Ge|Gi|Ce|Wi|Ad|Open|Linked"
     r"|Whats|Power|Git|Snap|Tik|Door|Fed|Quick|Goo|Tre|Epi|Coin|Mega|Check)[A-Z][A-Za-z]*"
     r"|[a-z][A-Z][a-z]{2,}|apo[A-E]|[a-z]{1,3}[DR]NA(?:s|se|ses)?|[a-z]{1,2}[A-Z]|pKa|pKb|pOH|[kMGT]eV|CoA|PhDs?"
-    r"|La[A-Z]eX|[A-Z][a-z]Xs?|ReLUs?"
+    r"|(?:H|Na)OAc|La[A-Z]eX|[A-Z][a-z]Xs?|ReLUs?"
 )
 """Names with a capital inside, products and quantities with one small letter before: "McDonald", "iPhone", "pH"."""
 
@@ -53,10 +53,10 @@ _PARTED_THE: Final = re.compile(
 _PARTED_FIRST: Final = re.compile(
     r"(?<![A-Za-z'])(The|Find|If|Given|Assume|Calculate|For|Using)(?=(?:[A-Z][a-z]{4,}|[A-Z]|HCl|NaCl)(?![A-Za-z']))"
 )
-_FORMULAS: Final = "NaCl|HCl|KCl|NaOH|DNA|RNA|ATP"
+_FORMULAS: Final = "NaCl|HCl|KCl|NaOH|HOAc|NaOAc|DNA|RNA|ATP"
 _PARTED_FORMULA: Final = re.compile(
     rf"(?<![A-Za-z'])({_SMALL_WORDS}|much|many)(?=(?:[A-Z][a-z]?){{2,5}}(?![a-z])|{_FORMULAS})"
-    rf"|(?<![A-Za-z])({_FORMULAS})(?=(?:of|is|with|to|and|in|from|by)(?![A-Za-z]))"
+    rf"|(?<![A-Za-z])({_FORMULAS})(?=(?:of|is|with|to|and|in|from|by|solutions?)(?![A-Za-z]))"
 )
 _NAME_PARTS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NAMES: Final = re.compile(r"(?<![\w'-])(?:[A-Z][a-z]+)+[A-Z][a-z]{2,}(?![\w-])|(?<![\w'-])[A-Z]{5,}[a-z]{2,}(?![\w-])")

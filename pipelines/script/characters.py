@@ -10,7 +10,7 @@ _ACCENTED: Final = frozenset("àáâãäåāăçćčèéêëēěėìíîïīñń
 """Letters folded to their base. Others with marks are mostly text broken by a wrong decoding, such as "Ã" and "ȇ"."""
 
 _LIGATURES: Final = {"ø": "o", "Ø": "O", "ł": "l", "œ": "oe", "æ": "ae", "Æ": "Ae", "ﬂ": "fl", "ﬁ": "fi", "ﬀ": "ff",
-                     "ﬃ": "ffi", "ß": "ss", "ѵ": "v"}  # fmt: skip
+                     "ﬃ": "ffi", "ß": "ss"}  # fmt: skip
 _VULGAR: Final = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
                   "⅘": "4/5", "⅙": "1/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8"}  # fmt: skip
 _VULGAR_SPACED: Final = {sign: f" {fraction} " for sign, fraction in _VULGAR.items()}
@@ -36,7 +36,7 @@ _ONE_FORM: Final = {
     "）": ")", "＋": "+", "≃": "≈", "≅": "≈", "≦": "≤", "≧": "≥", "⩽": "≤", "⩾": "≥", "µ": "μ", "∆": "Δ", "ϕ": "φ",
     "ϵ": "ε", "\u2126": "Ω", "\u212b": "Å", "℃": "°C", "℉": "°F", "º": "°", "˚": "°", "＝": "=", "•": " • ",
     "●": " • ", "▪": " • ", "◦": " • ", "®": "", "™": "", "©": "copyright ", "№": "No. ", "∶": ":", "≡": "≡",
-    "∼": "~", "➔": "→", "⟶": "→", "➝": "→", "⟨": "(", "⟩": ")",
+    "∼": "~", "ѵ": "v", "➔": "→", "⟶": "→", "➝": "→", "⟨": "(", "⟩": ")",
 }  # fmt: skip
 _SECTION: Final = re.compile(r"([a-z,;] )?§{1,2} ?(?=\d)")
 _LOOKS_LATIN: Final = dict(zip("АВСЕНКМОРТХаеорсух", "ABCEHKMOPTXaeopcyx", strict=True))

@@ -107,7 +107,8 @@ def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
         bare = re.sub(r"\b(all|any|each|none|one|both) of the following\b", r"\1 of these", bare)
         return f"{shape.before}{bare}: {listed}?"
     if shape.kind == "states":
-        return f"{shape.before}{last} Which of these fits: {listed}?"
+        ended = re.sub(r"(?<=\w)([\"')]*)$", r".\1", last)
+        return f"{shape.before}{ended} Which of these fits: {listed}?"
     asked = f"{shape.before}{last}"
     if not last.endswith("?"):
         asked = f"{shape.before}{bare}{'?' if still_asks(bare) else '.'}"

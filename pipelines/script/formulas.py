@@ -24,6 +24,7 @@ _PREFIXES: Final = {
     "∏": "the product of", "∫": "the integral of", "∬": "the double integral of", "∮": "the contour integral of",
     "∂": "partial", "∇": "del", "△": "triangle", "∠": "angle", "∀": "for all", "∃": "there exists", "¬": "not",
 }  # fmt: skip
+_ROOTS: Final = frozenset("√∛∜")
 _RATES: Final = word_set("hour day week month year minute second person mole mile gallon pound kilogram liter hr sec")
 _ALTERNATIVES: Final = frozenset({("he", "she"), ("she", "he"), ("his", "her"), ("him", "her"), ("yes", "no"),
                                   ("a", "an"), ("male", "female"), ("true", "false")})  # fmt: skip
@@ -124,7 +125,9 @@ def say_operator(line: Line, at: int) -> str:
     if sign in _PREFIXES:
         if not starts_term(place):
             raise place.refuse()
-        return _PREFIXES[sign]
+        left = place.left
+        is_factor = sign in _ROOTS and left is not None and (is_operand(left) or left.kind == "close")
+        return f"times {_PREFIXES[sign]}" if is_factor else _PREFIXES[sign]
     if sign == "%" and (place.left is None or place.left.kind not in {"word", "close", "quantity"}):
         raise place.refuse()
     if sign == "@" and place.right is None:

@@ -22,10 +22,12 @@ _SMALL_PAIR: Final = re.compile(
 _PRONOUN: Final = re.compile(
     r"\b(did|does|do|will|would|can|could|should|must|might|may) (he|she|they|we|you)([a-z]{3,12})(?![\w'-])"
 )
+_VERB_AND_PARTICLE: Final = re.compile(r"([a-z]{3,7})(in|out|up|off|back|down)")
 _AFTER_AUXILIARY: Final = re.compile(
     r"(?<![\w'-])(Should|Would|Could|Did|Does|Will|Can|Has|Is|Was)(he|she|they|we|you|it)(?![\w'-])"
 )
-_SHORT_FORM: Final = re.compile(r"(?<![\w'\\^_{$-])([a-z]{0,12}?)(emfs?|rms)([a-z]{0,20})(?![\w'^_}-])")
+_SHORT_FORM: Final = re.compile(r"(?<![\w'\\^_{$-])([a-z]{0,12}?)(emfs?|rms)([a-z]{0,20})"
+                                r"(?:(?=[A-Z](?![\w'^_}-]))|(?![\w'^_}-]))")  # fmt: skip
 _AND: Final = re.compile(r"(?<![\w'-])(and)([bcdfghjkmnpqtvwxz][a-z]{5,20})(?![\w'-])")
 _THE: Final = re.compile(r"(?<![\w'-])(the)([a-z]{4,20})(?='s(?![\w']))")
 _PER: Final = re.compile(r"(?<![\w'-])([a-z]{4,20}s)per(?= (?:an? )?[a-z])")
@@ -77,8 +79,14 @@ def _part_small_article(match: re.Match[str]) -> str:
 def _part_pronoun(match: re.Match[str]) -> str:
     """ "did heearn", but not "do heavy"."""
     auxiliary, pronoun, verb = match.groups()
-    known = None if is_word(pronoun + verb) else _are_words(verb)
+    known = None if is_word(pronoun + verb) else _are_words(verb) or _verb_with_particle(verb)
     return match[0] if known is None else f"{auxiliary} {pronoun} {known}"
+
+
+def _verb_with_particle(run: str) -> str | None:
+    """ "payin" as "pay in"."""
+    found = _VERB_AND_PARTICLE.fullmatch(run)
+    return f"{found[1]} {found[2]}" if found and is_word(found[1]) and is_frequent(found[1], is_very=True) else None
 
 
 def _part_unknown(match: re.Match[str]) -> str:
@@ -95,7 +103,8 @@ def _part_short_form(match: re.Match[str]) -> str:
     left, right = _are_words(match[1]), _are_words(match[3])
     if not (match[1] or match[3]) or left is None or right is None or _are_words(match[0]) is not None:
         return match[0]
-    return " ".join(part for part in (left, match[2], right) if part)
+    gap = " " if match.string[match.end() : match.end() + 1].isupper() else ""
+    return " ".join(part for part in (left, match[2], right) if part) + gap
 
 
 def _part_per(match: re.Match[str]) -> str:

@@ -24,6 +24,12 @@ def _speaks_of(text: str) -> tuple[bool, bool, bool]:
     )
 
 
+_IN_G: Final = re.compile(r"\b(?:in|of) g ?'?s?[ -]units?\b|\bunits of g\b|\bg[- ](?:forces?|LOC|induced)\b")
+_ACCELERATES: Final = re.compile(
+    r"\baccelerat(?:ion|es|ing|e|ed)(?: (?:of|is|at|to|about|was|up))* (?:\d+ ?g (?:or|to|and) )?$"
+)
+"""What is measured in the earth's pull; no acceleration is in grams."""
+
 _LETTER_UNITS: Final = {"C": ("degrees Celsius", "coulombs"), "F": ("degrees Fahrenheit", "farads")}
 
 
@@ -37,6 +43,8 @@ def say_unit_of(match: Match, plural: bool) -> str:
     hot, electric, heavy = _speaks_of(topic(match))
     if unit == "T" and not _MAGNETIC.search(topic(match)):
         return "T"
+    if unit == "g" and heavy and (_IN_G.search(topic(match)) or _ACCELERATES.search(before(match))):
+        return "g"
     if unit in {"g", "mg", "μg"} and heavy:
         raise Unspeakable("formula", match[0])  # (milli)grams, or (mass) times the earth's pull
     first = re.match(r"[CF](?![A-Za-z°])", unit)

@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from pipelines.script.numerals import cardinal, ordinal, power
-from pipelines.script.rule import Inner, Match, Rule, Saying, after, rule, topic
+from pipelines.script.rule import Inner, Match, Rule, Saying, after, before, rule, topic
 from pipelines.script.spoken import Unspeakable, word_set
 
 GREEK: Final = {
@@ -114,6 +114,8 @@ def spelled(letters: str) -> str:
 
 def _function(match: Match) -> Saying:
     name = CALLED_FUNCTIONS[match["name"]]
+    if match["name"] == "sqrt" and re.search(r"[\d)] ?$", before(match)):
+        name = f"times {name}"
     base, raised = match["base"], (match["raised"] or "").strip("{}() ")
     if raised == "-1":
         name = f"inverse {name.removeprefix('the ')}"

@@ -29,7 +29,7 @@ _SCALES: Final = {"k": "thousand", "K": "thousand", "m": "million", "M": "millio
                   "bn": "billion", "mil": "million"}  # fmt: skip
 _YEAR_CUE: Final = re.compile(
     r"\b(?:in|since|until|till|years?|during|before|after|by|from|between|to|and|of|early|late|mid|circa|spring|summer"
-    rf"|autumn|fall|winter|the|born|died|ca\.|{MONTHS})[ -]$|[(]$",
+    rf"|autumn|fall|winter|the|born|died|ca\.|{MONTHS})[ -]$|[(]$|(?:{MONTHS}) \d\d? \[$",
     re.IGNORECASE,
 )
 _NAME_AND_VERB: Final = re.compile(r" (?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)[A-Z][a-z]+ [a-z]+s\b")
@@ -40,9 +40,16 @@ _MAKE: Final = (
 )
 """What a year stands before: "a 1957 Chevy", "the 1787 Convention"."""
 
+_BEARS_YEAR: Final = re.compile(
+    r"\b(?:Acts?|Laws?|Amendments?|Treaty|Treaties|Constitution|Convention|Code|Compromise|Proclamation|Declaration"
+    r"|Agreement|Ordinance|Decree|Revolution|War|Panic|Crash|Election) of $"
+    r"|\b(?:income|taxes|tax returns?|budget|expenses|profits?) for $"
+)
+"""What bears the year of its making for a name, "the Act of 1933", or is told by the year."""
+
 _DESCRIBED: Final = re.compile(
     r"(?:bill|note|coupon|voucher|gift|coin|deposit|bond|pencil|pen|ticket|stamp|payment|installment|prize|share|token"
-    r"|loan|mortgage|bet)s?\b|par\b|liability\b|deductible\b"
+    r"|loan|mortgage|bet|reward|bonus|fine|rebate|scholarship)s?\b|par\b|liability\b|deductible\b"
 )
 """What a sum of money stands before to describe it: "$50 par-value stock", "$1000 deposits"."""
 
@@ -199,17 +206,19 @@ def is_year(match: Match) -> bool:
         return True
     if re.match(r" to (?:1[1-9]|20)\d\d (?:[BC]\.? ?[CE]|A\.? ?D)", right):
         return True
-    if re.search(r"[a-z]{2}'?s?, $", left) and re.match(r"\. |$", right):
+    if re.search(r"[a-z]{2}'?s?\)?, $", left) and re.match(r"\. |$", right):
         return True  # the date of a title
     if re.search(r"'s ?\($", left) and right.startswith(")"):
         return True  # of somebody's work
     if re.search(r"[A-Za-z]\($", left):
         return False  # the argument of a function
+    if _BEARS_YEAR.search(left):
+        return True
     noun = re.match(r"\s+([A-Za-z$%]+)", right)
     is_free = (
         noun is None
         or noun[1].lower() in FUNCTION_WORDS
-        or noun[1] in {"leaving", "having", "being"}
+        or noun[1] in {"leaving", "having", "being", "then"}
         or noun[1][0].isupper()
     )
     return is_free and bool(_YEAR_CUE.search(left)) and not re.match(r" ?[-+*/=×÷%<>]", right)

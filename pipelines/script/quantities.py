@@ -140,11 +140,13 @@ _TEN: Final = r"10 ?\^ ?(?P<exponent>\{ ?[-+]? ?\d{1,3} ?\}|\([-+]? ?\d{1,3}\)|[
 _LOST: Final = r"10(?P<exponent>-[1-9]\d?|[2-9]|[1-3]\d)"
 
 QUANTITY_RULES: Final[list[Rule]] = [
+    rule("word", r"(?<=\bin )[kMG]?eV(?=[ ,.?;:)]|$)", lambda m: say_unit(m[0], plural=True)),
     rule("word", rf"(?<=\bin )(?=[A-Za-z°]{{1,5}}[/^]|μ[A-Za-z])({UNIT})(?=[ ,.?;:)]|$)",
          lambda m: say_unit(m[1], plural=True)),
     rule("word", rf"(?:(?<=π )(?=(?:ft|in|yd|[ckm]?m)(?:\^|/)|(?:cm|mm|km|ft)\b)|(?<=\d\) )(?=(?:ft|yd|[ckm]m)\^))"
          rf"({UNIT})(?=[ ,.?;:)]|$)",
          lambda m: say_unit(m[1], plural=True)),
+    rule("word", rf"(?<=hat\) )(?=[A-Za-z]+ ?/)({UNIT})(?=[ ,.?;:)]|$)", lambda m: say_unit(m[1], plural=True)),
     rule("word", r"(?<=\(in )(cm|mm|km|nm|kg|Hz|kHz|m|eV|J|N|s|K|kJ|min)(?=\))", lambda m: say_unit(m[1], plural=True)),
     rule("word", rf"(?<=\bper )(?=[A-Za-z]{{1,2}}\^)({UNIT})(?=[ ,.?;:)]|$)", lambda m: say_unit(m[1], plural=False)),
     rule(

@@ -8,6 +8,18 @@ from pipelines.script.rewrites import Rewrite, rewrite
 _ORDERS: Final = "Assume|Calculate|Find|Determine|Estimate|Compute|Evaluate"
 _ORDERED: Final = rf"(?=(?:{_ORDERS}) (?:the|that|its|their|for|an?|what|how|\d[\d.,]*) ?\w)"
 _NO_LABEL: Final = r"(?<![( ][A-Za-z\d]\))(?<!^[A-Za-z\d]\))(?<![a-z] [A-Za-z\d]\))"
+_AFTER_FORMULA: Final = rf"(?:(?<=[\d}}\]°])|(?<=\d\))(?<!\(\d\d\)){_NO_LABEL}|(?<=\(t\))|(?<= [A-Za-z]\([a-z]\)))"
+"""Right after a number or a bracket that is no label's."""
+
+_NO_TITLE: Final = (
+    r"(?<=[a-z]{2})(?<! of)(?<! in)(?<! or)(?<! and)(?<! by)(?<! to)(?<! as)(?<! is)(?<! the)(?<!titled)(?<!called)"
+    r"(?<!essay)(?<! book)(?<!article)(?<!asked)(?<! asks)(?<!question)"
+)
+_ASKS: Final = (
+    "What (?:is|are|was|were|will|would|should|does|do)|How (?:many|much|long|far|fast|does|do|is|are)"
+    "|Which (?:of|is|are)|Why (?:is|are|does|do)|Who (?:is|was)"
+)
+_SUBJECTS: Final = "the|this|that|it|these|there|he|she|they"
 _NO_SHORT_FORM: Final = r"(?<=[a-z]{4})(?<!\bdept)(?<!\buniv)"
 _OPENED_QUOTE: Final = re.compile(r"(?:^|[\s(])'\w")
 
@@ -23,6 +35,26 @@ SENTENCES: Final[tuple[Rewrite, ...]] = (
     rewrite("order after a formula", rf"(?<=[A-Za-z\d)}}\]°]){_NO_LABEL} {_ORDERED}", ". ",
             "2H_2 + O_2 → 2H_2O Assume 3 g. Part (a) Find the rest.",
             "2H_2 + O_2 → 2H_2O. Assume 3 g. Part (a) Find the rest."),
+    rewrite("question after a formula",
+            rf"{_AFTER_FORMULA} (?=(?:Is|Are|Does|Do|Will|Can) (?:{_SUBJECTS}) [a-z])", ". ",
+            "y = f(x) Is this curve steep? (ii) Is the", "y = f(x). Is this curve steep? (ii) Is the"),
+    rewrite("question inside a line", rf"{_NO_TITLE} (?=(?:{_ASKS}|(?:{_ORDERS}) the) [a-z])", ". ",
+            "blue pikes What is the cost of What is to be done", "blue pikes. What is the cost of What is to be done"),
+    rewrite("sentence after a unit",
+            r"((?:/|\d )(?:ft|[cm]?m|in)\^[23]) (?=(?:The|It|If|Its) [a-z])", r"\1. ",
+            "3 lb/ft^3 The pikes", "3 lb/ft^3. The pikes"),
+    rewrite("unit and equation",
+            r"(°[CFR] ?|/(?:ft|[cm]?m|in)\^[23] )(?=[A-Za-zα-ωΔ](?:_\{?\w+\}?)? ?= ?[\d.])",
+            lambda m: f"{m[1].rstrip()}, ",
+            "2 lb/ft^3 k = 4 J/°Cn = 5", "2 lb/ft^3, k = 4 J/°C, n = 5"),
+    rewrite("stop before a closing bracket", r"(?<=[a-z\d])\.(?=\] [a-z])", "",
+            "[x + 3y.] with it", "[x + 3y] with it"),
+    rewrite("comma before its noun", r"([A-Z]_?\{?\d\}?), (?=solution\b)", r"\1 ",
+            "an H_2SO_4, solution", "an H_2SO_4 solution"),
+    rewrite("answers in a row", r"(?<=\d%) (?=\$\d[\d.,]*(?: [A-Za-z] ?=|$))", ", ",
+            "30% $500 k = 4", "30%, $500 k = 4"),
+    rewrite("sum and equation", r"(\$\d[\d.,]*\d|\$\d) (?=[A-Za-z] = ?\d)", r"\1, ",
+            "30%, $500 k = 4", "30%, $500, k = 4"),
     rewrite("stop before its definitions", r"\. (?=where (?:[a-zA-Z]\b|[a-zA-Z][_^])[^.]{0,20}=)", ", ",
             "k = 2m. where m = 5", "k = 2m, where m = 5"),
     rewrite("stop before a joining word",

@@ -38,12 +38,14 @@ _SLIPS: Final = tuple(
         (r"(?<=[A-Za-z\d)]tu)\(t\)|(?<=\dtu)\(t\)", "(t)"),
         (r"(?<=\^-\dt)u\(t\)", " u(t)"),
         (r"(?<![A-Za-z])ln ?(?=e ?\^|\d)", "ln "),
+        (r"(?<=\d)(?=sqrt\()", " "),
         # the natural log taken for the word, the digit one for the letter
         (r"(?<![A-Za-z]{2} )(?<=[\w)}\]] )In(?= ?[\[(])", "ln"),
         (r"(?<![\w.])leV\b", "1 eV"),
         # the state of a substance lowered with its count, a small word run into a variable
         (r"_?\(_? ?\{?(g|l|s|aq)\}?_\)_?|_\((g|l|s|aq)\)_|(?<=[A-Za-z\d}])_?\(_\{?(g|l|s|aq)\}?\)_?", r"(\1\2\3)"),
-        (r"(?<![A-Za-z])(for|if|when|where|with|and|of|that|find|let)([a-zA-Z])(?= ?= ?[-\d(])", r"\1 \2"),
+        (r"(?<![A-Za-z])(for|if|when|where|with|and|of|that|find|let|[Aa]t(?!m\b)|For|If|When|Find|Let)([a-zA-Z])"
+         r"(?= ?= ?[-\d(])", r"\1 \2"),
         (r"(?<=\))(?=(?:at|and|for|of|is|to|when)\b(?!\())", " "),
         # units: a dot, a space or capitals that do not belong to them
         (r"\b[Mm]\. ?P\. ?H\.(?= [a-z]|[,;])", "mph"),
@@ -52,6 +54,7 @@ _SLIPS: Final = tuple(
         (r"(?<=\d) ?\. s(?=[,;)]| (?:and|at|in|is|to|after|before)\b)", " s"),
         (r"(?<=\d)(?:sec|s) ?\^ ?-1(?!\d)", " s^-1"),
         (r"(?<=\d)( ?[cm]?m) -(?=(?:long|thick|wide|high)\b)", r"\1 "),
+        (r"(?<=\d )M(?=(?:HCl|HOAc|NaOAc|NaOH|NaCl|KOH|KCl|HNO_?3|H_?2SO_?4))", "M "),
         (r"(?<=\d) ?N (?=(?:acid|base|solutions?|alkali|[a-z]+ acid|NaOH|HCl|KOH|H_?2SO_?4|HNO_?3)\b)", " normal "),
         (r"(?<=\d) k cal\b", " kcal"),
         (r"(?<=\d)( ?(?:ml|mL|mg|kg|g|cm|mm|km|lb|sec))\. (?=[a-z]{2})", r"\1 "),
@@ -100,7 +103,7 @@ _SLIPS: Final = tuple(
         (r"(?<=\d) (?=(?:What|Which|How|Find|Calculate|Determine) [a-z])", ". "),
         (r"(?<=°[CFKR]) (?=(?:What|Which|How|Find|Calculate|Determine) [a-z])", ". "),
         # sums of money with their names in one line, and a row that goes on
-        (r"(\$\d[\d,.]*) (?=[A-Z][a-z]+(?: [a-z]+){0,3} \$\d)", r"\1, "),
+        (r"(\$\d[\d,.]*) (?=[A-Z][a-z]+(?:'s)?(?: [a-z]+){0,8} \$\d)", r"\1, "),
         (r"(?<=[\d,]) ?\.\.\.(?= (?:and|where|for|be|is|are)\b)", " and so on"),
         (r"\blim(?= ?[-+]? ?[\d(])", "the limit of "),
         (r"[Tt]he limit:?\s*(?=lim\b)", ""),

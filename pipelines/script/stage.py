@@ -16,7 +16,7 @@ from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Reader, Unspeakable, reading_with
 from pipelines.stage import StageResult, refused
 
-METHOD = "rules-9"
+METHOD = "rules-10"
 """Name of this way of wording, as provenance has it."""
 
 _MAX_DRAWS = 40

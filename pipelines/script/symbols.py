@@ -40,6 +40,18 @@ _AVERAGED: Final = re.compile(
 )
 
 
+_KILOTESLA: Final = re.compile(r"(?<=\d )kT(?=[ .,;?)]|$)(?! ?[-+*/=^])")
+_OF_FIELDS: Final = re.compile(r"(?i)\bmagnetic (?:fields?|flux)|\bteslas?\b")
+_OF_HEAT: Final = re.compile(r"(?i)thermal|temperature|Boltzmann|\bheat|\bk_?B")
+
+
+def with_fields_named(text: Traced) -> Traced:
+    """The text in which "kT" after a number is a field, where fields are spoken of and no energy of heat."""
+    told = f"{text.text}\n{about()}"
+    is_field = "kT" in text.text and _OF_FIELDS.search(told) and not _OF_HEAT.search(told)
+    return text.sub(_KILOTESLA, "kilotesla") if is_field else text
+
+
 def _named_in_both_cases(text: str) -> frozenset[str]:
     """The genes of a text, in small letters."""
     told = f"{text}\n{about()}"

@@ -58,6 +58,10 @@ _AFTER_CUT: Final = word_set(
 )
 """What stands after "re-" or "in-" with a hyphen of its own: "re-sign" is not "resign"."""
 
+_BOUND: Final = word_set(
+    "proto pseudo semi poly tri hyper endo thermo hydro electro inter intra psycho neuro tetra penta chloro cyto immuno"
+)
+"""Beginnings of words that are none by themselves, though lists of words have them."""
 _NEVER: Final = word_set("induration seisin offence offences hereof thereof whereof therefor")
 _SUFFIXES: Final = word_set(
     "ture tures ance ence able ably ing ed er ers ly ment ments ness tion tions sion ous ity ive al ally ism ist "
@@ -192,7 +196,18 @@ def parted(word: str, is_broken: bool = False) -> tuple[str, ...]:
         found = [parts for parts in found if any(part in _FUNCTION for part in parts)] or found
     if len(found) > 1:
         found = [parts for parts in found if parts[0] == "the"]
-    return found[0] if len(found) == 1 else segmented(word, is_broken)
+    return found[0] if len(found) == 1 else _with_prefixes_joined(segmented(word, is_broken))
+
+
+def _with_prefixes_joined(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Parts in which a beginning that is no word by itself stands with the rest of its word: "protoplasms"."""
+    kept: list[str] = []
+    for part in parts:
+        if kept and kept[-1] in _BOUND and (is_word(kept[-1] + part) or is_word((kept[-1] + part).removesuffix("s"))):
+            kept[-1] += part
+        else:
+            kept.append(part)
+    return tuple(kept)
 
 
 def part_words(text: Traced, is_broken: bool = False) -> Traced:

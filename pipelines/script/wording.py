@@ -96,6 +96,10 @@ BREAKS_OFF: Final = re.compile(
 )
 """The last word of a sentence that waits for more; one that only defines a thing may end otherwise."""
 
+_WAITS: Final = re.compile(r"\b(?:is|are|was|were|will|should|would|may|can)(?: (?:in|by|to|on|for|be|at|with|of))?$")
+_AIMS: Final = re.compile(r"\bto (?:find|calculate|determine|compute)\b")
+"""An aim inside a sentence that waits for its verb's other half is no order: "a suit to determine …, title is in"."""
+
 _CLAUSE: Final = re.compile(r"(?:When|While|Before|After|If|Because|Since|Although|Once|Until|Unless)\b[^,]*:\s*$")
 """A clause before its main one: "When asking a friend for money:"."""
 
@@ -129,6 +133,9 @@ _NOTED: Final = re.compile(
 _GIVEN_LAST: Final = re.compile(r"\? [(\[]([A-Za-z](?:_\{?\w+\}?)? ?= ?[^()\[\]?,;]{1,30})[)\]]\.?\s*$")
 """A value told after the question: "… the force? [m = 3 kg]"; the question has it inside."""
 
+_OF_SEVERAL: Final = r"(?!\(1\)(?s:.*?[.?!;]\s+\(2\)\s+[A-Z]))"
+"""Not the number of the first of several parts, whose others are said too."""
+
 _LEFT_OUT: Final = re.compile(r"(?<=[a-z]{2}) \.\.\. (?=[a-z]{2})")
 """Dots inside the one sentence of a question are a blank."""
 
@@ -136,7 +143,7 @@ _LEFT_OUT: Final = re.compile(r"(?<=[a-z]{2}) \.\.\. (?=[a-z]{2})")
 def tidy(question: str) -> str:
     """The question without its number, points or labels at the edges, and without shouting ("NOT")."""
     text = re.sub(r"^\s*\d+\.\d+-\d+\.?\s+(?=[A-Z])", "", question)
-    text = re.sub(r"^\s*(?:Q(?:uestion)?\s*\d*\s*[:.]|\(?\d{1,3}[.)])\s+(?=[A-Z])", "", text.strip())
+    text = re.sub(rf"^\s*(?:Q(?:uestion)?\s*\d*\s*[:.]|{_OF_SEVERAL}\(?\d{{1,3}}[.)])\s+(?=[A-Z])", "", text.strip())
     text = re.sub(r"\s*\(\s*\d+ (?:points?|marks?)\s*\)\s*$", "", text).strip()
     text = re.sub(r"\b(?:NOT|EXCEPT|LEAST|MOST|BEST|ONLY|FALSE|TRUE|INCORRECT|CORRECT)\b", lambda m: m[0].lower(), text)
     text = re.sub(r"\s+[.:]$", "", text)
@@ -160,7 +167,8 @@ def shape_of(text: str) -> Shape:
         return Shape("blank", before, last)
     bare = last.rstrip(" .:;,…")
     is_open = not last.endswith((".", "!", '"', ")"))
-    asks = is_order(last) or _ASKING.match(bare) is not None or _ASKS_INSIDE.search(bare) is not None
+    is_told = is_order(last) and not (_IMPERATIVE.match(last) is None and _WAITS.search(bare) and _AIMS.search(last))
+    asks = is_told or _ASKING.match(bare) is not None or _ASKS_INSIDE.search(bare) is not None
     if before and is_open and not asks and "?" not in last and BREAKS_OFF.search(bare):
         return Shape("stem", before, last)
     is_quoted = '?"' in before and "?" not in re.sub(r'\?"', "", text)

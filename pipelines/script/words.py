@@ -38,7 +38,7 @@ _RESERVED: Final = frozenset(
     for words in (
         short.FULL_WITHOUT_DOT, short.FULL, PLAIN_UNITS, NUMBERED_UNITS, short.ROMAN_VALUES,
         re.split("[| ]", short.TITLED), short.TITLES.split("|"),
-        short.RULERS.split("|"), short.MONTH_NAMES, CALLED_FUNCTIONS, NAMES, PLACES,
+        short.RULERS.split("|"), short.NUMBERED.split("|"), short.MONTH_NAMES, CALLED_FUNCTIONS, NAMES, PLACES,
         ("Mt", "Mts", "cal", "kcal", "Ist", "Ith"),
     )
     for word in words
@@ -162,7 +162,13 @@ def _saint_or_street(match: Match) -> str:
 
 def _initials(match: Match) -> str:
     letters = " ".join(match[1].replace(".", "").replace(" ", "").upper())
-    return letters + ("." if not after(match).strip() or starts_sentence(after(match)) else "")
+    is_last = _DIAMETER.search(before(match) + match[0]) and re.match(" [A-Z][a-z]+ [a-z]", after(match))
+    return letters + ("." if not after(match).strip() or starts_sentence(after(match)) or is_last else "")
+
+
+_DIAMETER: Final = re.compile(r"(?:\d|inch(?:es)?|in\.?|[ckm]m\.?|zero|one|two|three|four|five|six|seven|eight|nine) "
+                              r"[IO]\.? ?D\.$")  # fmt: skip
+"""A pipe's inner or outer diameter, after which no name goes on; the words are those of the pass before."""
 
 
 def _versus(match: Match) -> str:
@@ -215,6 +221,12 @@ _SURE_ROMANS: Final = "|".join(
 )
 """Those that are no letters by themselves: chromosomes, sizes."""
 
+_AFTER_PRONOUN: Final = (
+    r"(?:am|was|have|had|like|love|want|saw|see|know|knew|think|would|could|can|will|do|did|need|used?|prefer|mean"
+    r"|bought|wrote|chose|choose)\b"
+)
+"""What goes on after the pronoun, as in "the type I like", and not after a numeral."""
+
 _MANY: Final = r"(?<=^)|(?<=[A-Z]\. )|(?<=[A-Z] )|(?<=[A-Z][a-z] )|(?<=[A-Z][a-z]{2} )|(?<=[A-Z][a-z]{3} )"
 
 WORD_RULES: Final[list[Rule]] = [
@@ -230,6 +242,8 @@ WORD_RULES: Final[list[Rule]] = [
     rule("word", r"(?<=\d/)mo(?![A-Za-z\d-])", "month"),
     rule("word", r"(?<=[a-z]{5}/)s(?![A-Za-z\d'])", "second"),
     rule("word", r"(?<=/)([cmkμ]?m)\^?([23])(?![\w^])", lambda m: say_unit(m[0], plural=False)),
+    rule("word", rf"\b((?i:{short.NUMBERED})|type(?! I {_AFTER_PRONOUN})) (?P<roman>{short.ROMAN})(?![A-Za-z\d'])",
+         _roman_after_title),
     rule("word", rf"\b({short.TITLED})s? (?P<roman>{short.ROMAN})(?![A-Za-z\d'])", _roman_after_title),
     rule("word", rf"\b(?P<name>(?P<title>{short.TITLES})(?: [A-Z][a-z]+){{1,2}}|(?:{short.RULERS})) "
          rf"(?P<roman>{short.ROMAN})(?P<of>'s)?(?![A-Za-z\d'])", _ruler),

@@ -15,7 +15,7 @@ from pipelines.script.rewrites import rewritten
 from pipelines.script.sentences import SENTENCES
 from pipelines.script.slips import without_slips
 from pipelines.script.spoken import Unspeakable
-from pipelines.script.symbols import with_cases_told, with_means_named, with_named_hypotheses
+from pipelines.script.symbols import with_cases_told, with_fields_named, with_means_named, with_named_hypotheses
 from pipelines.script.traced import Traced
 from pipelines.script.typography import flattened_powers, in_one_form
 
@@ -52,6 +52,6 @@ def normalise(written: str | Traced) -> Traced:
     check_table(text.text)
     text = rewritten(text, SIGNS)
     text = without_slips(rewritten(text, (*MISPRINTS, *SENTENCES)))
-    text = with_cases_told(with_named_hypotheses(in_usual_notation(text)))
+    text = with_cases_told(with_named_hypotheses(with_fields_named(in_usual_notation(text))))
     text = rewritten(in_one_form(text), FIGURES)
     return rewritten(as_printed(mend_words(without_accents(text))), LINES)

@@ -15,9 +15,8 @@ from websockets.asyncio.server import serve
 from backends.listener.double import DoubleListener, DoubleListenerOptions
 from benchmarks.serve_arrivals import Arrived, RealtimeSide, longest_wait_s, n_gaps, n_missing
 from benchmarks.serve_recogniser import converse
-from benchmarks.serve_soak_real import Held, grown
 from benchmarks.serve_swap import SwapReport, report_of
-from benchmarks.serve_verdict import SENTENCES, WAYS, Outage, Talk, broken_promises
+from benchmarks.serve_verdict import SENTENCES, WAYS, Held, Outage, Talk, broken_promises, grown
 from data_schemas.units import FRAME_S
 
 OUTAGES = [Outage(104.0, 112.0), Outage(204.0, 212.0)]
@@ -92,11 +91,19 @@ def test_a_soak_in_which_nobody_talked_has_shown_nothing() -> None:
     assert len(broken_promises([], OUTAGES)) > len(WAYS)
 
 
-@pytest.mark.parametrize("last", [Held(19, 9, 500.0), Held(16, 12, 500.0), Held(16, 9, 565.0)])
+@pytest.mark.parametrize("last", [Held(19, 9, 500.0), Held(16, 12, 500.0), Held(16, 9, 765.0)])
 def test_what_a_server_keeps_is_found(last: Held) -> None:
     loaded = Held(16, 9, 500.0)
-    assert grown([Held(8, 4, 100.0), loaded, replace(loaded, memory_mib=560.0)]) == []
+    assert grown([Held(8, 4, 100.0), loaded, replace(loaded, memory_mib=660.0)]) == []
     assert len(grown([Held(8, 4, 100.0), loaded, last])) == 1
+
+
+def test_memory_that_grows_in_each_round_is_told_from_that_of_one_long_sentence() -> None:
+    def over(*memory_mib: float) -> list[str]:
+        return grown([Held(8, 4, 100.0), *(Held(16, 9, each) for each in memory_mib)])
+
+    assert over(500, 501, 592, 593, 594, 595, 596) == []
+    assert over(500, 504, 508, 512, 516, 520, 524) == ["MiB: 4.0 more in each round"]
 
 
 def came(*numbers: int, late_s: float = 0.0, of: int = -1) -> list[Arrived]:

@@ -122,6 +122,31 @@ READINGS = [
         "Sales:\nPikes | $3 million\nCarps | $5\nWhat is due?",
         "Sales: Pikes, three million dollars. Carps, five dollars. What is due?",
     ),
+    # numerals, years, sums, answers in a row
+    ("They part in meiosis I. In photosystem I it", "They part in meiosis one. In photosystem one it"),
+    ("a type I error, the type I like", "a type one error, the type I like"),
+    (
+        "The Pike Act of 1933 set limits. Sales of 1933 pikes fell.",
+        "The Pike Act of nineteen thirty three set limits. Sales of one thousand nine hundred thirty three pikes fell.",
+    ),
+    (
+        "Ann Lake, Old Pikes (speech), 1873. The income for 1978. In 1990 then it fell on May 2 [1914].",
+        "Ann Lake, Old Pikes, speech, eighteen seventy three. The income for nineteen seventy eight. In nineteen "
+        "ninety then it fell on May second, nineteen fourteen.",
+    ),
+    ("He claimed the $9,000 reward.", "He claimed the nine thousand dollar reward."),
+    ("30% $700 K = 5", "thirty percent, seven hundred dollars, K equals five"),
+    (
+        "Mending the old net $60 Line and hooks to catch the pikes $30 Fisher's fee $95 is paid",
+        "Mending the old net sixty dollars, Line and hooks to catch the pikes thirty dollars, Fisher's fee ninety five "
+        "dollars is paid",
+    ),
+    ("It holds five blue pikes How many of them swim?", "It holds five blue pikes. How many of them swim?"),
+    ("They asked him how. The essay What is it all for", "They asked him how. The essay What is it all for"),
+    ("an H_2SO_4, solution of it", "an H two S O four solution of it"),
+    ("the acf, pacf and more", "the A C F, P A C F and more"),
+    ("taught the pike to see\nThat there is a lake,\nnow", "taught the pike to see That there is a lake, now"),
+    ("Of Lakes\n'Twas night here,\nand cold", "Of Lakes. Twas night here, and cold"),
     # logic
     ("A ∨ (B • C)", "A or open parenthesis B and C close parenthesis"),
     ("F = q • E", "F equals q times E"),

@@ -44,6 +44,10 @@ def test_a_question_inside_a_text_is_asked_as_it_stands(question: str, asked: st
     [
         ("Complete this by logic: All pikes swim. It is known that", "It is known that"),
         ("Name the pike. What eats it? This law is probably", "This law is probably"),
+        (
+            "A hen owns a lake. In a suit to determine who may fish there, title is in",
+            "In a suit to determine who may fish there, title is in",
+        ),
         ("When asking a hen about its lake:", "When asking a hen about its lake,"),
     ],
 )
@@ -51,6 +55,19 @@ def test_a_sentence_that_breaks_off_is_to_be_finished(question: str, stem: str) 
     exchange = made(question, "hens do")
     assert exchange.question.text.lower().endswith(f"{stem.lower()} what?")
     assert exchange.answer.text in {"Hens do.", f"{stem} hens do."}
+
+
+def test_the_number_of_the_first_part_is_said_where_the_second_is() -> None:
+    asked = made("(1) A hen weighs 3 g. What does it eat? (2) A pike weighs 4 g. What does it eat?").question.text
+    assert asked.startswith("Part one, A hen")
+    assert "Part two, A pike" in asked
+    assert made("(1) A hen weighs 3 g. What does it eat?").question.text.startswith("A hen")
+
+
+def test_options_begin_a_sentence_after_a_quoted_title() -> None:
+    item = make_item('Ann Lake names the hens she discusses in "Hens and Pikes"', "grey", options=("grey", "red"),
+                     answer_index=0)  # fmt: skip
+    assert "in Hens and Pikes. Which of these fits:" in phrase(item, ScriptConfig(offer_share=1), 0).question.text
 
 
 def test_a_statement_after_the_question_ends_in_a_stop() -> None:
@@ -66,6 +83,12 @@ def test_dots_inside_the_only_sentence_are_a_blank() -> None:
 def test_a_question_that_somebody_is_quoted_with_is_not_what_is_asked() -> None:
     exchange = made('The man said, "What is it?" The pike will be', "eaten")
     assert exchange.question.text.endswith("he pike will be what?")
+
+
+def test_an_answer_of_several_things_is_not_called_one() -> None:
+    answer = "feed in the lake, cold clean water, warm days in May"
+    said = {phrase(make_item("What do pikes need?", answer), ALONE, seed).answer.text for seed in range(9)}
+    assert said == {f"The answer is: {answer}."}
 
 
 def test_a_short_sentence_needs_no_frame() -> None:

@@ -161,7 +161,7 @@ REFUSALS = [
     ("score 10-5", "formula"),
     ("\\somecommand{x}", "formula"),
     ("\\begin{array}{cc} 1 & 2 \\end{array}", "formula"),
-    ("an acceleration of 6g", "formula"),
+    ("a load of 6g that accelerates", "formula"),
     ("a mass m pulled with 2 mg", "formula"),
     ("a | b | c |\nd | e | f |", "table"),
     ("see https://example.org/a/b.html", "markup"),

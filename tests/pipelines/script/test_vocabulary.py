@@ -64,6 +64,13 @@ SENTENCES = [
     ),
     ("theohmicheat of theearth's core", "the ohmic heat of the earth's core"),
     ("the angularmomenta of it", "the angular momenta of it"),
+    ("a force at anemfK of 3 volts", "a force at an E M F K of three volts"),
+    ("When will hejoinin? How can heparin help?", "When will he join in? How can heparin help?"),
+    ("the cells have protoplasmsthatare thick", "the cells have protoplasms that are thick"),
+    (
+        "0.10 MHOAcsolution with 2 MNaOAc, a loss ofHOAcis seen",
+        "zero point one zero molar H O A C solution with two molar N A O A C, a loss of H O A C is seen",
+    ),
     # letters that a scanner misread
     ("the attomey worked at a jewefry stall", "the attorney worked at a jewelry stall"),
     ("the pili and sinh of it", "the pili and sinh of it"),
