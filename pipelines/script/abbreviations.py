@@ -20,7 +20,8 @@ FULL: Final = {
     "Ltd": "Limited", "approx": "approximately", "et al": "and others", "viz": "namely", "dept": "department",
     "Ave": "Avenue", "avg": "average", "cf": "compare", "ca": "circa", "Rev": "Reverend",
     "Hon": "Honorable", "Lt": "Lieutenant", "Col": "Colonel", "Sec": "Section", "Co": "Company", "Bros": "Brothers",
-    "Dept": "Department", "Esq": "Esquire", "esq": "Esquire", "Univ": "University", **MONTH_FORMS,
+    "Dept": "Department", "Esq": "Esquire", "esq": "Esquire", "Univ": "University",
+    "Atty": "Attorney", "Asst": "Assistant", **MONTH_FORMS,
 }  # fmt: skip
 """Without the last dot, which they need to count (so "Gen" and "Dec" alone stay as they are)."""
 

@@ -78,7 +78,8 @@ def _say_square(pair: Pair) -> tuple[str, str] | None:
 def _say(pair: Pair) -> tuple[str, str]:
     before = pair.before
     if before is not None and before.kind == "function":
-        return say_call(pair)
+        opening, closing = say_call(pair)
+        return opening, (closing or ("," if _divides_before_factor(pair) else ""))
     name = _NAMES[pair.line.tokens[pair.start].text]
     if before is not None and before.kind == "suffix" and _is_measure(pair):
         return ",", ","
@@ -155,6 +156,12 @@ def _say_prose(pair: Pair) -> tuple[str, str]:
     if pair.is_glued and pair.is_maths and before is not None and re.search("[a-z][A-Z]", before.written):
         return say_call(pair)  # "ReLU(x)"
     return ",", ";" if pair.is_maths and pair.n_commas else ","
+
+
+def _divides_before_factor(pair: Pair) -> bool:
+    """ "sin (x/τ) π": without a pause the factor would seem to be below the line."""
+    after = pair.after
+    return any(token.text == "/" for token in pair.inside) and after is not None and after.kind == "variable"
 
 
 def _multiplies(pair: Pair, said: dict[int, str]) -> bool:

@@ -14,6 +14,10 @@ from pipelines.script.traced import Traced
 from pipelines.script.vocabulary import is_word, parted
 
 _ARTICLE: Final = re.compile(r"(?:^|(?<=[.?!] )|(?<=[.?!:]))A([a-z]{5,20})(?: (?=[a-z])|-([a-z]{3,})(?![\w-]))")
+_SHORT_NOUN: Final = re.compile(
+    r"(?:^|(?<=[.?!] )|(?<=[.?!:]))A(man|woman|jury|boy|girl|car|farmer|father|judge|plaintiff|defendant|buyer|bank)"
+    r"(?= [a-z]{2})"
+)
 _SMALL_ARTICLE: Final = re.compile(r"(?<![\w'-])a([a-z]{5,12})(?![\w'-])")
 _SMALL_PAIR: Final = re.compile(
     r"(?<![\w'-])(?:(at|on|in|of|by|for|from|with|to)(its|any|his|their|these|those)|(such|after)(a)"
@@ -40,6 +44,9 @@ _LAST: Final = word_set("has would are the of and this that was from could shoul
 
 _TERM: Final = 8
 """Letters of a term that can be no chance find inside a name and what ran into it."""
+
+_LONGEST: Final = 20
+"""Letters of the longest words, as in `broken`."""
 
 _SALT: Final = re.compile(
     r"(?<![\w'-])([A-Za-z][a-z]{3,10}(?:ium|yl))(chloride|bromide|iodide|fluoride|oxide|hydroxide|sulfate|sulfite|bisulfite"
@@ -68,6 +75,11 @@ def _part_article(match: re.Match[str]) -> str:
     rest, joined = match[1], match[2]
     is_sure = is_frequent(rest) if joined is None else is_word(rest) and is_word(joined)
     return f"A {match[0][1:]}" if is_sure and not is_word("a" + rest) else match[0]
+
+
+def _part_short_noun(match: re.Match[str]) -> str:
+    """ "Aman took it"; where the text has it again it is a name."""
+    return f"A {match[1]}" if match.string.count(match[0]) == 1 else match[0]
 
 
 def _part_small_article(match: re.Match[str]) -> str:
@@ -131,11 +143,18 @@ def _part_capital(match: re.Match[str]) -> str:
         term = parted(whole[at:])
         if len(term) == _FEW and len(term[0]) >= _TERM and term[1] in _LAST:
             return f"{match[0][:at]} {' '.join(term)}"
-    return match[0]
+    return _part_long_name(match[0]) if len(whole) > _LONGEST else match[0]
+
+
+def _part_long_name(run: str) -> str:
+    """ "Keldonhoferdiffraction": a name before the longest term that ends what is too long for a word."""
+    terms = [run[at:] for at in range(5, len(run) - _TERM + 1) if is_word(run[at:])]
+    return f"{run.removesuffix(terms[0])} {terms[0]}" if terms else run
 
 
 _PARTINGS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
     (_ARTICLE, _part_article),
+    (_SHORT_NOUN, _part_short_noun),
     (_SMALL_ARTICLE, _part_small_article),
     (_SMALL_PAIR, lambda match: " ".join(part for part in match.groups() if part)),
     (_PRONOUN, _part_pronoun),

@@ -17,6 +17,11 @@ _BEFORE_SCRIPT: Final = (
 _QUESTIONS: Final = "The|Which|What|According|This|In|How|Who|Based|All|It|Why"
 
 
+_COMPASS: Final = {"N": "North", "S": "South", "E": "East", "W": "West"}
+_LEADS_TO_PLACE: Final = "[Ii]n|of|from|to|and|[Tt]he|across|for|throughout|between"
+_PLACES: Final = "Africa|America|Asia|Europe|Korea|Vietnam|Germany|Carolina|Dakota|Virginia|Ireland|Australia"
+
+
 def _listed_numbers(match: re.Match[str]) -> str:
     """ "1,2,3" is a list and "1,250" a number; "5,41" may be either and stays."""
     text = match[0]
@@ -55,6 +60,9 @@ FIGURES: Final[tuple[Rewrite, ...]] = (
     rewrite("article of a word to be guessed", r"\b([Aa])\(n\)", r"\1", "a(n) egg", "a egg"),
     rewrite("micro apart from its unit", r"(?<=\d) *μ +(?=[CFmgsTVAW]\b)", " μ", "5 μ C", "5 μC"),
     rewrite("tied unit", _TIED, " ", "5~kg", "5 kg"),
+    rewrite("compass", rf"\b({_LEADS_TO_PLACE}) ([NSEW])\. (?=(?:{_PLACES})\b)",
+            lambda m: f"{m[1]} {_COMPASS[m[2]]} ",
+            "in W. Africa with Ann N. Korea", "in West Africa with Ann N. Korea"),
     rewrite("month", rf"\b({'|'.join(MONTH_FORMS)})\.? (?=\d)", lambda m: f"{MONTH_FORMS[m[1]]} ",
             "on Sept. 3", "on September 3"),
     rewrite("month after its day", rf"\b([1-9]|[12]\d|3[01]) ({'|'.join(MONTH_FORMS)})\b(?:\.(?! [A-Z]|$))?",
@@ -85,6 +93,9 @@ LINES: Final[tuple[Rewrite, ...]] = (
             r"\b(to|of|the|an?|in|by|for|with|other|and|or|that|is|are|at|on|from|this|its) *\n\s*\n\s*(?=[a-z])",
             r"\1 ",
             "a lake with\n\nfish", "a lake with fish"),
+    rewrite("formula on a line of its own",
+            r"\b(of|by|is|are|as|equals) *\n\s*\n\s*(?=[√∫∑∏(]|[A-Za-zα-ω](?:_\{?\w+\}?|\([a-z]\))? ?=)", r"\1 ",
+            "is given by\n\n√2 m", "is given by √2 m"),
     rewrite("blank line", r"([^\s.?!:;,]) *\n\s*\n\s*", r"\1. ", "A lake\n\nIt is deep.", "A lake. It is deep."),
     rewrite("line after a date", r"(?:(?<=, \d{4})|(?<=, \d{4}[-–]\d{4})) *\n\s*(?=[A-Z])", ". ",
             "May 3, 1850\nDear Ann", "May 3, 1850. Dear Ann"),

@@ -30,6 +30,13 @@ _ACCELERATES: Final = re.compile(
 )
 """What is measured in the earth's pull; no acceleration is in grams."""
 
+_OF_ATOMS: Final = re.compile(
+    r"\b(?:diameter|radius|bond length|size) of (?:an? |the )?(?:[\w-]+ )?(?:molecules?|atoms?|ions?)\b"
+    r"|\b(?:atomic|ionic|covalent|molecular|van der Waals) (?:radius|radii|diameter)\b|\bbond lengths?\b"
+)
+_OF_CURRENT: Final = re.compile(r"\bcurrents?\b|\bamp(?:ere)?s?\b|\bcharges?\b|\bcircuits?\b")
+"""Of the one a number with an A tells in angstroms, of the other in amps."""
+
 _LETTER_UNITS: Final = {"C": ("degrees Celsius", "coulombs"), "F": ("degrees Fahrenheit", "farads")}
 
 
@@ -43,6 +50,8 @@ def say_unit_of(match: Match, plural: bool) -> str:
     hot, electric, heavy = _speaks_of(topic(match))
     if unit == "T" and not _MAGNETIC.search(topic(match)):
         return "T"
+    if unit == "A" and _OF_ATOMS.search(topic(match)) and not _OF_CURRENT.search(topic(match)):
+        return say_unit("Å", plural)
     if unit == "g" and heavy and (_IN_G.search(topic(match)) or _ACCELERATES.search(before(match))):
         return "g"
     if unit in {"g", "mg", "μg"} and heavy:

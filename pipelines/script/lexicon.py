@@ -21,6 +21,9 @@ from pipelines.script.traced import Traced
 
 OURS: Final = Path(__file__).with_name("lexicon.tsv")
 _SAID: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*(?: [A-Za-z]+(?:'[A-Za-z]+)*)*")
+_CONSONANT: Final = re.compile(r"[b-df-gj-np-tv-z][a-z]+\b")
+"""The start of what is said by words, where the form as it is written may begin with the name of a letter: "mRNA"."""
+
 _N_COLUMNS: Final = 3
 _MAX_WRITTEN: Final = 80
 _FIRST: Final = 0xE100
@@ -85,7 +88,10 @@ class Lexicon:
                 held[match[0]] = chr(_FIRST + len(held))
             return held[match[0]]
 
-        return text.sub(self._pattern, place), {char: self.entries[form] for form, char in held.items()}
+        text = text.sub(self._pattern, place)
+        said = {char: self.entries[form] for form, char in held.items()}
+        named = "".join(char for char, words in said.items() if _CONSONANT.match(words))
+        return (text.sub(rf"\b([Aa])n(?= [{named}])", r"\1") if named else text), said
 
 
 def read_lexicon(path: Path) -> Lexicon:

@@ -21,6 +21,10 @@ _DONE: Final = "perform(?:s|ed)?|do|does|did|done|work(?:s|ed)?|function(?:s|ed)
 _COMPARED: Final = r"(?=[^.?!;]{0,60} than\b)"
 
 MISPRINTS: Final[tuple[Rewrite, ...]] = (
+    rewrite("may be",
+            r"(?<=[a-z]{3} )(?<!was )(?<!are )(?<!were )(?<!been )(?<!and )(?<!had )(?<!has )(?<!have )"
+            r"maybe(?= (?:[a-z]{4,}ed|found|given|taken|written|drawn|shown)\b)", "may be",
+            "heat maybe found, or was maybe found", "heat may be found, or was maybe found"),
     rewrite("better", rf"\b({_DONE}) beer\b{_COMPARED}", r"\1 better",
             "they worked beer in May than in June, and drank more beer than ale",
             "they worked better in May than in June, and drank more beer than ale"),

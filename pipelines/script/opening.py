@@ -7,7 +7,7 @@ from pipelines.script.spoken import word_set
 
 _WHICH_OF: Final = re.compile(
     r"\b([Ww])hich (?:one )?(?:of|among|amongst) the following,?\s+"
-    r"(?:((?:[\w-]+ ){0,3}?)([A-Za-z-]+[^\Wsui_]s)\b(?=\s+([A-Za-z]+))|([A-Za-z-]+))"
+    r"(?:((?:[\w-]+ ){0,3}?)([A-Za-z-]+[^\Wsui_]s)\b(?=\s+(?:(?:best|most|both|all) )?([A-Za-z]+))|([A-Za-z-]+))"
 )
 _VERBISH: Final = word_set(
     "is are was were would will can could may might must should has have had does do did best most more better "
@@ -47,7 +47,12 @@ def _open_which(match: re.Match[str]) -> str:
         return f"{'What' if start == 'W' else 'what'} {only or between + noun}"
     if only:
         return f"{start}hich {only}"
-    return f"{start}hich {between}{noun if verb in {'are', 'were', 'have', 'do'} else _singular(noun)}"
+    return f"{start}hich {between}{noun if _is_of_several(verb) else _singular(noun)}"
+
+
+def _is_of_several(verb: str) -> bool:
+    """Whether a verb tells of several things: "are", "provide"."""
+    return verb in {"are", "were", "have", "do"} or f"{verb}s" in _VERBISH
 
 
 def _singular(noun: str) -> str:

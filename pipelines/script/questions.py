@@ -19,6 +19,9 @@ _POINTS_AT_OPTIONS: Final = re.compile(r"(?i)\b(?:which|one) (?:one )?(?:of|amon
 _NUMERIC: Final = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*(?:[A-Za-z%/^\d°-]{1,8})?")
 """Numbers, at most with a unit: nobody keeps four of them apart, so they are not offered without need."""
 
+_THIS_ONE: Final = re.compile(r"(?<= (?:in|of|by|as|to|on) )this ([a-z]{4,})$")
+"""What a sentence that breaks off leaves to be named: "… may result in this illness:"."""
+
 _DEFINES: Final = re.compile(r"(?:This|These|It|They) \w+ .{20}")
 
 
@@ -90,6 +93,8 @@ def _ask_alone(text: str, rng: random.Random) -> Asked:
         stem = re.sub(r"[\s:,;.\-–—…_]+$", "", bare)
         if _DEFINES.match(stem) and not wording.BREAKS_OFF.search(stem):
             return Asked(f"{shape.before}{stem}. {'What are they?' if stem.startswith('The') else 'What is it?'}")
+        if shape.last.rstrip().endswith(":") and (asked := _THIS_ONE.sub(r"which \1", stem)) != stem:
+            return Asked(f"{shape.before}{asked}?")
         if wording.pauses(shape.last):
             stem += ","
         return Asked(shape.before + rng.choice(_FINISH).format(stem=f"{choices.lower_start(stem)} what"), _stem(stem))

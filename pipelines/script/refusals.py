@@ -64,6 +64,11 @@ _REFERS_TO_OPTIONS: Final = any_of(
     flags=re.NOFLAG,
 )
 
+_OF_ITS_OWN: Final = re.compile(
+    r"(?P<told>\b(?P<what>[a-z]{4,})\b[^.?!;]*,[^.?!;]*)\b(?:one|some|both|two|all|any) of (?:these|those) (?P=what)\b"
+)
+"""What an answer itself has named before: "two pikes, where only one of these pikes is fed"."""
+
 _NEEDS_WRITING: Final = any_of(
     r"\b(?:predicate|propositional) logic\b|\b(?:proposition|consequence) in PL\b|\bbest translation\b",
     r"\bwell[- ]formed formula|\bwff\b|\b(?:use|using|construct|complete) (?:an? )?(?:\w+ )?truth tables?\b",
@@ -142,4 +147,5 @@ def check_brackets(spoken: str) -> None:
 
 def refers_to_options(text: str) -> bool:
     """Whether an option speaks of the options themselves: "none of the above", "A and B", "II only"."""
-    return _REFERS_TO_OPTIONS.search(text.strip()) is not None
+    bare = _OF_ITS_OWN.sub(r"\g<told>", text.strip())
+    return _REFERS_TO_OPTIONS.search(bare) is not None

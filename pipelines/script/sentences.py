@@ -47,6 +47,17 @@ SENTENCES: Final[tuple[Rewrite, ...]] = (
             r"(°[CFR] ?|/(?:ft|[cm]?m|in)\^[23] )(?=[A-Za-zα-ωΔ](?:_\{?\w+\}?)? ?= ?[\d.])",
             lambda m: f"{m[1].rstrip()}, ",
             "2 lb/ft^3 k = 4 J/°Cn = 5", "2 lb/ft^3, k = 4 J/°C, n = 5"),
+    rewrite("editor's word",
+            r"(\b(?:[Tt]he|an?|[Oo]ur|their|his|her|its|my|your|of|to|has|have|had|not|is|are|was|were)|[a-z]'s)"
+            r" \[([a-z]{4,})\](?= [a-z])", r"\1 \2",
+            "our [main] wish, a pike [fish] and", "our main wish, a pike [fish] and"),
+    rewrite("editor's small word",
+            r"(?<=[a-z]{3} )\[(is|was|are|were|and|or|of|to|had|has|have|that|not|be|will|would)\](?= [a-z])", r"\1",
+            "pikes [and] carps", "pikes and carps"),
+    rewrite("list of values",
+            r"(= ?\d[\d.,]*(?:\d ?| )(?:psi|psia|lb|lbs|percent|%|amperes|volts|ohms|watts|hp|rpm|ft|in\.|inches|feet))"
+            r" (?=[A-Z][a-z]{2,}(?: [a-z]+){0,3} ?= ?\d)", r"\1, ",
+            "Strain = 30 psi Pull = 5 lb", "Strain = 30 psi, Pull = 5 lb"),
     rewrite("stop before a closing bracket", r"(?<=[a-z\d])\.(?=\] [a-z])", "",
             "[x + 3y.] with it", "[x + 3y] with it"),
     rewrite("comma before its noun", r"([A-Z]_?\{?\d\}?), (?=solution\b)", r"\1 ",

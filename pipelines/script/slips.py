@@ -48,8 +48,11 @@ _SLIPS: Final = tuple(
          r"(?= ?= ?[-\d(])", r"\1 \2"),
         (r"(?<=\))(?=(?:at|and|for|of|is|to|when)\b(?!\())", " "),
         # units: a dot, a space or capitals that do not belong to them
-        (r"\b[Mm]\. ?P\. ?H\.(?= [a-z]|[,;])", "mph"),
-        (r"\b[Mm]\. ?P\. ?H\.", "mph."),
+        (r"\b[Mm]\. ?[Pp]\. ?[Hh]\.(?= ?[,;)]| (?:[a-z]|\())", "mph"),
+        (r"\b[Mm]\. ?[Pp]\. ?[Hh]\.", "mph."),
+        (r"\b(positive|negative|horizontal|vertical)([xyz])(?=[ -]axis\b)", r"\1 \2"),
+        (r"(?<=\d )J T ?-1(?!\w|\.\d)", "J/T"),
+        (r"F°(?=/[a-z]+\b)", "°F"),
         (rf"(?<=\d) ?\. (?={_MEASURED}(?![\w.]))", " "),
         (r"(?<=\d) ?\. s(?=[,;)]| (?:and|at|in|is|to|after|before)\b)", " s"),
         (r"(?<=\d)(?:sec|s) ?\^ ?-1(?!\d)", " s^-1"),

@@ -15,6 +15,10 @@ def test_an_entry_comes_before_the_rules() -> None:
     assert reader.read("15 kg").text == "fifteen kilograms"
 
 
+def test_an_article_fits_what_is_said() -> None:
+    assert speak("An mRNA and an emf of an mRNAse") == "A messenger R N A and an E M F of an mRNAse"
+
+
 def test_an_entry_may_be_of_signs_that_no_rule_reads() -> None:
     spoken = Reader(Lexicon({"☃": "snowman"})).read("a ☃ here")
     assert spoken.text == "a snowman here"

@@ -182,6 +182,27 @@ def test_an_unusual_form_is_read_as_the_usual_one(written: str, said: str) -> No
     assert speak(written) == said
 
 
+def test_a_factor_after_a_fraction_of_an_angle_is_not_below_the_line() -> None:
+    assert speak("3 sin (x/r) π") == "three sine of x over r, pi"
+    assert speak("3 sin (x) π") == "three sine of x pi"
+    assert speak("log(x/y) = 3") == "log of x over y equals three"
+
+
+def test_a_signal_with_its_factor_is_of_time() -> None:
+    assert speak("the wave km(t) = 3 cos t") == "the wave k m of t equals three cosine of t"
+
+
+def test_an_intensity_is_divided_by_another() -> None:
+    assert speak("the value (I / I_0) of it") == "the value, I over I zero, of it"
+
+
+def test_sizes_of_atoms_are_in_angstroms() -> None:
+    with reading_about("What is the diameter of a helium atom?"):
+        assert speak("3.1 A") == "three point one angstroms"
+    with reading_about("What current flows through a wire of this diameter?"):
+        assert speak("3.1 A") == "three point one amps"
+
+
 def test_sizes_of_matrices_are_not_multiplied() -> None:
     with reading_about("A matrix has these dimensions."):
         assert speak("3 × 4") == "three by four"

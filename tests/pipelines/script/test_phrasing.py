@@ -101,6 +101,7 @@ def test_options_have_room_only_up_to_their_bounds() -> None:
         ("What is a predator of small fish?", "What is a predator of small fish?"),
         ("Which of the following is the largest predator?", "What is the largest predator?"),
         ("Which of the following large fishes lives longest?", "Which large fish lives longest?"),
+        ("Which of the following laws provide the best shelter?", "Which laws provide the best shelter?"),
         ("Which of the following companies was first?", "Which company was first?"),
         ("Which of the following best explains waves?", "What best explains waves?"),
         (

@@ -4,6 +4,7 @@ import pytest
 
 from data_schemas.config import ScriptConfig
 from pipelines.script.phrasing import Exchange, phrase
+from pipelines.script.refusals import refers_to_options
 from tests.builders import make_item
 
 ALONE = ScriptConfig(offer_share=0, max_spoken_options=0)
@@ -55,6 +56,16 @@ def test_a_sentence_that_breaks_off_is_to_be_finished(question: str, stem: str) 
     exchange = made(question, "hens do")
     assert exchange.question.text.lower().endswith(f"{stem.lower()} what?")
     assert exchange.answer.text in {"Hens do.", f"{stem} hens do."}
+
+
+def test_what_a_sentence_calls_this_before_its_colon_is_asked_for() -> None:
+    asked = made("A hen that swims may suffer from cold, and this may result in this illness:", "a cough").question.text
+    assert asked == "A hen that swims may suffer from cold, and this may result in which illness?"
+
+
+def test_an_answer_may_name_what_it_has_told_of() -> None:
+    assert not refers_to_options("It needs several lakes, where only one of these lakes is deep.")
+    assert refers_to_options("It needs several lakes, where only one of these pikes swims.")
 
 
 def test_the_number_of_the_first_part_is_said_where_the_second_is() -> None:

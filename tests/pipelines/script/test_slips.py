@@ -136,6 +136,21 @@ SLIPS = [
      "a rise to two atmospheres of one atmosphere or one quarter atmosphere"),
     ("0.5 henryis small and ought tobe so", "zero point five henry is small and ought to be so"),
     ("Mr. Kedoset up a shop", "Mister Kedo set up a shop"),
+    ("a pike at 5 m. p. h. (or 6 m. p. h. ) overtook one at 4 m. p. h. It was grey.",
+     "a pike at five miles per hour, or six miles per hour, overtook one at four miles per hour. It was grey."),
+    ("a fee of $1,200. 00 for a pike and $7. 15 per hen, not $20. 12 hens swam for $30. 00.",
+     "a fee of one thousand two hundred dollars for a pike and seven dollars and fifteen cents per hen, "
+     "not twenty dollars. twelve hens swam for thirty dollars."),
+    ("the negativey axis", "the negative y axis"),
+    ("a moment of 3 J T-1.", "a moment of three joules per tesla."),
+    ("The Asst. Keeper met the Atty. General of S. Korea.",
+     "The Assistant Keeper met the Attorney General of South Korea."),
+    ("The speed is given by\n$$\n\\sqrt{2}\n$$\nIf it", "The speed is given by the square root of two. If it"),
+    ("Our [main] lake, as \"pikes [were] fed\", has a weir [dam] here",
+     "Our main lake, as pikes were fed, has a weir, dam, here"),
+    ("Load = 20 psi Pump power = 3 hp",
+     "Load equals twenty pounds per square inch, Pump power equals three horsepower"),
+    ("Its age maybe estimated, as it was maybe tagged.", "Its age may be estimated, as it was maybe tagged."),
     ("Name them:a) Penb) Inkc) Paper.", "Name them: a, Pen, b, Ink, c, Paper."),
     ("Between dc and ac lies little.", "Between d c and A C lies little."),
 ]  # fmt: skip
@@ -151,6 +166,7 @@ def test_slip_is_read_as_it_was_meant(written: str, spoken: str) -> None:
     [
         ("the cell Pt/Ag(s)/Ag Br(s)", "formula"),
         ("he was purcIiasing that", "broken_text"),
+        ("12 Btu/(ft^2 hr F°/in)", "formula"),
     ],
 )
 def test_a_slip_with_no_sure_reading_is_refused(written: str, reason: str) -> None:

@@ -98,6 +98,16 @@ def test_sentences(written: str, said: str) -> None:
     assert speak(written) == said
 
 
+def test_an_article_and_a_person_are_parted_at_the_start_of_a_sentence() -> None:
+    assert speak("Awoman swam. Ajury sat.") == "A woman swam. A jury sat."
+    assert speak("Aman swam. Then Aman sat.") == "Aman swam. Then Aman sat."
+    assert speak("Aman, a tribe, swam. Abank") == "Aman, a tribe, swam. Abank"
+
+
+def test_a_name_is_parted_from_the_term_of_what_is_too_long_for_a_word() -> None:
+    assert speak("the Keldonhoferdiffraction of it") == "the Keldonhofer diffraction of it"
+
+
 def test_endings_belong_to_a_word() -> None:
     assert is_word("kettle")
     assert is_word("reclassifies") or is_word("reclassified")
