@@ -6,6 +6,7 @@ PYTHON ?= python3
 TORCH_ARGS ?=
 # Folder that `make demo` writes.
 DEMO ?= demo
+DEMO_FOLDERS = $(DEMO) $(DEMO)-front-end $(DEMO)-checkpoints $(DEMO)-talk
 # More arguments for pytest: make test PYTEST_ARGS="-k speech -x"
 PYTEST_ARGS ?=
 # Processes that run the tests, a file each at a time.
@@ -29,7 +30,7 @@ export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install voices demo test test-workers lint format system lock clean
+.PHONY: help install voices demo clean-demo test test-workers lint format system lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -67,9 +68,13 @@ demo: install voices ## make a dataset of 12 dialogues, train a small front-end 
 	  --licence hssbench=CC0-1.0 --out $(DEMO)
 	@$(BIN)/kame inspect $(DEMO) --wav $(DEMO)/listen.wav
 	@$(BIN)/kame train $(DEMO) --preset nano --max-steps 40 --vocabulary 500 --codec-minutes 0.5 --evaluate 4 \
-	  --set keep.log_every=1 --out $(DEMO)-front-end --checkpoints $(DEMO)-checkpoints
+	  --set keep.log_every=1 --set optim.warmup_steps=4 --out $(DEMO)-front-end --checkpoints $(DEMO)-checkpoints || { \
+	  [ $$? != 2 ] || echo "If the folders $(DEMO)* are of an older demo, type: make clean-demo DEMO=$(DEMO)" >&2; exit 1; }
 	@$(BIN)/kame talk $(DEMO)/listen.wav --checkpoint $(DEMO)-checkpoints/nano-$(notdir $(DEMO))-front-end-40 \
 	  --set limits.max_backlog_s=10 --set cycle.first_token_timeout_s=60 --out $(DEMO)-talk
+
+clean-demo: ## remove the demo's folders, so that the next demo begins anew
+	@rm -rf $(DEMO_FOLDERS)
 
 test: install voices lint ## lint, then run all tests, offline
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
@@ -107,6 +112,6 @@ lock: ## write requirements/core.txt anew from core.in, with all hashes
 	@mv build/core.txt requirements/core.txt
 	@echo "Wrote requirements/core.txt: $$(grep -c '==' requirements/core.txt) packages."
 
-clean: ## remove .venv, build, the demo's folders and all caches of tools
-	@rm -rf $(VENV) build $(DEMO) $(DEMO)-front-end $(DEMO)-checkpoints $(DEMO)-talk *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: clean-demo ## remove .venv, build, the demo's folders and all caches of tools
+	@rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find $(PACKAGES) tests -name __pycache__ -type d -prune -exec rm -rf {} +

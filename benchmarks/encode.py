@@ -1,12 +1,12 @@
 """How fast dialogues become codes, and what it takes to read token rows at random.
 
-    python -m benchmarks.encode [--n 24] [--codec nano-mimi --path DIR] [--device cpu] [--json]
+    python -m benchmarks.encode [--n 24] [--codec nano-mimi|mimi] [--path DIR|FILE] [--device auto] [--json]
     python -m benchmarks.encode --storage [--rows 2000]
 
 Encoding: one dialogue at a time in one process; windows of dialogues, as `kame encode` gives them to a codec, in one
 process; windows in a process a core. All three with the same codec and sound, turn about in one run, best of three
-rounds; one thread a process on a CPU. Their codes must be equal. Without `--path` the codec is a `nano-mimi` of random
-weights, which takes the same time as a trained one.
+rounds; one thread a process on a CPU. Their codes must be equal. Without `--path` the codec has random weights, which
+take the same time as trained ones.
 
 Storage: rows of 12 to 56 s with 8 codebooks and 10 to 40 oracle events, read in random order with every byte summed up,
 from the packed arrays of the product (Arrow IPC, mapped), from one `.npy` file an array, and from Parquet by row groups
@@ -24,12 +24,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
 
 from backends import registry
-from backends.codec.folder import write_folder
+from backends.codec.folder import WEIGHTS, write_folder
 from backends.codec.nano_mimi import mimi_kwargs
 from benchmarks.token_storage import FORMATS, write_all
 from data_schemas.config.codec import NanoMimiConfig
@@ -68,8 +69,8 @@ def in_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
 
 
 @contextmanager
-def codec_folder(path: str | None) -> Iterator[str]:
-    """The folder of the codec: the one given, or a `nano-mimi` of random weights for the time of the block."""
+def weights_of(codec: str, path: str | None) -> Iterator[str]:
+    """Where a codec's weights are: the path given, or random ones of its shape for the time of the block."""
     if path is not None:
         yield path
         return
@@ -78,13 +79,13 @@ def codec_folder(path: str | None) -> Iterator[str]:
 
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(SEED)
-        kwargs = mimi_kwargs(NanoMimiConfig())
+        kwargs: dict[str, Any] = dict(loaders._mimi_config) if codec == "mimi" else mimi_kwargs(NanoMimiConfig())
         model = loaders.get_mimi(None, kwargs, num_codebooks=kwargs["quantizer"]["n_q"])
         scale_to(model, 0.05 * torch.randn(1, 1, 10 * FRAME_N_SAMPLES))
         for codebook in codebooks_of(model):
             codebook.embedding_sum.normal_()  # else all codes are 0, and equal whatever happens
         write_folder(model, kwargs, Store(folder))
-        yield folder
+        yield str(Path(folder) / WEIGHTS) if codec == "mimi" else folder
 
 
 def measure_encoding(codec_name: str, options: dict[str, str | int | float | bool], n: int) -> dict[str, float]:
@@ -94,7 +95,7 @@ def measure_encoding(codec_name: str, options: dict[str, str | int | float | boo
     config = EncodeConfig(dataset="", out="", tokenizer="", codec=codec_name, codec_options=options, workers=1)
     with Encoders(config, codec) as one, Encoders(config.model_copy(update={"workers": n_cores}), codec) as many:
         windows = in_windows(
-            sounds, min(one.window_s, sum(each.n_samples for each in sounds) / SAMPLE_RATE_HZ / n_cores)
+            sounds, min(config.window_s, sum(each.n_samples for each in sounds) / SAMPLE_RATE_HZ / n_cores)
         )
         ways: dict[str, Callable[[], Iterator[Encoded]]] = {
             "one dialogue at a time": lambda: one.encode([each] for each in sounds),
@@ -138,9 +139,9 @@ def main() -> None:
     """Prints one of the two."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=24, help="dialogues to encode")
-    parser.add_argument("--codec", default="nano-mimi", help="codec back-end")
-    parser.add_argument("--path", help="the codec's folder or weights; else a nano-mimi of random weights")
-    parser.add_argument("--device", default="cpu", help="PyTorch device")
+    parser.add_argument("--codec", default="nano-mimi", choices=["nano-mimi", "mimi"], help="codec back-end")
+    parser.add_argument("--path", help="nano-mimi's folder or mimi's file of weights; else random ones")
+    parser.add_argument("--device", default="auto", help="cpu, cuda, or auto: cuda where there is one")
     parser.add_argument("--storage", action="store_true", help="measure reading instead")
     parser.add_argument("--rows", type=int, default=2000, help="rows to read")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
@@ -148,7 +149,7 @@ def main() -> None:
     if args.storage:
         found = measure_storage(args.rows)
     else:
-        with codec_folder(args.path) as path:
+        with weights_of(args.codec, args.path) as path:
             found = measure_encoding(args.codec, {"path": path, "device": args.device}, args.n)
     if args.json:
         print(json.dumps(found))

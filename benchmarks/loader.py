@@ -63,7 +63,7 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
         "packed": planned,
         "naive": naive(planned, config.data.batch_frames, datasets[0].lengths),
     }.items():
-        batches = [collate([maker.train(each, 0) for each in batch]) for batch in batched]
+        batches = [collate([maker.train(each, 0)[0] for each in batch]) for batch in batched]
         timed = batches[: max(2, n_steps // 4)]
         bare.step(timed[0])
         spent_s = [bare.step(batch) for batch in timed]

@@ -1,10 +1,13 @@
 """How much of a training step is the model: whole steps beside a bare forward and backward pass of the same batches.
 
-    python -m benchmarks.train_step [--preset nano] [--steps 12] [--precision fp32] [--json]
+    python -m benchmarks.train_step [--preset nano] [--lora-rank 64] [--steps 12] [--precision fp32] [--json]
 
 The bare pass is stock moshi's: `forward_text`, `forward_depformer_training`, cross-entropy, `backward`; no oracle, no
 optimiser, no data. A whole step is what `kame train` does: batches made, oracle, losses told apart, clipping, AdamW,
 metrics. Both see the same micro-batches, turn about, and each step counts at its best. Aim on CPU: a ratio of 0.9.
+
+Weights are random. With `--lora-rank` adapters are trained in both, the run's beside a checkpoint of random weights
+that is written first (moshi-7b: 16 GB in the temporary folder).
 """
 
 import argparse
@@ -13,17 +16,23 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch.nn import functional
 
 from benchmarks.made_rows import made_with, write_made
-from data_schemas.config.training import TrainConfig
+from data_schemas.config.model import ModelConfig
+from data_schemas.config.training import Precision, TrainConfig
+from kame_model.checkpoint.export import export_checkpoint
+from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.data.loader import DialogueLoader
 from kame_model.data.mixture import open_datasets
+from kame_model.encode.manifest import MadeWith
 from kame_model.frames.batch import Batch
-from kame_model.model.presets import build_lm, lm_kwargs
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.lora import add_lora
+from kame_model.model.presets import build_front_end, build_lm, lm_kwargs
 from kame_model.model.stock import eager_on_cpu
 from kame_model.train.recipes import recipe
 from kame_model.train.run import Silent, train
@@ -50,8 +59,14 @@ class Stopwatch(Silent):
         return [later - earlier for earlier, later in zip(self.marks, self.marks[1:], strict=False)]
 
 
-def benchmark_config(folder: Path, preset: str, n_steps: int, precision: str, device: str) -> TrainConfig:
-    """A run of a preset on made-up dialogues of 15 to 40 s, as long as the corpus's."""
+def benchmark_config(
+    folder: Path, preset: str, n_steps: int, precision: str, device: str, lora_rank: int | None = None
+) -> TrainConfig:
+    """A run of a preset on made-up dialogues of 15 to 40 s, as long as the corpus's.
+
+    Args:
+        lora_rank: of adapters, beside random weights; None: all weights are trained.
+    """
     by = made_with(text_card=1500, card=512, n_codebooks=8) if preset == "nano" else made_with(32_000, 2048, 8)
     write_made(folder / "rows", 64, 1, by, n_words=(20, 50))
     settings = recipe(preset, "dialogues") | {
@@ -63,7 +78,17 @@ def benchmark_config(folder: Path, preset: str, n_steps: int, precision: str, de
     here |= {"copy_share": 0.0, "substitute_share": 0.0}  # made-up rows have no vocabulary
     settings["data"] = settings.get("data", {}) | here
     settings["keep"] = {"evaluate_examples": 0, "save_every": 10**6, "log_every": n_steps, "tensorboard": False}
+    if lora_rank is not None:
+        base = random_base(folder / "base", ModelConfig.model_validate(settings["model"]), by, device)
+        settings |= {"init_from": str(base), "lora": {"rank": lora_rank}}
     return TrainConfig.model_validate(settings)
+
+
+def random_base(folder: Path, model: ModelConfig, by: MadeWith, device: str) -> Path:
+    """A checkpoint of random weights in bf16."""
+    front_end = build_front_end(model, by.text_card, by.card, by.n_codebooks, device)
+    export_checkpoint(front_end, None, None, folder, TrainingFacts(), torch.bfloat16)
+    return folder
 
 
 def batches_of(config: TrainConfig) -> list[Batch]:
@@ -75,14 +100,17 @@ def batches_of(config: TrainConfig) -> list[Batch]:
 
 
 class Bare:
-    """A stock model and nothing else."""
+    """A stock model and nothing else, with moshi's adapters where the run has some."""
 
     def __init__(self, config: TrainConfig) -> None:
         (dataset, *_) = open_datasets(config.data.datasets)
         kwargs = lm_kwargs(config.model, dataset.text_card, dataset.card, dataset.n_codebooks)
         self.device = torch.device("cuda" if config.hardware.device == "cuda" else "cpu")
-        self.lm = build_lm(kwargs, self.device)
         self.is_mixed = config.hardware.precision == "bf16-mixed"
+        self.lm = build_lm(kwargs, self.device)
+        if config.lora is not None:
+            frozen_type = torch.bfloat16 if self.is_mixed else torch.float32
+            add_lora(FrontEnd(self.lm, config.model.oracle, kwargs), config.lora, frozen_type)
 
     def step(self, batch: Batch) -> float:
         """Seconds of one forward and backward pass."""
@@ -104,12 +132,14 @@ def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=-1)
 
 
-def measure(preset: str, n_steps: int, precision: str, device: str, n_rounds: int = 2) -> dict[str, Any]:
+def measure(
+    preset: str, n_steps: int, precision: str, device: str, lora_rank: int | None = None, n_rounds: int = 2
+) -> dict[str, Any]:
     """Seconds of whole and bare steps, the first left out, and their ratio."""
     whole: list[list[float]] = []
     bare: list[list[float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        config = benchmark_config(Path(folder), preset, n_steps, precision, device)
+        config = benchmark_config(Path(folder), preset, n_steps, precision, device, lora_rank)
         batches, stock = batches_of(config), Bare(config)
         for number in range(n_rounds):
             bare.append([stock.step(batch) for batch in batches])
@@ -118,8 +148,9 @@ def measure(preset: str, n_steps: int, precision: str, device: str, n_rounds: in
             whole.append(watch.seconds())
     bare_s, whole_s = (sum(map(min, zip(*(each[1:] for each in rounds), strict=True))) for rounds in (bare, whole))
     told = {name: watch.figures[name] for name in ("frames_per_s", "tokens_per_s", "mfu")}
-    sizes = {"n_weights": result.n_weights, "n_steps": n_steps, "preset": preset, "precision": precision}
-    return {**sizes, "bare_s": bare_s, "whole_s": whole_s, "ratio": bare_s / whole_s, **told}
+    sizes = {"n_weights": result.n_weights, "n_trained": result.n_trained, "n_steps": n_steps}
+    names = {"preset": preset, "precision": precision}
+    return {**sizes, **names, "bare_s": bare_s, "whole_s": whole_s, "ratio": bare_s / whole_s, **told}
 
 
 def main() -> None:
@@ -129,15 +160,17 @@ def main() -> None:
     )
     parser.add_argument("--preset", default="nano")
     parser.add_argument("--steps", type=int, default=12, help="optimiser steps a round; the first does not count")
-    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16-mixed", "bf16"])
+    parser.add_argument("--lora-rank", type=int, help="train adapters of this rank; else all weights")
+    parser.add_argument("--precision", default="fp32", choices=get_args(Precision))
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args()
-    measured = measure(options.preset, options.steps, options.precision, options.device)
+    measured = measure(options.preset, options.steps, options.precision, options.device, options.lora_rank)
     if options.json:
         print(json.dumps(measured))
         return
-    print(f"{measured['preset']}, {measured['n_weights'] / 1e6:.1f} M weights, {measured['precision']}")
+    trained = f"{measured['n_trained'] / 1e6:.1f} of {measured['n_weights'] / 1e6:.1f} M weights trained"
+    print(f"{measured['preset']}, {trained}, {measured['precision']}")
     print(f"whole steps {measured['whole_s']:.2f} s, bare passes {measured['bare_s']:.2f} s: {measured['ratio']:.2f}")
     print(
         f"{measured['frames_per_s']:.0f} frames/s, {measured['tokens_per_s']:.0f} tokens/s, MFU {measured['mfu']:.1%}"

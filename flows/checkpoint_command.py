@@ -18,10 +18,8 @@ def export(
     ] = None,
     codec_path: Annotated[str | None, typer.Option("--codec-path", help="The codec's weights or folder.")] = None,
     tokenizer: Annotated[str | None, typer.Option("--tokenizer", help="SentencePiece model; else the run's.")] = None,
-    which: Annotated[Literal["best", "last"], typer.Option("--which", help="best (on validation) or last.")] = "best",
-    dtype: Annotated[
-        Literal["as-trained", "float32", "bfloat16"], typer.Option("--dtype", help="Type of the weights.")
-    ] = "as-trained",
+    which: Annotated[Literal["best", "last"], typer.Option("--which", help="best (by keep.best_by) or last.")] = "best",
+    dtype: Annotated[Literal["float32", "bfloat16"], typer.Option("--dtype", help="Type of the weights.")] = "float32",
     as_json: AsJson = False,
 ) -> None:
     """Write a run's front-end with codec, vocabulary, facts and card; adapters are merged. Stock moshi loads it too."""
@@ -37,7 +35,7 @@ def export(
             None if codec == "none" else (found[0], found[1] if codec_path is None else {"path": codec_path}),
             tokenizer,
             which,
-            None if dtype == "as-trained" else getattr(torch, dtype),
+            getattr(torch, dtype),
         )
         if as_json:
             print_json({"out": out, **facts.model_dump(mode="json")})

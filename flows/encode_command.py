@@ -16,7 +16,7 @@ def encode(
     tokenizer: Annotated[str, typer.Option("--tokenizer", help="SentencePiece model; hf://owner/repository/file.")],
     codec: Annotated[str, typer.Option("--codec", help="mimi, nano-mimi; `kame backends` lists them.")] = "mimi",
     codec_path: Annotated[str | None, typer.Option("--codec-path", help="The codec's weights or folder.")] = None,
-    device: Annotated[str | None, typer.Option("--device", help="cpu or cuda; else the codec's default.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu or cuda; else cuda where there is one.")] = None,
     oracle_version: Annotated[
         str | None, typer.Option("--oracle-version", help="Oracles to encode; else the dataset's own.")
     ] = None,
@@ -24,8 +24,11 @@ def encode(
         int, typer.Option("--workers", min=0, max=256, help="Processes with a codec each; 0: one a core.")
     ] = 0,
     window_s: Annotated[
-        float | None, typer.Option("--window-s", min=1, help="Sound a codec is given at once, seconds.")
-    ] = None,
+        float, typer.Option("--window-s", min=1, help="Sound a process is given at once, seconds.")
+    ] = 300.0,
+    codes_from: Annotated[
+        list[str], typer.Option("--codes-from", help="Folder of token rows that has codes of this sound; repeatable.")
+    ] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Make token rows of a dataset. Running again resumes, and re-uses whatever has not changed."""
@@ -46,6 +49,7 @@ def encode(
             tokenizer=tokenizer,
             workers=workers,
             window_s=window_s,
+            codes_from=codes_from,
         )
         n_dialogues = DatasetReader(folder).manifest.counts.dialogues
         with Progress(disable=as_json, transient=True) as progress:

@@ -22,7 +22,7 @@ def evaluate(
     delay_s: Annotated[float, typer.Option("--delay-s", min=0, help="How long the back-end takes, seconds.")] = 0.32,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampling.")] = 0,
     listen: Annotated[bool, typer.Option("--listen", help="Have a recogniser listen to the decoded sound.")] = False,
-    device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, or auto: cuda where there is one.")] = "auto",
     settings: Annotated[list[str], typer.Option("--set", help="Any setting, e.g. sampling.temp_text=0.3.")] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
@@ -37,12 +37,13 @@ def evaluate(
         from kame_model.evaluate.conditions import CONDITIONS
         from kame_model.evaluate.run import REPORT
         from kame_model.evaluate.run import evaluate as run
+        from kame_model.train.processes import find_device
 
         said = {"splits": split or ["validation"], "n_items": n_items, "delay_s": delay_s, "seed": seed}
         for name, value in parse_settings(settings).items():
             put(said, name.split("."), value)
         config = validated(EvaluationConfig, said)
-        loaded, dataset = load_checkpoint(checkpoint, device), TokenDataset(tokens)
+        loaded, dataset = load_checkpoint(checkpoint, find_device(device)), TokenDataset(tokens)
         n_rows = min(n_items, sum(each in config.splits for each in dataset.splits))
         with Progress(disable=as_json, transient=True) as progress:
             task = progress.add_task("running", total=n_rows * len(CONDITIONS))

@@ -14,20 +14,21 @@ trains anew on what is encoded. What is evaluated is the export, as it will be s
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from data_schemas.config.evaluation import EvaluationConfig
 from data_schemas.config.front_end import DatasetShare, FrontEndConfig
 from data_schemas.config.training import Stage, TrainConfig
 from data_schemas.errors import ConfigError, KameError
-from flows.front_end_data import check_datasets, reader_of, spoken_datasets
+from flows.front_end_data import check_datasets, spoken_datasets
+from flows.front_end_text import check_vocabulary, trained_vocabulary
 from flows.options import put, validated
 from flows.train_command import build_train_config
+from kame_model.checkpoint.export import tell_free_running
 from kame_model.checkpoint.from_run import export_run, training_facts
 from kame_model.checkpoint.index import Entry, register
-from kame_model.checkpoint.kame_json import KameJson, read_kame_json
+from kame_model.checkpoint.kame_json import FreeShare, KameJson, Measure, read_kame_json
 from kame_model.evaluate.figures import ConditionFigures
 from kame_model.evaluate.listening import Hearing
 from kame_model.train.processes import find_device
@@ -57,16 +58,7 @@ class Stopped(KameError):
 
 def make_text(config: FrontEndConfig) -> str:
     """The vocabulary's file: the one named, or one trained on what the datasets' training split says."""
-    if config.tokenizer is not None:
-        return config.tokenizer
-    from kame_model.text.corpus import training_texts
-    from kame_model.text.training import train_tokenizer
-
-    path = Path(config.out) / "tokenizer.model"
-    if not path.exists():
-        texts = chain.from_iterable(training_texts(reader_of(share)) for share in config.shares)
-        train_tokenizer(texts, config.vocabulary, path)
-    return str(path)
+    return config.tokenizer or trained_vocabulary(config)
 
 
 def make_codec(config: FrontEndConfig, on_step: Callable[..., None] = lambda *told: None) -> dict[str, str]:
@@ -92,12 +84,16 @@ def named_shares(config: FrontEndConfig) -> dict[str, DatasetShare]:
 def encode(
     config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, str], on_rows: Callable[[int], None]
 ) -> str:
-    """The folder of one dataset's token rows; `name` is one of `named_shares`."""
+    """The folder of one dataset's token rows; `name` is one of `named_shares`.
+
+    Where the run's other folders have codes of the same sound (one dataset with several oracles), these are copied.
+    """
     from data_schemas.config.encode import EncodeConfig
     from kame_model.encode.run import encode_dataset
 
     share = named_shares(config)[name]
     out = str(Path(config.out) / "tokens" / name)
+    others = [str(each) for each in sorted(Path(out).parent.glob("*/")) if each.name != name]
     encode_dataset(
         EncodeConfig(
             dataset=share.folder,
@@ -107,6 +103,7 @@ def encode(
             codec_options=dict(codec),
             tokenizer=tokenizer,
             workers=config.workers,
+            codes_from=others,
         ),
         on_rows,
     )
@@ -218,16 +215,25 @@ def evaluate(
 
 
 def register_checkpoint(config: FrontEndConfig, name: str, figures: Sequence[ConditionFigures]) -> KameJson:
-    """Puts the checkpoint into the index, with its losses and the shares of answers said."""
-    facts = read_kame_json(Path(config.checkpoints) / name / FACTS)
-    shares = {f"said, {each.condition} oracle, {each.group}": round(each.said.value, 4) for each in figures}
+    """Puts the checkpoint into the index, with its losses and the shares of answers; its facts and card have them too.
+
+    Where nothing was run freely this time, the shares of an earlier time stand.
+    """
+    folder, measures = Path(config.checkpoints) / name, get_args(Measure)
+    shares = [
+        FreeShare(measure=measure, oracle=each.condition, group=each.group, **share.model_dump())
+        for each in figures
+        for measure in measures
+        if (share := getattr(each, measure)) is not None
+    ]
+    facts = tell_free_running(folder, shares) if shares else read_kame_json(folder / FACTS)
     entry = Entry(
         name=name,
         preset=facts.preset,
         step=facts.training.step,
         data=facts.training.data,
         registered_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        figures=facts.training.figures | shares,
+        figures=facts.training.figures | {each.name: round(each.value, 4) for each in facts.free_running},
     )
     register(config.checkpoints, entry)
     return facts
@@ -266,13 +272,15 @@ def run_front_end(
 
     Raises:
         Stopped: training was asked to stop, and is saved.
-        ConfigError: settings of a stage do not hold, or what is held out is trained on; before anything is made.
+        ConfigError: settings of a stage do not hold, what is held out is trained on, or the folder's vocabulary is
+            another; before anything is made.
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
     for stage in ("copy", "dialogues") if config.copy_steps else ("dialogues",):
         train_config(config, stage, "vocabulary", config.datasets)  # settings that do not hold are told of at once
     evaluation_config(config)
     check_datasets(config)
+    check_vocabulary(config)
     Path(config.out).mkdir(parents=True, exist_ok=True)
     tokenizer = steps.make_text(config)
     codec = steps.make_codec(config, told.codec)

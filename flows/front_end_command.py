@@ -136,7 +136,7 @@ def _tell_losses(config: "FrontEndConfig") -> None:
     run = config.of_seed / "run"
     if config.copy_steps:
         plot_losses(str(config.of_seed / "copy"))
-    told = [line for line in read_metrics(run / METRICS) if line["kind"] == "train"]
+    told = [line for line in read_metrics(run / METRICS) if line["kind"] == "train" and "loss" in line]
     plot_losses(str(run))
     if told:
         first, last = told[0], told[-1]

@@ -2,8 +2,8 @@
 
 The flow run's tasks are the steps of `flows/front_end.py`, one after the other in this process; Prefect's own caching
 is off, because each step knows what it has done: a run that crashed, or was cancelled, goes on from its last checkpoint
-when it is started again with the same parameters. To cancel is to stop: the worker's SIGTERM lets the step at hand
-finish, and all is saved.
+when it is started again with the same parameters. To cancel is to stop: at the worker's SIGTERM training finishes its
+step, saves and raises `Stopped`, for which it has 30 s; Prefect shows the run as cancelled (docs/prefect.md).
 """
 
 import base64

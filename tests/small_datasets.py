@@ -22,13 +22,21 @@ QUESTION = "So how many eggs?"
 ANSWER = "Well, eighteen eggs."
 
 
-def noisy_dialogue(number: int, split: str = "train", n_samples: int = 28_000) -> AudioDialogue:
+def noisy_dialogue(
+    number: int, split: str = "train", n_samples: int = 28_000, answer: str = "eighteen"
+) -> AudioDialogue:
     """A question and an answer in 1.17 s of noise, other noise for each number."""
     sound = np.random.default_rng(number).normal(0, 0.1, (n_samples, 2)).astype(np.float32)
     dialogue = audio_dialogue(
         said_turn(0, "B", QUESTION, ("so", 0.1, 0.16), ("how", 0.24, 0.3), ("many", 0.34, 0.44), ("eggs", 0.52, 0.64)),
         said_turn(
-            1, "A", ANSWER, ("well", 0.74, 0.8), ("eighteen", 0.9, 1.06), ("eggs", 1.08, 1.16), answer_word_index=1
+            1,
+            "A",
+            ANSWER.replace("eighteen", answer),
+            ("well", 0.74, 0.8),
+            (answer, 0.9, 1.06),
+            ("eggs", 1.08, 1.16),
+            answer_word_index=1,
         ),
         duration_s=n_samples / 24_000,
         dialogue_id=f"mine-{number}-v0",

@@ -90,8 +90,8 @@ def test_pinned_packages_leave_unmet_only_what_is_known() -> None:
 
 def test_this_environment_is_the_pinned_one() -> None:
     here: dict[str, str] = {}
-    for each in importlib.metadata.distributions():
-        here[canonicalize_name(each.name)] = each.version.partition("+")[0]  # torch's is 2.13.0+cpu on some machines
+    for each in importlib.metadata.distributions():  # setuptools, once imported, adds older ones behind
+        here.setdefault(canonicalize_name(each.name), each.version.partition("+")[0])  # torch's may be 2.13.0+cpu
     wanted = pins("core.txt", "torch.txt")
     for line in (ROOT / "requirements" / "core.in").read_text(encoding="utf-8").splitlines():
         name, _, marker = line.partition(" ; ")

@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import Field
 
 from backends.codec.folder import load_model, read_kwargs
-from backends.codec.moshi_codec import MoshiCodec
+from backends.codec.moshi_codec import MoshiCodec, device_name
 from backends.options import FilePath, Options
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
@@ -20,7 +20,7 @@ class MimiOptions(Options):
         default="", description="JSON of moshi's keyword arguments, for a Mimi of another shape; empty: Mimi's own."
     )
     n_codebooks: int = Field(default=8, ge=2, le=32, description="Codebooks used, the first of Mimi's 32; Moshi: 8.")
-    device: str = Field(default="cpu", description="PyTorch device, as cpu or cuda.")
+    device: str = Field(default="auto", description="cpu, cuda, or auto: cuda where there is one.")
 
 
 class Mimi(MoshiCodec):
@@ -31,7 +31,7 @@ class Mimi(MoshiCodec):
     from a whole encoding's.
 
     Raises:
-        ConfigError: the file is not there, or has fewer codebooks than were asked for.
+        ConfigError: the file or the device is not there, or it has fewer codebooks than were asked for.
         BackendError: the Hub does not give the file, or it is no Mimi.
     """
 
@@ -40,11 +40,11 @@ class Mimi(MoshiCodec):
     def __init__(self, options: MimiOptions) -> None:
         from moshi.models import loaders
 
-        weights = _weights(options)
+        device, weights = device_name(options.device), _weights(options)
         kwargs = read_kwargs(Path(options.kwargs)) if options.kwargs else dict(loaders._mimi_config)
-        model = load_model(weights, kwargs, options.n_codebooks, options.device)
+        model = load_model(weights, kwargs, options.n_codebooks, device)
         digest = ids.digest("mimi", ids.sha256_of(weights), kwargs, options.n_codebooks)
-        super().__init__(model, kwargs, digest, options.device)
+        super().__init__(model, kwargs, digest, device)
 
 
 def _weights(options: MimiOptions) -> Path:

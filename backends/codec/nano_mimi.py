@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from backends.codec.folder import load_model, read_folder
-from backends.codec.moshi_codec import MoshiCodec
+from backends.codec.moshi_codec import MoshiCodec, device_name
 from backends.options import FilePath, Options
 from data_schemas import ids
 from data_schemas.units import FRAMES_PER_S, SAMPLE_RATE_HZ
@@ -23,24 +23,25 @@ class NanoMimiOptions(Options):
 
     path: FilePath = Field(description="Folder that `kame codec train` wrote.")
     n_codebooks: int = Field(default=0, ge=0, le=32, description="Use only the first codebooks; 0: all.")
-    device: str = Field(default="cpu", description="PyTorch device, as cpu or cuda.")
+    device: str = Field(default="auto", description="cpu, cuda, or auto: cuda where there is one.")
 
 
 class NanoMimi(MoshiCodec):
     """A trained `nano-mimi`.
 
     Raises:
-        ConfigError: the folder holds none, or one with fewer codebooks than were asked for.
+        ConfigError: the folder holds none, or one with fewer codebooks than were asked for; or there is no such device.
         BackendError: it is damaged.
     """
 
     name = "nano-mimi"
 
     def __init__(self, options: NanoMimiOptions) -> None:
+        device = device_name(options.device)
         kwargs, weights = read_folder(Path(options.path))
-        model = load_model(weights, kwargs, options.n_codebooks or None, options.device)
+        model = load_model(weights, kwargs, options.n_codebooks or None, device)
         digest = ids.digest("nano-mimi", ids.sha256_of(weights), kwargs, model.num_codebooks)
-        super().__init__(model, kwargs, digest, options.device)
+        super().__init__(model, kwargs, digest, device)
 
 
 def mimi_kwargs(config: "NanoMimiConfig") -> dict[str, Any]:

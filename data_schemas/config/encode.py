@@ -22,11 +22,17 @@ class EncodeConfig(Config):
     workers: int = Field(
         default=0, ge=0, le=256, description="Processes with a codec each; 0: one a core, or one where a GPU encodes."
     )
-    window_s: float | None = Field(
-        default=None,
-        gt=0,
-        le=360_000,
-        description="Sound a codec is given at once, seconds of dialogue; empty: 300, or 7200 where a GPU encodes.",
+    window_s: float = Field(
+        default=300.0, gt=0, le=360_000, description="Sound a process is given at once, seconds of dialogue."
+    )
+    codes_from: list[str] = Field(
+        default_factory=list,
+        description="Other folders of token rows: what this codec made of the same sound there is copied.",
     )
 
     _expanded = field_validator("dataset", "out", "tokenizer")(at_home)
+
+    @field_validator("codes_from")
+    @classmethod
+    def _all_expanded(cls, folders: list[str]) -> list[str]:
+        return [str(at_home(each)) for each in folders]

@@ -8,7 +8,8 @@ from data_schemas.config.base import Config, at_home
 from data_schemas.config.model import InputDropoutConfig, LoraConfig, LossConfig, ModelConfig
 
 Stage = Literal["copy", "dialogues"]
-Precision = Literal["fp32", "bf16-mixed", "bf16"]
+Precision = Literal["fp32", "bf16-mixed"]
+BestBy = Literal["loss", "answer"]
 
 
 class DelayConfig(Config):
@@ -85,7 +86,9 @@ class DataConfig(Config):
 
     datasets: list[DatasetMixConfig] = Field(default_factory=list, description="Datasets of token rows, mixed.")
     learn: Literal["a", "b", "both"] = Field(
-        default="a", description="The speaker that is learnt: A (the assistant), B, or both (each dialogue twice)."
+        default="a",
+        description="The speaker that is learnt: A (the assistant), B, or both (each dialogue twice), where there are "
+        "oracles for what that one says.",
     )
     swap_share: float = Field(
         default=0.0,
@@ -115,6 +118,14 @@ class DataConfig(Config):
         "dialogues do not have are not forgotten; needs the vocabulary's file.",
     )
     feed: OracleFeedConfig = Field(default_factory=OracleFeedConfig, description="What befalls oracle events.")
+    # 512: KAME's released recipe (`max_length`).
+    max_columns: int = Field(
+        default=512,
+        ge=64,
+        le=10_000,
+        description="Longest dialogue that is trained on in one piece, frames and two; longer ones are cut into equal "
+        "pieces. Nothing is learnt of what lies further back, wherever the model's context reaches.",
+    )
     batch_frames: int = Field(
         default=4_000, ge=32, le=1_000_000, description="Frames of a micro-batch at most, padding included."
     )
@@ -192,6 +203,7 @@ class OptimConfig(Config):
     beta2: float = Field(default=0.95, ge=0, lt=1, description="AdamW's second β.")
     eps: float = Field(default=1e-5, gt=0, description="AdamW's ε.")
     weight_decay: float = Field(default=0.1, ge=0, le=1, description="Decay of matrices; vectors have none.")
+    # Warm-up, clipping: kyutai-labs/moshi-finetune, finetune/args.py: pct_start 0.05, here of 2,000 steps; max_norm 1.
     warmup_steps: int = Field(default=100, ge=0, description="Steps of linear warm-up.")
     final_share: float = Field(
         default=0.1, ge=0, le=1, description="The cosine ends at this share of the learning rate, at max_steps."
@@ -216,8 +228,9 @@ class HardwareConfig(Config):
 
     device: str = Field(default="auto", description="cpu, cuda, or auto: cuda where there is one.")
     threads: int = Field(default=0, ge=0, le=512, description="Threads on the CPU; 0: as PyTorch finds fit.")
+    # Nothing that is trained is kept in bf16: AdamW's step at 3e-5 is under half its last bit for weights over 0.008.
     precision: Precision = Field(
-        default="fp32", description="fp32; bf16-mixed: computed in bf16, kept in fp32; bf16: kept in bf16 too."
+        default="fp32", description="fp32; bf16-mixed: products in bf16, kept in fp32 but for matrices beside adapters."
     )
     activation_checkpointing: bool = Field(
         default=False, description="Compute activations again in the backward pass: less memory, a third more work."
@@ -230,15 +243,14 @@ class KeepConfig(Config):
 
     save_every: int = Field(default=500, ge=1, description="Steps between checkpoints.")
     keep_last: int = Field(default=2, ge=1, le=1000, description="Latest checkpoints kept.")
-    keep_best: bool = Field(default=True, description="Keep the checkpoint of least validation loss as well.")
-    save_async: bool = Field(
-        default=True, description="On a GPU, write checkpoints beside the training; on CPU training waits in any case."
+    keep_best: bool = Field(default=True, description="Keep the best checkpoint on validation as well.")
+    best_by: BestBy = Field(
+        default="loss", description="The best has the least loss: all of it, sound included, or the answer's words'."
     )
+    save_async: bool = Field(default=True, description="On a GPU, write checkpoints beside the training.")
     log_every: int = Field(default=10, ge=1, description="Steps between lines of metrics.")
     evaluate_every: int = Field(default=500, ge=1, description="Steps between evaluations on validation.")
-    evaluate_examples: int = Field(
-        default=64, ge=0, le=100_000, description="Validation examples of an evaluation at most; 0: no evaluation."
-    )
+    evaluate_examples: int = Field(default=64, ge=0, le=100_000, description="Validation examples at most; 0: none.")
     spike_deviations: float = Field(
         default=6.0, gt=0, description="A loss so many standard deviations over its running mean is reported."
     )

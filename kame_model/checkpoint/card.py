@@ -21,6 +21,16 @@ with gen.streaming(1), codec.stream(1) as sound:
 ```
 """
 
+_SERVE = """\
+```sh
+kame serve FOLDER                                                   # an embedded chat model behind it
+kame serve FOLDER --llm-url http://host:8000/v1 --llm-model NAME    # yours: any OpenAI-compatible server
+kame talk question.wav                                              # in another terminal: a caller that is a program
+```
+
+A server prints the address of a page to talk by. Kyutai's clients of Moshi and OpenAI's realtime clients connect to
+it too."""
+
 _WITH_STOCK = """\
 ```python
 import json
@@ -56,7 +66,9 @@ def card(facts: KameJson, n_parameters: int) -> str:
         _training(facts),
         "## Figures",
         _figures(facts),
-        "## With kame-pipeline",
+        "## Serving it",
+        _serving(facts),
+        "## In Python",
         _WITH_US,
         "## With stock moshi",
         "As a Moshi without oracle. moshi loads strictly, so the one key that is ours goes first.",
@@ -95,13 +107,32 @@ def _training(facts: KameJson) -> str:
     return _table(("", ""), rows)
 
 
+def _serving(facts: KameJson) -> str:
+    if facts.codec is None or facts.tokenizer_digest is None:
+        return "Codec or vocabulary are not in the folder, so it cannot be served: export it again with both."
+    return _SERVE
+
+
 def _figures(facts: KameJson) -> str:
+    return f"{_losses(facts)}\n\n{_free_running(facts)}"
+
+
+def _losses(facts: KameJson) -> str:
     if not facts.training.figures:
-        return "None were taken."
+        return "Validation was not looked at."
     rows = [(f"`{name}`", f"{value:.4g}") for name, value in sorted(facts.training.figures.items())]
     step = facts.training.figures_step
     at = "" if step is None else f" at step {step:,}"
     return f"On validation{at}; losses in nats.\n\n" + _table(("figure", "value"), rows)
+
+
+def _free_running(facts: KameJson) -> str:
+    if not facts.free_running:
+        return "It was not run freely on held-out dialogues; `kame evaluate FOLDER ROWS` does that."
+    rows = [(each.name, str(each)) for each in facts.free_running]
+    return "Run freely on held-out dialogues, so often it gave the true answer; intervals of 95 %.\n\n" + _table(
+        ("true answer", "share"), rows
+    )
 
 
 def _files(facts: KameJson) -> str:

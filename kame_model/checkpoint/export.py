@@ -18,11 +18,12 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from data_schemas.errors import ConfigError, StoreError
-from data_schemas.store import new_folder
+from data_schemas.store import Store, new_folder
 from kame_model.checkpoint.card import card
 from kame_model.checkpoint.codec_files import CodecFiles
-from kame_model.checkpoint.kame_json import KameJson, TrainingFacts, versions
+from kame_model.checkpoint.kame_json import FreeShare, KameJson, TrainingFacts, read_kame_json, versions
 from kame_model.checkpoint.place import CARD, CODEC_KWARGS, CODEC_WEIGHTS, CONFIG, FACTS, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.summary import summarise
 from kame_model.checkpoint.tensors import stock_state
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import has_lora, merge_lora
@@ -61,6 +62,24 @@ def export_checkpoint(
             _write(aside, front_end, tokenizer, codec, facts, dtype)
     except SafetensorError as error:
         raise StoreError(f"Cannot write {out}: {error}.", "Look at its rights and its disk.") from error
+    return facts
+
+
+def tell_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:
+    """Writes what free runs of a checkpoint came to into its facts and its card; all other files stay as they are.
+
+    Facts that say just this are left alone, and so is the card, which somebody may have edited since.
+
+    Raises:
+        StoreError: a file cannot be read or written; each is then the old one or the new one, whole.
+    """
+    store = Store(str(folder))
+    before = read_kame_json(Path(folder) / FACTS)
+    facts = before.model_copy(update={"free_running": shares})
+    if facts != before:
+        store.sweep()
+        store.write_bytes(CARD, card(facts, summarise(folder).n_parameters).encode())
+        store.write_bytes(FACTS, _json(facts.model_dump(mode="json")))  # last: until then the next call writes both
     return facts
 
 
@@ -121,7 +140,7 @@ def _write(
 ) -> None:
     state = stock_state(front_end, dtype)
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
-    _write_json(folder / CONFIG, stock_config(front_end, tokenizer, codec))
+    (folder / CONFIG).write_bytes(_json(stock_config(front_end, tokenizer, codec)))
     (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors writes for the owner alone
     if codec is not None:
         shutil.copyfile(codec.weights, folder / CODEC_WEIGHTS)
@@ -129,10 +148,10 @@ def _write(
             shutil.copyfile(codec.kwargs, folder / CODEC_KWARGS)
     if tokenizer is not None:
         shutil.copyfile(tokenizer.path, folder / TOKENIZER)
-    _write_json(folder / FACTS, facts.model_dump(mode="json"))
+    (folder / FACTS).write_bytes(_json(facts.model_dump(mode="json")))
     n_parameters = sum(tensor.numel() for tensor in state.values())
     (folder / CARD).write_text(card(facts, n_parameters), encoding="utf-8")
 
 
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+def _json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()

@@ -52,8 +52,6 @@ def export_run(
     if codec is not None:
         files = codec_files(*codec)
         _same("codec", files.facts.digest, facts.speaks_with.codec_digest, run)
-    if dtype is None and facts.config.hardware.precision == "bf16":
-        dtype = torch.bfloat16  # in which the run keeps its weights; here they are merged in float32
     return export_checkpoint(front_end, vocabulary, files, out, _training(facts, saved), dtype)
 
 
@@ -86,7 +84,6 @@ def training_facts(run: str | Path, which: Which = "best") -> TrainingFacts:
 
 def _training(facts: RunFacts, saved: Saved) -> TrainingFacts:
     state = saved.state()
-    was_looked_at = state.get("score") is not None  # at this very step
     return TrainingFacts(
         run=facts.identity,
         stage=facts.config.stage,
@@ -96,7 +93,7 @@ def _training(facts: RunFacts, saved: Saved) -> TrainingFacts:
         init_from=facts.config.init_from,
         lora=facts.config.lora is not None,
         figures=_figures(state.get("evaluation") or {}),
-        figures_step=saved.step if was_looked_at else state.get("evaluation_step"),
+        figures_step=state.get("evaluation_step"),
     )
 
 

@@ -44,6 +44,36 @@ class TrainingFacts(Config):
     )
 
 
+Measure = Literal["said", "heard"]
+
+
+class FreeShare(Config):
+    """In how many held-out dialogues the model gave the true answer when it was run freely."""
+
+    measure: Measure = Field(
+        description="said: in its text, its inner monologue; heard: by a recogniser, in its sound."
+    )
+    oracle: str = Field(description="What it was told: right, none, wrong or corrected.")
+    group: str = Field(description="Whether the question itself holds the answer.")
+    n: int = Field(ge=0, description="Dialogues with the answer.")
+    of: int = Field(ge=1, description="Dialogues that were run.")
+    low: float = Field(description="Lower bound of Wilson's interval of 95 %.")
+    high: float = Field(description="Upper bound of that interval.")
+
+    @property
+    def name(self) -> str:
+        """What it is a share of."""
+        return f"{self.measure}, {self.oracle} oracle, {self.group}"
+
+    @property
+    def value(self) -> float:
+        """The share itself."""
+        return self.n / self.of
+
+    def __str__(self) -> str:
+        return f"{self.value:.0%} [{self.low:.0%}, {self.high:.0%}] of {self.of}"
+
+
 class KameJson(Config):
     """A checkpoint's facts."""
 
@@ -57,6 +87,9 @@ class KameJson(Config):
     tokenizer_digest: str | None = Field(default=None, description="Digest of tokenizer.model; empty: there is none.")
     codec: CodecFacts | None = Field(default=None, description="The codec in the folder; empty: there is none.")
     training: TrainingFacts = Field(default_factory=TrainingFacts, description="Where the weights come from.")
+    free_running: list[FreeShare] = Field(
+        default_factory=list, description="What free runs came to; empty: there were none before it was registered."
+    )
     versions: dict[str, str] = Field(default_factory=dict, description="Versions of what wrote the folder.")
 
     @property

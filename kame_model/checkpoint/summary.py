@@ -61,7 +61,8 @@ class Summary(NamedTuple):
             ("tokenizer", facts.tokenizer_digest or "none"),
             ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),
         ]
-        return rows + [(name, f"{value:.4g}") for name, value in sorted(told.figures.items())]
+        rows += [(name, f"{value:.4g}") for name, value in sorted(told.figures.items())]
+        return rows + [(each.name, str(each)) for each in facts.free_running]
 
 
 def summarise(source: str | Path) -> Summary:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from data_schemas import ids
 from data_schemas.config.training import DataConfig
 from kame_model.data.copying import Pieces
-from kame_model.data.oracle_feed import feed, shifted
+from kame_model.data.oracle_feed import feed, is_dropped, shifted
 from kame_model.data.plan import Planned, Speaker, Unit, longest_joined
 from kame_model.data.substitution import substituted
-from kame_model.data.swap import Corrected, Sides, corrected, handover, swapped
+from kame_model.data.swap import Corrected, Sides, corrected, swapped
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Example
@@ -30,6 +30,14 @@ class Judged(NamedTuple):
 
     example: Example
     wrong_oracle: NDArray[np.int32]
+
+
+class Changes(NamedTuple):
+    """What was made of a training example: it has another answer, two answers, or one in other words."""
+
+    swapped: bool
+    corrected: bool
+    substituted: bool
 
 
 class ExampleMaker:
@@ -50,19 +58,25 @@ class ExampleMaker:
             {split: np.flatnonzero(np.asarray(each.splits) == split) for split in set(each.splits)} for each in datasets
         ]
 
-    def train(self, planned: Planned, step: int) -> Example:
-        """A training example; `step` is the optimiser step it is made for, at which the curriculum looks."""
+    def train(self, planned: Planned, step: int) -> tuple[Example, Changes]:
+        """A training example, and what became of it; `step` is the run's, at which the curriculum looks."""
         unit, epoch = planned
         row = self._datasets[unit.dataset][unit.row]
         draw = random.Random(ids.seed_for("example", self._seed, epoch, row.dialogue_id, unit.speaker, unit.chunk))
-        sides, news = self._joined(unit, sides_of(row, unit.speaker), draw)
-        if not news:  # a second answer has a lead of its own, which no oracle tells
-            sides = self._in_other_words(sides, draw)
-        events = feed(sides.own.oracle, self._config.feed, step, draw)
-        if events and news:  # without any, the whole oracle was dropped
-            events = [each for each in events if each[0] < news[0][0]] + news
+        n_most = longest_joined(row.n_frames, self._config.max_columns)
+        asked = sides_of(row, unit.speaker)
+        sides = joined = answered = self._swapped(unit, asked, n_most, draw)
+        events: list[OracleTokenEvent] = []
+        if not is_dropped(self._config.feed, draw):  # else nothing tells of a second answer, nor of other words
+            joined, news = self._corrected(unit, answered, n_most, draw)
+            # A second answer has a lead of its own, which no oracle tells.
+            sides = joined if news else self._in_other_words(joined, draw)
+            events = feed(sides.own.oracle, self._config.feed, step, draw)
+            if news:
+                events = [each for each in events if each[0] < news[0][0]] + news
         columns, chunk = self._columns(sides, unit)
-        return self._example(sides, columns, chunk, self._stream(events, chunk))
+        changes = Changes(answered is not asked, joined is not answered, sides is not joined)
+        return self._example(sides, columns, chunk, self._stream(events, chunk)), changes
 
     def judge(self, unit: Unit) -> Judged:
         """A validation example as it is, beside the oracle of the next item in the same split with another answer."""
@@ -80,25 +94,27 @@ class ExampleMaker:
         rows = self._rows_like(unit)
         first = int(np.searchsorted(rows, unit.row)) + 1
         for at in np.roll(rows, -first)[:-1].tolist():
-            if dataset.n_events[at]:
+            if dataset.n_events_of[unit.speaker][at]:
                 other = dataset[at]
                 if other.item_id != row.item_id and other.answer != row.answer:
                     return other
         return None
 
-    def _joined(self, unit: Unit, sides: Sides, draw: random.Random) -> Corrected:
-        """The dialogue, or for a share of examples its question with another's answer, or its answer corrected."""
-        n_most = longest_joined(len(sides.own.text))
+    def _swapped(self, unit: Unit, sides: Sides, n_most: int, draw: random.Random) -> Sides:
+        """The dialogue, or for a share of examples its question with another's answer."""
         if draw.random() < self._config.swap_share:
             for partner in self._partners(unit, draw):
                 joined = swapped(sides, partner)
-                if joined is not None and _fits(joined, sides, n_most):
-                    sides = joined
-                    break
+                if joined is not None and _fits(joined, sides, n_most, self._config.max_columns):
+                    return joined
+        return sides
+
+    def _corrected(self, unit: Unit, sides: Sides, n_most: int, draw: random.Random) -> Corrected:
+        """The dialogue, or for a share of examples one whose answer changes to another's."""
         if draw.random() < self._config.correct_share:
             for partner in self._partners(unit, draw):
                 change = corrected(sides, partner, draw)
-                if change is not None and _fits(change.sides, sides, n_most):
+                if change is not None and _fits(change.sides, sides, n_most, self._config.max_columns):
                     return change
         return Corrected(sides, [])
 
@@ -122,7 +138,7 @@ class ExampleMaker:
         dataset = self._datasets[unit.dataset]
         own, other = sides
         columns = lay_sequence(own.text, own.codes, other.codes, dataset.text_card, dataset.card)
-        return columns, chunks(columns.shape[1])[unit.chunk]
+        return columns, chunks(columns.shape[1], self._config.max_columns)[unit.chunk]
 
     def _stream(self, events: list[OracleTokenEvent], chunk: Chunk) -> NDArray[np.int32]:
         """The oracle ids at a chunk's S input positions."""
@@ -141,12 +157,13 @@ def sides_of(row: TokenRow, speaker: Speaker) -> Sides:
 
 def aligned(wrong: SpeakerTokens, right: SpeakerTokens) -> list[OracleTokenEvent]:
     """Another dialogue's oracle as it would come to this one: the question's end of one at that of the other."""
-    ends = handover(wrong), handover(right)
-    events = wrong.oracle.events()
-    return events if ends[0] is None or ends[1] is None else shifted(events, ends[1] - ends[0])
+    events, ends = wrong.oracle.events(), (wrong.answering_event(), right.answering_event())
+    if ends[0] is None or ends[1] is None:
+        return events
+    return shifted(events, int(right.oracle.frame[ends[1]]) - int(wrong.oracle.frame[ends[0]]))
 
 
-def _fits(joined: Sides, sides: Sides, n_most: int) -> bool:
+def _fits(joined: Sides, sides: Sides, n_most: int, max_columns: int) -> bool:
     """Whether what was joined is no longer than planned and has as many chunks, so that every chunk is met."""
-    n_frames = len(joined.own.text)
-    return n_frames <= n_most and len(chunks(n_frames + 2)) == len(chunks(len(sides.own.text) + 2))
+    n_frames, n_before = (len(each.own.text) for each in (joined, sides))
+    return n_frames <= n_most and len(chunks(n_frames + 2, max_columns)) == len(chunks(n_before + 2, max_columns))

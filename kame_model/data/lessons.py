@@ -6,7 +6,6 @@ oracles themselves become as real ones are: what had copied ten words, all diffe
 80 % of thirty, 70 % after a piece that comes twice; in dialogues it lost its place and said an answer over and over.
 """
 
-import math
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +17,7 @@ from data_schemas import ids
 from data_schemas.config.training import CopyConfig
 from kame_model.data.copying import Lesson, Pieces, copy_example
 from kame_model.data.example import Judged
-from kame_model.data.loader import ALONE, Loader, MicroBatch, Share
+from kame_model.data.loader import ALONE, Loader, MicroBatch, Share, rehearses
 from kame_model.frames.batch import collate
 from kame_model.frames.ids import PADDING_ID
 
@@ -70,9 +69,13 @@ class CopyLoader:
 
     def next_step(self) -> list[MicroBatch]:
         """See `Loader`."""
-        first = self._step * self._accumulation
-        mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
         self._step += 1
+        return self.batches_of(self._step - 1)
+
+    def batches_of(self, step: int) -> list[MicroBatch]:
+        """This process's micro-batches of any step of a run, in the lesson at hand."""
+        first = step * self._accumulation
+        mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
         return [self._batch(number) for number in mine]
 
     def observe(self, share_right: float | None) -> dict[str, float]:
@@ -113,7 +116,7 @@ class Rehearsal:
     Args:
         dialogues: the loader of the other steps.
         copying: random words; all that is taken of them is the last lesson.
-        share: of the steps, spread evenly.
+        share: of the steps, spread evenly; that of the dialogues' settings.
     """
 
     is_finished = False
@@ -125,9 +128,11 @@ class Rehearsal:
 
     def next_step(self) -> list[MicroBatch]:
         """See `Loader`."""
+        step = self._step
         self._step += 1
-        copies = math.floor(self._step * self._share) > math.floor((self._step - 1) * self._share)
-        return (self._copying if copies else self._dialogues).next_step()
+        if not rehearses(step, self._share):
+            return self._dialogues.next_step()
+        return [each._replace(is_rehearsal=True) for each in self._copying.batches_of(step)]
 
     def observe(self, share_right: float | None) -> dict[str, float]:
         """What the dialogues show."""
@@ -135,13 +140,13 @@ class Rehearsal:
 
     def state_dict(self) -> dict[str, Any]:
         """See `Loader`."""
-        return {"step": self._step, "dialogues": self._dialogues.state_dict(), "copying": self._copying.state_dict()}
+        return {"step": self._step, "dialogues": self._dialogues.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See `Loader`."""
         self._step = state["step"]
-        self._dialogues.load_state_dict(state["dialogues"])
-        self._copying.load_state_dict(state["copying"])
+        # A run of before counts its dialogues' steps apart.
+        self._dialogues.load_state_dict(state["dialogues"] | {"step": self._step})
 
 
 def _n_examples(config: CopyConfig, lesson: Lesson) -> int:

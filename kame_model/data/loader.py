@@ -1,5 +1,7 @@
 """Micro-batches in the order of the plan, made here or in worker processes, gone on with at any step."""
 
+import itertools
+import math
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,12 +32,32 @@ ALONE = Share()
 """The share of the only process."""
 
 
+class Counts(NamedTuple):
+    """Examples made of dialogues, and how many of them `Changes` tells of."""
+
+    examples: int = 0
+    swapped: int = 0
+    corrected: int = 0
+    substituted: int = 0
+
+
 class MicroBatch(NamedTuple):
-    """One micro-batch: its number since the training began, over all processes, and what it holds."""
+    """One micro-batch.
+
+    Attributes:
+        number: since the run began, over all processes and all kinds of steps.
+        batch: what the model sees.
+        dialogue_ids: whose examples they are; of made-up words there are none.
+        is_rehearsal: whether words are copied again among dialogues, without any sound: all micro-batches of a step
+            say the same, on every process.
+        counts: what was made of the dialogues.
+    """
 
     number: int
     batch: Batch
     dialogue_ids: list[str]
+    is_rehearsal: bool = False
+    counts: Counts = Counts()
 
 
 class Loader(Protocol):
@@ -58,9 +80,19 @@ class Loader(Protocol):
         """Goes on where a loader with that state was."""
 
 
+def rehearses(step: int, copy_share: float) -> bool:
+    """Whether the run's step after so many copies words again: a share of them, spread evenly, never the first."""
+    return math.floor((step + 1) * copy_share) > math.floor(step * copy_share)
+
+
+def dialogue_steps(first: int, copy_share: float) -> Iterator[int]:
+    """The run's steps from one on that are of dialogues."""
+    return itertools.filterfalse(lambda step: rehearses(step, copy_share), itertools.count(first))
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A micro-batch yet to be made."""
+    """A micro-batch yet to be made: its number, and the step of the run that it is for."""
 
     number: int
     step: int
@@ -70,9 +102,10 @@ class _Place:
 class DialogueLoader:
     """Dialogues, mixed, shuffled, batched by length and shared out over processes.
 
-    Its state is the place of the next micro-batch in the plan. A step takes `accumulation` micro-batches over all
-    processes, so that the number of processes, or of workers, changes no example and no step; a run may even be gone
-    on with by another number of processes.
+    Its state is the place of the next micro-batch in the plan, and the run's step. A step takes `accumulation`
+    micro-batches over all processes, so that the number of processes, or of workers, changes no example and no step; a
+    run may even be gone on with by another number of processes. Steps that rehearse (`config.copy_share`) are not for
+    this loader, and it numbers its own as the run does.
 
     Args:
         datasets: of one vocabulary and codec.
@@ -96,6 +129,7 @@ class DialogueLoader:
         self._plan = BatchPlan(datasets, config, seed)
         self._made = _Made(datasets, ExampleMaker(datasets, config, seed, pieces))
         self._accumulation, self._share, self._workers = accumulation, share, config.workers
+        self._copy_share = config.copy_share
         matters = what_matters(config)
         matters["datasets"] = [
             (each.fingerprint, mixed.weight) for each, mixed in zip(datasets, config.datasets, strict=True)
@@ -109,7 +143,7 @@ class DialogueLoader:
         if self._coming is None:
             self._coming = self._begin()
         batches = [next(self._coming) for _ in range(self._accumulation // self._share.world)]
-        self._step += 1
+        self._step = next(dialogue_steps(self._step, self._copy_share)) + 1
         self._index += self._accumulation
         while self._index >= len(self._plan.round(self._round)):
             self._index -= len(self._plan.round(self._round))
@@ -139,10 +173,11 @@ class DialogueLoader:
         self._coming = None
 
     def _begin(self) -> Iterator[MicroBatch]:
+        steps = dialogue_steps(self._step, self._copy_share)
         # batch_size None: an item of the data set is a whole micro-batch.
         loading: DataLoader[MicroBatch] = DataLoader(
             self._made,
-            sampler=self._places(),
+            sampler=_places(self._plan, self._share, steps, self._accumulation, (self._round, self._index)),
             batch_size=None,
             num_workers=self._workers,
             prefetch_factor=2 if self._workers else None,
@@ -152,25 +187,31 @@ class DialogueLoader:
         with interrupts_held():  # Ctrl-C goes to all processes, those that are only beginning too
             return iter(loading)
 
-    def _places(self) -> "_Places":
-        return _Places(self._plan, self._share, self._accumulation, (self._round, self._index, self._step))
+
+def _places(
+    plan: BatchPlan, share: Share, steps: Iterator[int], accumulation: int, start: tuple[int, int]
+) -> Iterator[_Place]:
+    """A process's micro-batches of the steps, without end.
+
+    No method: what runs in it holds what it was given, and a loader that held itself would keep its workers after its
+    last use.
+
+    Args:
+        start: round of the plan and place in it.
+    """
+    planned = _from(plan, *start)
+    for step in steps:
+        for number in range(step * accumulation, (step + 1) * accumulation):
+            place = _Place(number, step, next(planned))
+            if number % share.world == share.rank:
+                yield place
 
 
-class _Places:
-    """This process's micro-batches from a place of the plan on, without end."""
-
-    def __init__(self, plan: BatchPlan, share: Share, accumulation: int, start: tuple[int, int, int]) -> None:
-        self._plan, self._share, self._accumulation, self._start = plan, share, accumulation, start
-
-    def __iter__(self) -> Iterator[_Place]:
-        number_of_round, index, step = self._start
-        number = step * self._accumulation
-        while True:
-            for planned in self._plan.round(number_of_round)[index:]:
-                if number % self._share.world == self._share.rank:
-                    yield _Place(number, number // self._accumulation, planned)
-                number += 1
-            number_of_round, index = number_of_round + 1, 0
+def _from(plan: BatchPlan, number: int, index: int) -> Iterator[list[Planned]]:
+    """The plan's micro-batches from one of a round on, without end."""
+    while True:
+        yield from plan.round(number)[index:]
+        number, index = number + 1, 0
 
 
 def _begin_worker(number: int) -> None:
@@ -187,6 +228,7 @@ class _Made(Dataset[MicroBatch]):
         self._datasets, self._maker = datasets, maker
 
     def __getitem__(self, place: _Place) -> MicroBatch:
-        batch = collate([self._maker.train(planned, place.step) for planned in place.planned])
+        examples, changes = zip(*(self._maker.train(planned, place.step) for planned in place.planned), strict=True)
         names = [self._datasets[unit.dataset].dialogue_ids[unit.row] for unit, _ in place.planned]
-        return MicroBatch(place.number, batch, names)
+        counts = Counts(len(examples), *map(sum, zip(*changes, strict=True)))
+        return MicroBatch(place.number, collate(examples), names, counts=counts)

@@ -24,8 +24,6 @@ def feed(oracle: OracleTokens, config: OracleFeedConfig, step: int, draw: random
         step: optimiser step that the example is made for; only the curriculum looks at it.
         draw: the example's own generator.
     """
-    if is_dropped(config, draw):
-        return []
     skip = skip_probability(config, draw)
     hints_only = draws_hints_only(config, step, draw)
     kept = keep_events(oracle, skip, draw)

@@ -50,7 +50,8 @@ class Units:
     Attributes:
         units: in the order of the rows.
         n_positions: int32, input positions that each takes at most.
-        n_left_out: rows of the split that are not met, for they have no oracle.
+        n_left_out: rows of the split, from a speaker's side, that are not met: they have no oracle for what that one
+            says.
     """
 
     units: list[Unit]
@@ -58,34 +59,45 @@ class Units:
     n_left_out: int
 
 
-def longest_joined(n_frames: int) -> int:
+def longest_joined(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
     """Most frames of a dialogue joined of two, of which the one with the question has so many; in as many chunks."""
-    n_chunks = len(chunks(n_frames + 2))
-    return min(int(HEADROOM * n_frames), n_chunks * MAX_COLUMNS - 2)
+    n_chunks = len(chunks(n_frames + 2, max_columns))
+    return min(int(HEADROOM * n_frames), n_chunks * max_columns - 2)
 
 
 def units_of(
-    number: int, dataset: TokenDataset, split: str, learn: str, *, joins: bool = False, without_oracle: bool = True
+    number: int,
+    dataset: TokenDataset,
+    split: str,
+    learn: str,
+    *,
+    joins: bool = False,
+    without_oracle: bool = True,
+    max_columns: int = MAX_COLUMNS,
 ) -> Units:
-    """Units of a dataset's rows of a split.
+    """Units of a dataset's rows of a split, each from the sides of those who are learnt.
 
     Args:
         number: the dataset's place in the mixture.
         learn: "a", "b" or "both".
         joins: whether two dialogues may be joined, so that one is planned as long as it may become.
-        without_oracle: whether rows without an oracle, or all of whose events failed, are met.
+        without_oracle: whether sides without an oracle, or all of whose events failed, are met.
+        max_columns: of a chunk.
     """
     speakers: tuple[Speaker, ...] = ("a", "b") if learn == "both" else ("a",) if learn == "a" else ("b",)
     units, lengths = [], []
     in_split = np.asarray(dataset.splits) == split
-    met = in_split & ((dataset.n_events > 0) | without_oracle)
-    for row in np.flatnonzero(met).tolist():
+    met = {each: in_split & ((dataset.n_events_of[each] > 0) | without_oracle) for each in speakers}
+    for row in np.flatnonzero(in_split).tolist():
         n_frames = int(dataset.lengths[row])
-        for chunk, (start, stop) in enumerate(chunks((longest_joined(n_frames) if joins else n_frames) + 2)):
+        longest = longest_joined(n_frames, max_columns) if joins else n_frames
+        for chunk, (start, stop) in enumerate(chunks(longest + 2, max_columns)):
             for speaker in speakers:
-                units.append(Unit(number, row, speaker, chunk))
-                lengths.append(stop - start - 1)
-    return Units(units, np.asarray(lengths, np.int32), int((in_split & ~met).sum()))
+                if met[speaker][row]:
+                    units.append(Unit(number, row, speaker, chunk))
+                    lengths.append(stop - start - 1)
+    n_left_out = sum(int((in_split & ~each).sum()) for each in met.values())
+    return Units(units, np.asarray(lengths, np.int32), n_left_out)
 
 
 class BatchPlan:
@@ -101,13 +113,24 @@ class BatchPlan:
     """
 
     def __init__(self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int) -> None:
-        how = {"joins": config.swap_share + config.correct_share > 0, "without_oracle": config.feed.is_silent}
-        self._units = [units_of(number, each, "train", config.learn, **how) for number, each in enumerate(datasets)]
+        self._units = [
+            units_of(
+                number,
+                each,
+                "train",
+                config.learn,
+                joins=config.swap_share + config.correct_share > 0,
+                without_oracle=config.feed.is_silent,
+                max_columns=config.max_columns,
+            )
+            for number, each in enumerate(datasets)
+        ]
         for dataset, each in zip(datasets, self._units, strict=True):
             if not each.units:
                 raise ConfigError(
-                    f"{dataset.folder} has no dialogue with an oracle in the split 'train'.",
-                    "Encode a dataset that has some, or another version of its oracles.",
+                    f"{dataset.folder} has no dialogue with an oracle in the split 'train' (learn: {config.learn}).",
+                    "Encode a dataset that has some, or another version of its oracles; those for what B says come "
+                    "with oracle.both_directions.",
                 )
         self.n_left_out = sum(each.n_left_out for each in self._units)
         self._fingerprints = [each.fingerprint for each in datasets]

@@ -52,18 +52,14 @@ class Corrected(NamedTuple):
 
 
 def handover(own: SpeakerTokens) -> int | None:
-    """The frame after which the question has been said and the answer not begun.
+    """The frame after which the question has been said and the answer not begun: that after the event which knows it.
 
-    That is the frame after the last event that had heard all of the question (`ratio` 1) before the answer's first
-    word. None where there is no such event, or where the speaker learnt talks by then (a lead over the question's end).
+    None where there is no such event, or where the speaker learnt talks by then (a lead over the question's end).
     """
-    answer = np.flatnonzero(own.answer_mask)
-    if len(answer) == 0:
+    event = own.answering_event()
+    if event is None:
         return None
-    heard = own.oracle.frame[(own.oracle.ratio >= 1) & (own.oracle.frame < answer[0])]
-    if len(heard) == 0:
-        return None
-    cut = int(heard[-1]) + 1
+    cut = int(own.oracle.frame[event]) + 1
     before = own.text[max(0, cut - QUIET_FRAMES) : cut]
     return cut if np.isin(before, (PADDING_ID, END_OF_PADDING_ID)).all() else None
 

@@ -26,6 +26,14 @@ class SpeakerTokens:
     oracle: OracleTokens
     answer_mask: NDArray[np.bool_]
 
+    def answering_event(self) -> int | None:
+        """The event that knows the answer: of those that had heard all of a question (a greeting and a follow-up have
+        one too) the last before the answer's words. None where there is none, or no such words."""
+        answer = np.flatnonzero(self.answer_mask)
+        heard = self.oracle.ratio >= 1
+        before = np.flatnonzero(heard & (self.oracle.frame < answer[0])) if len(answer) else answer
+        return int(before[-1]) if len(before) else None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenRow:

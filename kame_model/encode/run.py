@@ -8,7 +8,8 @@
 
 A codes file is named by the shard's checksum and the codec's digest; a rows file by that, the oracle file's checksum,
 the tokenizer's digest and the flagged dialogues. A file whose record stands beside it, and whose checksum is the
-record's, is never made again. So new oracles or flags cost seconds and leave the codes where they are.
+record's, is never made again. So new oracles or flags cost seconds and leave the codes where they are, and a folder
+for other oracles of the same dataset takes its codes from the first one's (`EncodeConfig.codes_from`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ from data_schemas.flags import flagged
 from data_schemas.manifest import ORACLE, ShardEntry
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, OracleRow
+from data_schemas.store import Store
 from kame_model.encode.dialogue import token_row
 from kame_model.encode.files import CodesFile, write_codes, write_rows
 from kame_model.encode.folder import TOKENIZER, claimed, remove_superseded
@@ -104,7 +106,7 @@ class EncodeRun:
         """
         codes_print = fingerprint("codes", CODES_VERSION, {"codec": self._codec.digest}, [entry.sha256])
         codes_path = f"codes/{entry.split}-{entry.source}-{codes_print}.arrow"
-        found = find_record(self._store, codes_path)
+        found = find_record(self._store, codes_path) or self._copy_codes(codes_path)
         codes = found or self._write_codes(entry, codes_path)
         if found:
             self._on_dialogues(found.file.n_rows)
@@ -146,13 +148,22 @@ class EncodeRun:
     def _write_codes(self, entry: ShardEntry, path: str) -> Record:
         check_shard(self._reader.store, entry)
         codes: list[tuple[Codes, Codes]] = []
-        sounds = windows(self._reader.store, entry, self._encoders.window_s)
+        sounds = windows(self._reader.store, entry, self._config.window_s)
         for encoded in self._encoders.encode(sounds):
             codes += encoded
             self._on_dialogues(len(encoded))
         dialogue_ids = self._reader.store.read_table(entry.path, ["dialogue_id"])["dialogue_id"].to_pylist()
         written = write_codes(self._store, path, dialogue_ids, codes)
         return put_record(self._store, written, len(codes), Counts())
+
+    def _copy_codes(self, path: str) -> Record | None:
+        """A codes file that another folder has; its name says of which sound and codec it is. None: nobody has it."""
+        for folder in self._config.codes_from:
+            other = Store(folder)
+            if record := find_record(other, path):
+                written = self._store.write_bytes(path, other.read_bytes(path))
+                return put_record(self._store, written, record.file.n_rows, Counts())
+        return None
 
     def _write_rows(self, entry: ShardEntry, path: str, codes_path: str, hidden: list[str]) -> Record:
         for each in (entry, *self._oracles.get(entry.path, [])):

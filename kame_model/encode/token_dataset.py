@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from data_schemas.errors import StoreError
 from data_schemas.store import Store
-from kame_model.encode.files import CodesFile, RowsFile
+from kame_model.encode.files import SPEAKERS, CodesFile, RowsFile
 from kame_model.encode.manifest import TokenFile, read_manifest
 from kame_model.encode.rows import TokenRow
 
@@ -35,7 +35,8 @@ class TokenDataset:
         n_codebooks, card: codebooks of one voice, and entries of each.
         text_card: size of the vocabulary; the oracle's start id.
         lengths: int32[N], frames of each row.
-        n_events: int32[N], oracle events for what the assistant says; 0: the dialogue has no oracles.
+        n_events: int32[N], oracle events for what the assistant says; 0: the dialogue has none.
+        n_events_of: int32[N] of each speaker, a and b: oracle events for what that one says.
         splits: the split of each row: train, validation or test.
         sources: the source of each row's item.
         dialogue_ids: the dialogue of each row.
@@ -54,7 +55,8 @@ class TokenDataset:
         self.splits: list[str] = []
         self.sources: list[str] = []
         self.dialogue_ids: list[str] = []
-        lengths, n_events = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+        lengths = [np.empty(0, np.int32)]
+        n_events = {speaker: [np.empty(0, np.int32)] for speaker in SPEAKERS}
         for number, entry in enumerate(self.manifest.shards):
             for file in (entry.codes, entry.rows):
                 self._check(file)
@@ -64,9 +66,11 @@ class TokenDataset:
             self.sources += [entry.source] * len(shard)
             self.dialogue_ids += [str(each) for each in shard.column("dialogue_id")]
             lengths.append(np.asarray(shard.column("n_frames"), np.int32))
-            n_events.append(shard.counts("a_oracle_frame"))
+            for speaker in SPEAKERS:
+                n_events[speaker].append(shard.counts(f"{speaker}_oracle_frame"))
         self.lengths: NDArray[np.int32] = np.concatenate(lengths)
-        self.n_events: NDArray[np.int32] = np.concatenate(n_events)
+        self.n_events_of: dict[str, NDArray[np.int32]] = {who: np.concatenate(each) for who, each in n_events.items()}
+        self.n_events = self.n_events_of["a"]
 
     def __len__(self) -> int:
         return self._starts[-1]

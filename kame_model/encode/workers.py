@@ -17,10 +17,6 @@ from kame_model.encode.sound import Sound, encode_window
 
 Encoded = list[tuple[Codes, Codes]]
 
-_CPU_WINDOW_S = 300.0
-_GPU_WINDOW_S = 7200.0
-"""A GPU's batches are filled from what a codec is given at once: so about a shard; decoded, 1.4 GB."""
-
 _codec: Codec | None = None
 """A worker process's own codec."""
 
@@ -33,8 +29,7 @@ class Encoders(WorkerPool):
     """
 
     def __init__(self, config: EncodeConfig, codec: Codec) -> None:
-        on_cpu = str(config.codec_options.get("device", "cpu")).startswith("cpu")
-        self.window_s = config.window_s or (_CPU_WINDOW_S if on_cpu else _GPU_WINDOW_S)
+        on_cpu = str(getattr(codec, "device", "cpu")).startswith("cpu")  # one without a device computes here
         n_workers = config.workers or ((os.cpu_count() or 1) if on_cpu else 1)
         super().__init__(n_workers, _begin, config.codec, dict(config.codec_options))
         self._codec = codec

@@ -11,8 +11,8 @@ from data_schemas.units import FRAMES_PER_S
 from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.conditions import (
+    OF_STRANGERS,
     Condition,
-    answering_event,
     next_turn_frame,
     question_end_frame,
     script_for,
@@ -97,7 +97,7 @@ def _one_an_item(
     random.Random(ids.seed_for("held out", config.items_seed, source)).shuffle(numbers)
     for number in numbers:
         row = dataset[number]
-        can_be_judged = row.form != INTERRUPTION and row.answer and answering_event(row) is not None
+        can_be_judged = row.form != INTERRUPTION and row.answer and row.a.answering_event() is not None
         if can_be_judged and row.item_id not in seen:
             seen.add(row.item_id)
             yield number, row
@@ -111,30 +111,39 @@ def run_condition(
     config: EvaluationConfig,
     on_batch: Callable[[int], None] = lambda n_rows: None,
 ) -> list[Ran]:
-    """Runs every row under a condition. A row's stranger is another one of its source, the same in all conditions."""
+    """Runs every row under a condition. A row's stranger is another one of its source, the same in all conditions.
+
+    Where all rows have one answer there is no stranger, and nothing is run under the conditions that need one.
+    """
     delay_frames = round(config.delay_s * FRAMES_PER_S)
-    strangers = strangers_of(rows)
-    scripts = [script_for(row, each, condition, delay_frames) for row, each in zip(rows, strangers, strict=True)]
+    pairs = [
+        (row, stranger)
+        for row, stranger in zip(rows, strangers_of(rows), strict=True)
+        if stranger is not None or condition not in OF_STRANGERS
+    ]
+    scripts = [script_for(row, stranger, condition, delay_frames) for row, stranger in pairs]
     runs = run_freely(front_end, scripts, config.sampling, config.seed, config.batch_size, on_batch)
     return [
         Ran(judged(row, stranger, condition, run, tokenizer), row, run)
-        for row, stranger, run in zip(rows, strangers, runs, strict=True)
+        for (row, stranger), run in zip(pairs, runs, strict=True)
     ]
 
 
-def strangers_of(rows: Sequence[TokenRow]) -> list[TokenRow]:
+def strangers_of(rows: Sequence[TokenRow]) -> list[TokenRow | None]:
     """For each row the next one of its source with another answer; of another source where its own has none."""
     found = []
     for at, row in enumerate(rows):
         later = [*rows[at + 1 :], *rows[:at]]
-        others = [each for each in later if _key(each) != _key(row)] or [row]
-        found.append(next((each for each in others if each.source == row.source), others[0]))
+        others = [each for each in later if _key(each) != _key(row)]
+        found.append(next((each for each in others if each.source == row.source), others[0] if others else None))
     return found
 
 
-def judged(row: TokenRow, stranger: TokenRow, condition: Condition, run: FreeRun, tokenizer: Tokenizer) -> Outcome:
+def judged(
+    row: TokenRow, stranger: TokenRow | None, condition: Condition, run: FreeRun, tokenizer: Tokenizer
+) -> Outcome:
     """What a run comes to."""
-    answer, other = _key(row), _key(stranger)
+    answer, other = _key(row), [] if stranger is None else _key(stranger)
     asked_frame, next_frame = question_end_frame(row), next_turn_frame(row)
     words = words_on_frames(run.text, tokenizer)
     said = _said(words, asked_frame)
@@ -162,13 +171,11 @@ def judged(row: TokenRow, stranger: TokenRow, condition: Condition, run: FreeRun
     )
 
 
-def _told(row: TokenRow, stranger: TokenRow, condition: Condition, tokenizer: Tokenizer) -> str:
+def _told(row: TokenRow, stranger: TokenRow | None, condition: Condition, tokenizer: Tokenizer) -> str:
     """The text of the last oracle that the model is to follow."""
-    if condition == "none":
-        return ""
-    teller = stranger if condition == "wrong" else row
-    event = answering_event(teller)
-    return "" if event is None else tokenizer.decode(teller.a.oracle.said(event).tolist())
+    teller = {"none": None, "wrong": stranger}.get(condition, row)
+    event = None if teller is None else teller.a.answering_event()
+    return "" if teller is None or event is None else tokenizer.decode(teller.a.oracle.said(event).tolist())
 
 
 def _said(words: Sequence[tuple[int, str]], start: int, end: int | None = None) -> list[str]:

@@ -93,10 +93,6 @@ class Batch:
         """The same batch on another device."""
         return type(self)(**{each.name: getattr(self, each.name).to(device) for each in fields(self)})
 
-    def pin_memory(self) -> Self:
-        """The same batch in pinned memory; `torch.utils.data.DataLoader(pin_memory=True)` calls this."""
-        return type(self)(**{each.name: getattr(self, each.name).pin_memory() for each in fields(self)})
-
 
 _FILL = {"columns": ZERO_ID, "oracle": PADDING_ID, "text_labels": ZERO_ID, "audio_labels": ZERO_ID}
 

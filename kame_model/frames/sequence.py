@@ -15,7 +15,7 @@ from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent
 
 MAX_COLUMNS = 512
-"""Longest chunk of the released recipe (kame_finetune, `max_length`): 41 s."""
+"""Longest chunk of the released recipe (kame_finetune, `max_length`): 41 s. `data.max_columns` says another."""
 
 ACOUSTIC_DELAY = 1
 """Frames by which all but a voice's first codebook come later (Moshi, arXiv 2410.00037, section 3.4.4)."""

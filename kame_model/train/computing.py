@@ -20,8 +20,8 @@ class Computing:
 
     Attributes:
         processes: the run's; their device is where batches must be.
-        precision: bf16-mixed computes in bf16 under autocast, otherwise weights' type decides.
-        with_audio: whether the depth transformer is computed.
+        precision: bf16-mixed computes products in bf16, under autocast.
+        with_audio: whether the depth transformer is computed at all.
     """
 
     processes: Processes
@@ -29,14 +29,26 @@ class Computing:
     with_audio: bool = True
 
     @property
-    def weights_type(self) -> torch.dtype:
-        """The type in which weights are kept."""
-        return torch.bfloat16 if self.precision == "bf16" else torch.float32
+    def product_type(self) -> torch.dtype:
+        """The type in which products of matrices are made, and matrices are kept that are not trained."""
+        return torch.bfloat16 if self.precision == "bf16-mixed" else torch.float32
 
-    def forward(self, model: nn.Module, batch: Batch, inputs: Tensor | None = None) -> Logits:
-        """Logits of a batch; `inputs` stand in the place of its columns in the temporal transformer."""
-        with torch.autocast(self.processes.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16-mixed"):
-            logits: Logits = model(batch.columns, batch.oracle, inputs=inputs, with_audio=self.with_audio)
+    def forward(
+        self, model: nn.Module, batch: Batch, inputs: Tensor | None = None, *, with_audio: bool = True
+    ) -> Logits:
+        """Logits of a batch.
+
+        Args:
+            model: on the device of the batch.
+            batch: of examples.
+            inputs: what the temporal transformer reads in the place of the batch's columns.
+            with_audio: False leaves the depth transformer out; the same on every process, for weights are gathered.
+        """
+        is_mixed = self.product_type == torch.bfloat16
+        with torch.autocast(self.processes.device.type, dtype=torch.bfloat16, enabled=is_mixed):
+            logits: Logits = model(
+                batch.columns, batch.oracle, inputs=inputs, with_audio=self.with_audio and with_audio
+            )
         return logits
 
 

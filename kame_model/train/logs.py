@@ -2,19 +2,26 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from data_schemas.errors import StoreError
 from data_schemas.store import Store
+from kame_model.data.loader import Counts, MicroBatch
 from kame_model.model.loss import METRICS as LOSS_METRICS
 from kame_model.model.loss import means
+from kame_model.train.processes import Processes
 
 N_TALLIES = 2 * len(LOSS_METRICS)
+N_COUNTS = len(Counts._fields)
+REHEARSAL = "copy_"
+"""Begins the names of figures of steps that copy words again among dialogues."""
+
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
 
@@ -88,36 +95,88 @@ def _flat(figures: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float
 
 @dataclass(slots=True)
 class Window:
-    """Sums over the steps since the last line of metrics.
+    """Sums over the steps of one kind since the last line of metrics.
 
     Attributes:
         n_steps: how many.
-        loss: sum of their losses.
+        loss, gradient_norm: sums of theirs.
+        counts: sums of `Counts`.
         tallies: sums and counts of `LossParts.tallies`, flat.
     """
 
     n_steps: int = 0
     loss: float = 0.0
+    gradient_norm: float = 0.0
+    counts: list[float] = field(default_factory=lambda: [0.0] * N_COUNTS)
     tallies: list[float] = field(default_factory=lambda: [0.0] * N_TALLIES)
 
-    def add(self, loss: float, tallies: list[float]) -> None:
+    def add(self, loss: float, gradient_norm: float, counts: list[float], tallies: list[float]) -> None:
         """One step more."""
         self.n_steps += 1
         self.loss += loss
+        self.gradient_norm += gradient_norm
+        self.counts = [one + other for one, other in zip(self.counts, counts, strict=True)]
         self.tallies = [one + other for one, other in zip(self.tallies, tallies, strict=True)]
 
     def figures(self) -> dict[str, float]:
-        """Means over the steps."""
-        return {"loss": self.loss / self.n_steps, **means_of(self.tallies)}
+        """Means over the steps, and shares of the examples that were changed; nothing where there was no step."""
+        if not self.n_steps:
+            return {}
+        n_examples, *changed = self.counts
+        shares = zip(Counts._fields[1:], changed, strict=True) if n_examples else ()
+        return {
+            "loss": self.loss / self.n_steps,
+            "gradient_norm": self.gradient_norm / self.n_steps,
+            **means_of(self.tallies),
+            **{name: n / n_examples for name, n in shares},
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return asdict(self)
 
 
+class Windows:
+    """A window for each kind of step: of the run's own stage, and of words that are copied again among dialogues."""
+
+    def __init__(self) -> None:
+        self._by_kind = {"": Window(), REHEARSAL: Window()}
+
+    def of(self, is_rehearsal: bool) -> Window:
+        """That of a kind of steps."""
+        return self._by_kind[REHEARSAL if is_rehearsal else ""]
+
+    def figures(self) -> dict[str, float]:
+        """Those of all kinds."""
+        return {f"{kind}{name}": each for kind, one in self._by_kind.items() for name, each in one.figures().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {f"{kind}window": one.state_dict() for kind, one in self._by_kind.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on with sums; a run of before has fewer of them."""
+        self._by_kind = {kind: Window(**state.get(f"{kind}window", {})) for kind in self._by_kind}
+
+
 def means_of(tallies: list[float]) -> dict[str, float]:
     """Means by name of tallies laid flat."""
     return means(torch.tensor(tallies, dtype=torch.float64).view(-1, 2))
+
+
+def counts_of(batches: Sequence[MicroBatch]) -> list[float]:
+    """What was made of the dialogues of some micro-batches, summed."""
+    return [float(sum(each)) for each in zip(*(batch.counts for batch in batches), strict=True)]
+
+
+def dialogues_of(batches: Sequence[MicroBatch], processes: Processes) -> list[str]:
+    """The dialogues of some micro-batches and of those that the other processes name; all must call this."""
+    names = [name for each in batches for name in each.dialogue_ids]
+    if processes.control is None:
+        return names
+    of_all: list[list[str]] = [[] for _ in range(processes.share.world)]
+    dist.all_gather_object(of_all, names, group=processes.control)
+    return [name for each in of_all for name in each]
 
 
 @dataclass(slots=True)

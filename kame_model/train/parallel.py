@@ -1,7 +1,8 @@
 """What makes the model parallel, and nothing else does: activation checkpointing, then compile, then sharding.
 
-In this order, as torchtitan has it (pytorch/torchtitan, `models/llama3/parallelize.py`): what is compiled must hold its
-recomputation, and what is sharded must be the compiled whole.
+In this order, as torchtitan has it (pytorch/torchtitan, `models/llama3/parallelize.py`), but for what lies inside what:
+moshi's switch for checkpointing runs a layer again from outside, so it is the compiled layer that is run again; and
+modules of a layer are sharded, not the layer (see `_units`), so its compiled code is cut where they are gathered.
 """
 
 import warnings
@@ -21,7 +22,7 @@ def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None
     """Applies what is configured, in place; names of weights stay as they are.
 
     Args:
-        model: single-device code, on its device.
+        model: single-device code, with its weights or, to be sharded, on the meta device.
         config: which of the three.
         mesh: the processes to shard over; None: one process, nothing is sharded.
     """
@@ -38,7 +39,7 @@ def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None
         policy = _policy(config)
         for layer in layers:
             fully_shard(list(_units(layer)), mesh=mesh, mp_policy=policy)  # gathered together, freed together
-        fully_shard(model, mesh=mesh, mp_policy=policy)  # embeddings, heads and norms
+        fully_shard(model, mesh=mesh)  # the rest in float32, so that embeddings are summed as one process sums them
     return model
 
 
@@ -56,7 +57,7 @@ def _units(module: nn.Module) -> Iterator[nn.Module]:
 
 
 def _policy(config: HardwareConfig) -> MixedPrecisionPolicy:
-    """Weights are gathered in bf16 where it is computed in bf16; gradients are summed in float32 always."""
+    """Layers are gathered in bf16 where their products are made in it; gradients are summed in float32 always."""
     if config.precision == "fp32":
         return MixedPrecisionPolicy()
     return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
+from backends.codec.moshi_codec import device_name
 from data_schemas.errors import ConfigError
 from kame_model.data.loader import ALONE, Share
 
@@ -53,12 +54,8 @@ def find_device(wanted: str) -> torch.device:
     Raises:
         ConfigError: no such device.
     """
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    if wanted.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError("There is no CUDA device here.", "Set hardware.device to cpu or auto.")
     try:
-        return torch.device(wanted)
+        return torch.device(device_name(wanted))
     except RuntimeError as error:
         raise ConfigError(f"There is no device {wanted!r}.", "Choose cpu, cuda or auto.") from error
 

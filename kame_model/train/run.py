@@ -17,19 +17,16 @@ from kame_model.data.loader import DialogueLoader, Loader
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import units_of
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.model.front_end import FrontEnd
-from kame_model.model.lora import add_lora
-from kame_model.model.presets import build_front_end
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.train.computing import Computing, freeze_sound
+from kame_model.train.building import shape_of, with_weights
+from kame_model.train.computing import Computing
 from kame_model.train.evaluating import Evaluation, Evaluator
 from kame_model.train.filling import filled
 from kame_model.train.logs import MetricsLog
-from kame_model.train.parallel import parallelize
 from kame_model.train.processes import Processes, joined
 from kame_model.train.runs import RunFacts, SpeaksWith, begin
-from kame_model.train.saving import DONE, Checkpoints
-from kame_model.train.starting import digest_of, start_from
+from kame_model.train.saving import CHECKPOINTS, DONE, Checkpoints, saved_in
+from kame_model.train.starting import digest_of
 from kame_model.train.stopping import StopRequest, listening
 from kame_model.train.throughput import Speedometer, flops_per_frame, n_weights, peak_flops
 from kame_model.train.trainer import Parts, Progress, Trainer
@@ -102,20 +99,23 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: StopRequest | 
 
 def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple[int, int]]:
     """A trainer at step 0 with all that it works with, and the front-end's weights in all and those trained."""
+    out = Path(config.out)
     datasets = open_datasets(config.data.datasets)
-    speaks_with, fingerprints = SpeaksWith.of(datasets[0]), [each.fingerprint for each in datasets]
+    speaks_with = SpeaksWith.of(datasets[0])
+    fingerprints = [] if config.stage == "copy" else [each.fingerprint for each in datasets]
     loader, judged = _data(config, datasets, processes)
     if processes.is_first:
-        base = digest_of(config.init_from) if config.lora and config.init_from else None
+        is_read = config.lora is not None or not saved_in(out / CHECKPOINTS)  # as `with_weights` does
+        base = digest_of(config.init_from) if config.init_from and is_read else None
         facts = RunFacts(config=config, speaks_with=speaks_with, datasets=fingerprints, base_digest=base)
-        begin(Path(config.out), facts)
-    checkpoints = Checkpoints(Path(config.out), config.keep, processes)
+        begin(out, facts)
+    checkpoints = Checkpoints(out, config.keep, processes)
     computing = Computing(processes, config.hardware.precision, config.stage == "dialogues")
-    model = _model(config, speaks_with, computing, is_new=checkpoints.latest() is None)
-    sizes, frame_flops = n_weights(model), flops_per_frame(model, computing.with_audio)
-    peak = peak_flops(processes.device) * processes.share.world
+    shape = shape_of(config, speaks_with, computing)
+    sizes, frame_flops = n_weights(shape), flops_per_frame(shape, computing.with_audio)
+    peak = peak_flops(processes.device, computing.product_type) * processes.share.world
     parts = Parts(
-        model=parallelize(model, config.hardware, processes.mesh).train(),
+        model=with_weights(shape, config, speaks_with, computing, is_new=checkpoints.latest() is None).train(),
         loader=loader,
         evaluator=Evaluator(judged, config.data.batch_frames, config.loss, computing) if judged else None,
         computing=computing,
@@ -123,26 +123,6 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
         speedometer=Speedometer(frame_flops, peak, 1 + 2 * speaks_with.n_codebooks),
     )
     return Trainer(config, parts), sizes
-
-
-def _model(config: TrainConfig, speaks_with: SpeaksWith, computing: Computing, is_new: bool) -> FrontEnd:
-    """The front-end on its device, with the weights it begins with, and what is trained of it."""
-    torch.manual_seed(ids.seed_for("weights", config.seed))
-    model = build_front_end(
-        config.model,
-        speaks_with.text_card,
-        speaks_with.card,
-        speaks_with.n_codebooks,
-        computing.processes.device,
-        computing.weights_type,
-    )
-    if config.init_from is not None and (is_new or config.lora is not None):  # adapters' checkpoints lack the rest
-        start_from(model, config.init_from, speaks_with)
-    if config.lora is not None:
-        add_lora(model, config.lora)
-    if config.stage == "copy":
-        freeze_sound(model)
-    return model
 
 
 def _data(config: TrainConfig, datasets: list[TokenDataset], processes: Processes) -> tuple[Loader, list[Judged]]:
@@ -171,11 +151,22 @@ def _judged(config: TrainConfig, datasets: list[TokenDataset], n_examples: int) 
         unit
         for number, each in enumerate(datasets)
         for unit in units_of(
-            number, each, "validation", config.data.learn, without_oracle=config.data.feed.is_silent
+            number,
+            each,
+            "validation",
+            config.data.learn,
+            without_oracle=config.data.feed.is_silent,
+            max_columns=config.data.max_columns,
         ).units
     ]
     order = torch.randperm(len(units), generator=torch.Generator().manual_seed(ids.seed_for("validation", config.seed)))
-    return [maker.judge(units[at]) for at in order[:n_examples].tolist()]
+    judged = [maker.judge(units[at]) for at in order[:n_examples].tolist()]
+    if config.keep.best_by == "answer" and judged and not any(each.example.answer_mask.any() for each in judged):
+        raise ConfigError(
+            "No validation dialogue has an answer, by whose loss the best checkpoint was to be told.",
+            "Set keep.best_by to loss.",
+        )
+    return judged
 
 
 def _pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:

@@ -35,8 +35,8 @@ MAY_CHANGE = (
     "init_from",
 )
 """Settings of which a run may be gone on with other values: where and how it is computed, how long, how often it is
-looked at, and paths (the datasets' content is compared by fingerprint; that of `init_from`, which adapters need again,
-by digest). Another `max_steps` bends what is left of the cosine."""
+looked at, and paths (the datasets' content is compared by fingerprint, their weights by the loader; what `init_from`
+holds, which adapters need again, by digest). Another `max_steps` bends what is left of the cosine."""
 
 _SHAPE = {*ModelConfig.model_fields, "text_card", "card", "dep_q"} - {"preset", "context"}
 """Keyword arguments and settings of a model by which its weights are told apart; any look-back fits the same ones."""
@@ -62,15 +62,21 @@ class RunFacts(Config):
 
     config: TrainConfig
     speaks_with: SpeaksWith
-    datasets: list[str] = Field(description="Fingerprints of the datasets of token rows, in the order of the mixture.")
+    datasets: list[str] = Field(
+        description="Fingerprints of the datasets of token rows, in the order of the mixture; none of copying, which "
+        "takes only what they speak with."
+    )
     base_digest: str | None = Field(
-        default=None, description="Of the weights beside which adapters are trained; empty: all weights are trained."
+        default=None, description="Of the weights that the run began with, `config.init_from`; empty: random ones."
     )
 
     @property
     def identity(self) -> str:
-        """Stands for all that decides what comes of the run, but for its length: 16 hexadecimal digits."""
-        return ids.digest("run", _what_counts(self))
+        """Stands for what is trained, on what and how, rows and first weights by their digests: 16 hexadecimal digits.
+
+        The run's length is left out, and so is all of `MAY_CHANGE`: precision and device too.
+        """
+        return ids.digest("run", _what_counts(self), [each.weight for each in self.config.data.datasets])
 
 
 def read_facts(folder: str | Path) -> RunFacts:
@@ -100,20 +106,20 @@ def begin(folder: Path, facts: RunFacts) -> None:
     if saved_in(folder / CHECKPOINTS):
         before = read_facts(folder)
         compare_base(folder, before, facts.base_digest)
+        if facts.config.lora is None:  # weights to begin with are not looked at again: what the run began with stays
+            config = facts.config.model_copy(update={"init_from": before.config.init_from})
+            facts = facts.model_copy(update={"config": config, "base_digest": before.base_digest})
         differing = _differences(before, facts)
         if differing:
             raise ConfigError(
                 f"The run in {folder} was begun with other settings: {'; '.join(differing)}.",
                 "Go on with the same ones, or begin another run: another --out, with --init-from for its weights.",
             )
-        if facts.config.lora is None:  # weights to begin with are not looked at again: what the run began with stays
-            began = {"init_from": before.config.init_from}
-            facts = facts.model_copy(update={"config": facts.config.model_copy(update=began)})
     Store(str(folder)).write_bytes(CONFIG, json.dumps(facts.model_dump(mode="json"), indent=1).encode())
 
 
 def compare_base(folder: str | Path, facts: RunFacts, found: str | None) -> None:
-    """Whether weights are those beside which a run's adapters were trained.
+    """Whether weights are those beside which a run's adapters were trained; a run without adapters needs none.
 
     Args:
         facts: of the run's folder.
@@ -122,7 +128,7 @@ def compare_base(folder: str | Path, facts: RunFacts, found: str | None) -> None
     Raises:
         ConfigError: they are others; with them the adapters are worth nothing.
     """
-    if facts.base_digest is not None and found is not None and facts.base_digest != found:
+    if facts.config.lora is not None and found is not None and facts.base_digest != found:
         raise ConfigError(
             f"The adapters of {folder} were trained beside other weights than {facts.config.init_from} has now "
             f"({facts.base_digest}, and now {found}).",
@@ -132,7 +138,7 @@ def compare_base(folder: str | Path, facts: RunFacts, found: str | None) -> None
 
 
 def chosen(folder: str | Path, which: Literal["last", "best"]) -> Saved:
-    """A run's last checkpoint, or the one of least loss on validation, which is the last where nobody looked.
+    """A run's last checkpoint, or the best on validation by `keep.best_by`, which is the last where nobody looked.
 
     Raises:
         DatasetError: it has none.
@@ -141,7 +147,7 @@ def chosen(folder: str | Path, which: Literal["last", "best"]) -> Saved:
     saved = saved_in(Path(folder) / CHECKPOINTS)
     if not saved:
         raise DatasetError(f"The run in {folder} has no whole checkpoint.", "Let it train until it has saved one.")
-    return (best_of(saved) if which == "best" else None) or saved[-1]
+    return (best_of(saved, read_facts(folder).config.keep.best_by) if which == "best" else None) or saved[-1]
 
 
 def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "best"] = "last") -> Saved:

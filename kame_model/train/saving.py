@@ -4,8 +4,9 @@
                                  state.json                  step, loader, figures: all that is no tensor
                                  DONE                        written last; a folder without it does not count
 
-A checkpoint is written aside (`.saving-…`), renamed, and then marked. No random state is in it because there is none:
-each micro-batch has a generator of its own, seeded by its number.
+A checkpoint is written aside (`.saving-…`), renamed, and then marked. Of one that is written beside the training the
+last two are done between two steps, as soon as every process has written. No random state is in it because there is
+none: each micro-batch has a generator of its own, seeded by its number.
 """
 
 import errno
@@ -19,11 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
-from data_schemas.config.training import KeepConfig
+from data_schemas.config.training import BestBy, KeepConfig
 from data_schemas.errors import StoreError
 from kame_model.train.processes import Processes
 
@@ -68,18 +70,20 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: KeepConfig, processes: Processes) -> None:
         self._folder, self._keep, self._processes = folder / CHECKPOINTS, keep, processes
         self._pending: _Pending | None = None
+        # What is written in the background speaks in a group of its own: in `control` the steps go on meanwhile.
+        self._group = None if processes.control is None else dist.new_group(backend="gloo")
         if processes.is_first:
             for left in _left_over(self._folder):
                 shutil.rmtree(left)
         processes.wait()
 
     def save(self, step: int, tensors: dict[str, Any], state: Mapping[str, Any]) -> None:
-        """Writes a checkpoint; on a GPU in the background, until the next `save` or `settle`.
+        """Writes a checkpoint; on a GPU in the background, and it counts once it is settled.
 
         Args:
             step: steps done.
             tensors: state dictionaries of weights and optimiser.
-            state: as JSON has it; `score` of it, where there is one, tells the best: the least.
+            state: as JSON has it; `evaluation` and `evaluation_step` of it tell the best, see `score_of`.
 
         Raises:
             StoreError: it cannot be written; those before it stay as they are.
@@ -88,13 +92,16 @@ class Checkpoints:
         aside = self._aside(step)
         with _translated(aside), _unwarned():
             if self._keep.save_async and self._processes.device.type != "cpu":
-                future = async_save(
-                    tensors, checkpoint_id=aside, process_group=self._processes.control, no_dist=self._alone
-                )
+                future = async_save(tensors, checkpoint_id=aside, process_group=self._group, no_dist=self._alone)
                 self._pending = _Pending(step, state, cast("Future[Any]", future))  # no staging apart is asked for
                 return
-            save(tensors, checkpoint_id=aside, process_group=self._processes.control, no_dist=self._alone)
+            save(tensors, checkpoint_id=aside, process_group=self._group, no_dist=self._alone)
             self._finish(step, state)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether this process has written its part of a checkpoint in the background, and it waits to be settled."""
+        return self._pending is not None and self._pending.future.done()
 
     def settle(self) -> None:
         """Waits for a checkpoint in the background, and makes it count.
@@ -112,6 +119,11 @@ class Checkpoints:
         """The last whole checkpoint."""
         saved = saved_in(self._folder)
         return saved[-1] if saved else None
+
+    def best_score(self) -> float | None:
+        """The least score of all checkpoints; None where none has one."""
+        best = best_of(saved_in(self._folder), self._keep.best_by)
+        return None if best is None else score_of(best.state(), self._keep.best_by)
 
     def load(self, saved: Saved, tensors: dict[str, Any]) -> dict[str, Any]:
         """Fills tensors in place, and returns the rest of the state.
@@ -145,7 +157,7 @@ class Checkpoints:
     def _prune(self) -> None:
         saved = saved_in(self._folder)
         kept = {each.step for each in saved[-self._keep.keep_last :]}
-        if self._keep.keep_best and (best := best_of(saved)):
+        if self._keep.keep_best and (best := best_of(saved, self._keep.best_by)):
             kept.add(best.step)
         for each in saved:
             if each.step not in kept:
@@ -161,9 +173,20 @@ def saved_in(folder: Path) -> list[Saved]:
     ]
 
 
-def best_of(saved: list[Saved]) -> Saved | None:
+def score_of(state: Mapping[str, Any], best_by: BestBy) -> float | None:
+    """What tells the best checkpoint, the least: a figure of validation with the right oracle.
+
+    None where nobody looked at validation just when the checkpoint was written.
+    """
+    if state.get("evaluation_step") != state["step"]:
+        return None
+    score: float | None = state["evaluation"]["right"].get(best_by)
+    return score
+
+
+def best_of(saved: list[Saved], best_by: BestBy) -> Saved | None:
     """The one of the least score; None where none has a score."""
-    scores = {each: float(score) for each in saved if (score := each.state().get("score")) is not None}
+    scores = {each: score for each in saved if (score := score_of(each.state(), best_by)) is not None}
     return min(scores, key=lambda each: scores[each], default=None)
 
 

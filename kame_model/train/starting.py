@@ -16,6 +16,9 @@ from kame_model.train.saving import CHECKPOINTS, saved_in
 def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = None) -> None:
     """Fills a front-end from a run of ours, an export of ours, KAME's release or Moshi's.
 
+    Of a run the last checkpoint is taken, for more training goes on from where the run came to; to begin with its best
+    one, name its export.
+
     Args:
         model: without adapters.
         place: a folder, or a repository of the Hugging Face Hub.

@@ -1,9 +1,10 @@
 """How fast a run is: frames and tokens a second, and the share of the device's speed that they take."""
 
+import copy
 import time
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from kame_model.frames.batch import Batch
@@ -27,37 +28,42 @@ H100's is the SXM's). fp32 on such a device is told against the same figure."""
 def flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
     """Floating-point operations of one frame's forward and backward pass, counted by PyTorch on a short sequence.
 
-    The backward pass is taken as twice the forward. Recomputation is not counted, as is usual for MFU, and neither is
-    what LoRA spares.
+    Weights that are trained cost six a frame, frozen ones four: they need no gradient of their own. Recomputation is
+    not counted, as is usual for MFU.
 
     Args:
-        model: before it is compiled or sharded.
+        model: on the meta device, where nothing is computed; before it is compiled or sharded.
         with_audio: whether the depth transformer is computed too.
     """
     columns = torch.full(
         (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1), PADDING_ID % model.card, device=model.lm.device
     )
-    was_training = model.training
-    model.eval()
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(columns, None, with_audio=with_audio)
-    model.train(was_training)
-    return 3 * float(counter.get_total_flops()) / COUNTED_FRAMES
+    model = copy.deepcopy(model).float()  # of one type, for autocast knows no meta device
+    trained = [each for each in model.parameters() if each.requires_grad]
+    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+        logits: list[Tensor] = [each for each in model(columns, with_audio=with_audio) if each is not None]
+        torch.autograd.grad([each.sum() for each in logits], trained, allow_unused=True)
+    return float(counter.get_total_flops()) / COUNTED_FRAMES
 
 
-def peak_flops(device: torch.device) -> float:
-    """Operations a second that a device can do: a known GPU by its data sheet, others by a matrix product."""
+def peak_flops(device: torch.device, product_type: torch.dtype) -> float:
+    """Operations a second that a device can do: a known GPU by its data sheet, others by a matrix product.
+
+    Args:
+        product_type: of the run's products, in which an unknown device is measured.
+    """
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
         known = [flops for part, flops in PEAK_FLOPS.items() if part in name]
         if known:
             return known[0]
-    return _measured_flops(device)
+    return _measured_flops(device, product_type)
 
 
-def _measured_flops(device: torch.device, size: int = 1024, n_rounds: int = 5) -> float:
-    """The best of a few products of square float32 matrices."""
-    matrix = torch.ones(size, size, device=device)
+def _measured_flops(device: torch.device, product_type: torch.dtype, n_rounds: int = 5) -> float:
+    """The best of a few products of square matrices, on a GPU large enough to keep all of it busy."""
+    size = 4096 if device.type == "cuda" else 1024
+    matrix = torch.ones(size, size, device=device, dtype=product_type)
     best_s = float("inf")
     for _ in range(n_rounds):
         started_s = time.perf_counter()

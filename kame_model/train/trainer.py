@@ -19,7 +19,16 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.model.loss import compute_loss
 from kame_model.train.computing import Computing
 from kame_model.train.evaluating import Evaluation, Evaluator
-from kame_model.train.logs import N_TALLIES, MetricsLog, SpikeWatch, Window, means_of
+from kame_model.train.logs import (
+    N_COUNTS,
+    N_TALLIES,
+    MetricsLog,
+    SpikeWatch,
+    Windows,
+    counts_of,
+    dialogues_of,
+    means_of,
+)
 from kame_model.train.optimiser import MovingAverage, learning_rate, make_optimiser
 from kame_model.train.saving import Checkpoints
 from kame_model.train.stopping import StopRequest
@@ -65,14 +74,13 @@ class Trainer:
         decay = config.optim.ema_decay
         self._average = None if decay is None else MovingAverage(parts.model, decay)
         self._spikes = SpikeWatch(config.keep.spike_deviations)
-        self._window = Window()
+        self._windows = Windows()
         self.log: MetricsLog | None = None  # the first process has one
         self.step = 0
         self.figures: dict[str, float] = {}
         self.evaluation: Evaluation | None = None
         self._evaluation_step: int | None = None
         self._shown: dict[str, float] = {}
-        self._score: float | None = None  # of the step just done
         self._best: float | None = None
         self._saved_step: int | None = None
         self._began_s, self._earlier_s = time.monotonic(), 0.0  # this start, and how long those before it trained
@@ -100,7 +108,7 @@ class Trainer:
         """
         keep, self._began_s = self._config.keep, time.monotonic()
         progress.begin(self.step, self._config.max_steps)
-        while not self.is_done and not self._is_asked_of_any(stop):
+        while not self.is_done and self._goes_on(stop):
             self._train_step()
             if self.step % keep.log_every == 0:
                 self._tell()
@@ -117,9 +125,16 @@ class Trainer:
     def _limit_s(self) -> float:
         return math.inf if self._config.max_hours is None else self._config.max_hours * 3600
 
-    def _is_asked_of_any(self, stop: StopRequest) -> bool:
-        """Whether any process was asked to stop: all leave before the same step, and none waits for batches then."""
-        return bool(self._processes.summed(torch.tensor([stop.is_made], dtype=torch.int64)))
+    def _goes_on(self, stop: StopRequest) -> bool:
+        """Whether no process was asked to stop: all leave before the same step, and none waits for batches then.
+
+        A checkpoint that all have written in the background counts from here on.
+        """
+        here = torch.tensor([stop.is_made, self._parts.checkpoints.is_written], dtype=torch.int64)
+        n_asked, n_written = map(int, self._processes.summed(here))
+        if n_written == self._processes.share.world:
+            self._parts.checkpoints.settle()
+        return n_asked == 0
 
     def _is_due(self, every: int) -> bool:
         """Whether something done every so many steps, and at the end, is to be done now."""
@@ -146,9 +161,9 @@ class Trainer:
         )
         self._parts.loader.load_state_dict(state["loader"])
         self._spikes = SpikeWatch(**state["spikes"] | {"deviations": self._config.keep.spike_deviations})
-        self._window = Window(**state["window"])
+        self._windows.load_state_dict(state)
         self.step = self._saved_step = state["step"]
-        self._best, self.evaluation = state["best"], state["evaluation"]
+        self._best, self.evaluation = self._parts.checkpoints.best_score(), state["evaluation"]
         self._evaluation_step = state.get("evaluation_step")  # a run of before has none
         self._earlier_s = state.get("trained_s", 0.0)
         self._is_late = self._earlier_s >= self._limit_s
@@ -158,15 +173,16 @@ class Trainer:
         """One optimiser step."""
         self._parts.speedometer.begin()
         batches = self._parts.loader.next_step()
-        loss, tallies, n_frames = self._gradients(batches)
-        norm = torch.nn.utils.clip_grad_norm_(self._parts.model.parameters(), self._config.optim.clip_norm)
-        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        losses, tallies, n_frames = self._gradients(batches)
+        clipped = torch.nn.utils.clip_grad_norm_(self._parts.model.parameters(), self._config.optim.clip_norm)
+        norm = float(clipped.full_tensor() if hasattr(clipped, "full_tensor") else clipped)
         is_late = self.hours * 3600 >= self._limit_s
-        told = torch.tensor([loss, float(n_frames), float(is_late)], dtype=torch.float64)
-        summed = self._processes.summed(torch.cat([told, tallies])).tolist()
-        loss, n_frames = summed[0] / self._processes.share.world, int(summed[1])
-        self._is_late = summed[2] > 0  # all leave when one's time is up
-        self._refuse_no_numbers(loss, float(norm), batches)
+        here = [float((losses / len(batches)).sum()), float(n_frames), float(is_late), *counts_of(batches)]
+        told = torch.cat([torch.tensor(here, dtype=torch.float64), tallies])
+        loss, frames, late, *sums = self._processes.summed(told).tolist()
+        loss /= self._processes.share.world
+        self._is_late = late > 0  # all leave when one's time is up
+        self._refuse_no_numbers(loss, norm, losses.tolist(), batches)
         rate = learning_rate(self.step, self._config.max_steps, self._config.optim)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
@@ -175,55 +191,74 @@ class Trainer:
         if self._average is not None:
             self._average.update(self.step)
         self.step += 1
-        self._score = None
-        self._parts.speedometer.end(n_frames)
-        self._look(loss, summed[3:], {"learning_rate": rate, "gradient_norm": float(norm)}, batches)
+        if not batches[0].is_rehearsal:  # its frames have no sound, and take less
+            self._parts.speedometer.end(int(frames))
+        self._look({"loss": loss, "learning_rate": rate, "gradient_norm": norm}, sums, batches)
 
-    def _gradients(self, batches: list[MicroBatch]) -> tuple[float, torch.Tensor, int]:
-        """Gradients of a step's micro-batches, their mean loss, summed tallies and frames."""
+    def _gradients(self, batches: list[MicroBatch]) -> tuple[torch.Tensor, torch.Tensor, int]:
+        """Gradients of a step's micro-batches; their losses, summed tallies and frames."""
         model, computing, config = self._parts.model, self._parts.computing, self._config
         device = self._processes.device
-        loss = torch.zeros((), device=device)
+        losses = torch.zeros(len(batches), device=device)
         tallies = torch.zeros(N_TALLIES, dtype=torch.float64, device=device)
         n_frames = 0
-        for place, (number, on_cpu, _) in enumerate(batches):
+        for place, micro in enumerate(batches):
             if isinstance(model, FSDPModule):
                 model.set_requires_gradient_sync(place == len(batches) - 1)
-            n_frames += n_frames_of(on_cpu)
-            draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, number))
-            batch = on_cpu.to(device)
+            n_frames += n_frames_of(micro.batch)
+            draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, micro.number))
+            batch = micro.batch.to(device)
             inputs = drop_inputs(batch.inputs, config.dropout, draw)
-            parts = compute_loss(computing.forward(model, batch, inputs), batch, config.loss)
+            logits = computing.forward(model, batch, inputs, with_audio=not micro.is_rehearsal)
+            parts = compute_loss(logits, batch, config.loss)
             (parts.total / len(batches)).backward()  # type: ignore[no-untyped-call]
-            loss += parts.total.detach() / len(batches)
+            losses[place] = parts.total.detach()
             tallies += parts.tallies.flatten()
-        return float(loss), tallies.cpu(), n_frames
+        return losses, tallies.cpu(), n_frames
 
-    def _refuse_no_numbers(self, loss: float, norm: float, batches: list[MicroBatch]) -> None:
+    def _refuse_no_numbers(self, loss: float, norm: float, losses: list[float], batches: list[MicroBatch]) -> None:
+        """Stops the run where the step's loss or gradient is no number, on all processes alike.
+
+        Args:
+            loss, norm: of the step, over all processes.
+            losses, batches: of this one.
+        """
         if math.isfinite(loss) and math.isfinite(norm):
             return
         self._parts.checkpoints.settle()
         saved = self._parts.checkpoints.latest()
         kept = f"the checkpoint of step {saved.step} is whole" if saved else "no checkpoint is there yet"
-        dialogues = ", ".join(name for each in batches for name in each.dialogue_ids[:4]) or "made-up words"
+        if not math.isfinite(loss):  # a gradient alone does not tell of which micro-batches it is
+            batches = [each for each, its_loss in zip(batches, losses, strict=True) if not math.isfinite(its_loss)]
+        names = dialogues_of(batches, self._processes)
         raise TrainingError(
-            f"Step {self.step + 1} gave no number, loss {loss}, gradient norm {norm}. Among it: {dialogues}.",
+            f"Step {self.step + 1} gave no number, loss {loss}, gradient norm {norm}, of: "
+            f"{', '.join(names) or 'made-up words'}.",
             f"The step was not made; {kept}. Look at those dialogues, lower the learning rate, or train in fp32.",
         )
 
-    def _look(self, loss: float, tallies: list[float], told: dict[str, float], batches: list[MicroBatch]) -> None:
-        """Remembers a step's figures, and reports a leap of the loss."""
-        self._window.add(loss, tallies)
-        self._shown = told | self._parts.loader.observe(means_of(tallies).get("answer_right"))
+    def _look(self, told: dict[str, float], sums: list[float], batches: list[MicroBatch]) -> None:
+        """Remembers a step's figures, and reports a leap of the dialogues' loss.
+
+        Args:
+            told: loss, learning rate and norm of the gradient.
+            sums: over all processes, of `Counts` and of the tallies.
+        """
+        is_rehearsal, counts, tallies = batches[0].is_rehearsal, sums[:N_COUNTS], sums[N_COUNTS:]
+        self._windows.of(is_rehearsal).add(told["loss"], told["gradient_norm"], counts, tallies)
+        shown = self._parts.loader.observe(means_of(tallies).get("answer_right"))
+        self._shown = {"learning_rate": told["learning_rate"], **shown}
         mean = self._spikes.mean
-        if self._spikes.is_spike(loss) and self.log is not None:
-            names = [name for each in batches for name in each.dialogue_ids]
-            self.log.write("spike", self.step, {"loss": loss, "mean": mean, "dialogues": names, **told})
+        if not is_rehearsal and self._spikes.is_spike(told["loss"]):
+            names = dialogues_of(batches, self._processes)
+            if self.log is not None:
+                self.log.write("spike", self.step, {"mean": mean, "dialogues": names, **told})
 
     def _tell(self) -> None:
         """A line of metrics."""
-        self.figures = self._window.figures() | self._shown | self._parts.speedometer.read() | {"hours": self.hours}
-        self._window = Window()
+        speed = self._parts.speedometer.read() if self._windows.of(is_rehearsal=False).n_steps else {}
+        self.figures = self._windows.figures() | self._shown | speed | {"hours": self.hours}
+        self._windows = Windows()
         if self.log is not None:
             self.log.write("train", self.step, self.figures)
 
@@ -237,9 +272,9 @@ class Trainer:
         if self.log is not None:
             self.log.write("evaluation", self.step, self.evaluation)
         progress.evaluated(self.step, self.evaluation)
-        self._score = self.evaluation["right"]["loss"]
-        is_better = self._best is None or self._score < self._best
-        self._best = self._score if is_better else self._best
+        score = self.evaluation["right"][self._config.keep.best_by]
+        is_better = self._best is None or score < self._best
+        self._best = score if is_better else self._best
         return is_better
 
     def _tensors(self) -> dict[str, Any]:
@@ -252,11 +287,9 @@ class Trainer:
     def _save(self) -> None:
         """A checkpoint of all that is needed to go on."""
         state = {
-            "score": self._score,
-            "best": self._best,
             "loader": self._parts.loader.state_dict(),
             "spikes": self._spikes.state_dict(),
-            "window": self._window.state_dict(),
+            **self._windows.state_dict(),
             "evaluation": self.evaluation,
             "evaluation_step": self._evaluation_step,
             "trained_s": self.hours * 3600,

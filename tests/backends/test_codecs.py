@@ -6,16 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moshi.models import loaders
+from moshi.utils.compile import no_compile
 from safetensors.torch import save_file
 
 from backends import registry
+from backends.codec import nano_mimi
 from backends.codec.folder import KWARGS, WEIGHTS
 from backends.codec.moshi_codec import MoshiCodec
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
 from backends.protocols import Codec, Samples
+from benchmarks.encode import weights_of
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
 from tests.codecs import TINY, chirps, random_model, tiny_nano_mimi
@@ -38,7 +42,7 @@ def nano(folder: Path) -> NanoMimi:
 
 def batched(codec: MoshiCodec) -> MoshiCodec:
     """The same model as on an accelerator: several sounds a batch."""
-    return MoshiCodec(codec.model, codec.kwargs, codec.digest, codec.device, frames_at_once=64)
+    return MoshiCodec(codec.model, codec.kwargs, codec.digest, codec.device, n_rows=4)
 
 
 @pytest.fixture(scope="module", params=["nano-mimi", "double"])
@@ -140,8 +144,6 @@ def test_a_codec_streams_once_at_a_time(nano: NanoMimi) -> None:
 
 
 def test_stock_moshi_loads_the_folder_and_encodes_alike(nano: NanoMimi, folder: Path) -> None:
-    import torch
-
     kwargs = json.loads((folder / KWARGS).read_text())
     stock = loaders.get_mimi(str(folder / WEIGHTS), kwargs, num_codebooks=3)
     sound = chirps(5, 16 * FRAME_N_SAMPLES)
@@ -216,3 +218,52 @@ def test_damaged_folders_are_told(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has 3 codebooks, not 4"):
         opening(weights, kwargs, n_codebooks=4)
     assert opening(weights, kwargs).n_codebooks == 3
+
+
+@pytest.mark.parametrize("n_dialogues", [1, 4])
+def test_a_batch_on_an_accelerator_is_hardly_filled_up(
+    nano: NanoMimi, monkeypatch: pytest.MonkeyPatch, n_dialogues: int
+) -> None:
+    """The two voices of a dialogue, equally long, fill a batch, however many dialogues there are."""
+    given: list[int] = []
+    encode = nano.model.encode
+
+    def counting(batch: torch.Tensor) -> torch.Tensor:
+        given.append(batch.shape[0] * batch.shape[2] // FRAME_N_SAMPLES)
+        return encode(batch)
+
+    many = MoshiCodec(nano.model, nano.kwargs, nano.digest, "cpu:0")  # as any device that is not called cpu
+    monkeypatch.setattr(many, "_uncompiled", no_compile)
+    monkeypatch.setattr(nano.model, "encode", counting)
+    lengths = [(62 + 17 * number) * FRAME_N_SAMPLES for number in range(n_dialogues)]
+    many.encode([chirps(0, length) for length in lengths for _ in "ab"])
+    assert sum(given) < 1.1 * 2 * sum(n_frames_covering(length) for length in lengths)
+    assert len(given) == n_dialogues
+
+
+def test_a_codec_takes_the_device_that_there_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def load(weights: Path, kwargs: object, n_codebooks: int | None, device: str) -> None:
+        asked.append(device)
+        raise BackendError("Not here.", "")
+
+    monkeypatch.setattr(nano_mimi, "load_model", load)
+    for there in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        with pytest.raises(BackendError):
+            NanoMimi(NanoMimiOptions(path=str(folder)))
+    assert asked == ["cuda", "cpu"]
+    with pytest.raises(ConfigError, match="no CUDA device here"):
+        NanoMimi(NanoMimiOptions(path=str(folder), device="cuda:1"))
+
+
+def test_the_benchmark_makes_a_mimi_of_random_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    kwargs = mimi_kwargs(TINY.model_copy(update={"n_codebooks": 8}))
+    kwargs["seanet"]["ratios"] = [8, 6, 5, 4]  # 25 Hz, as Mimi's
+    monkeypatch.setattr(loaders, "_mimi_config", kwargs)
+    with weights_of("mimi", None) as path:
+        mimi = registry.build("codec", "mimi", {"path": path})
+    codes = mimi.encode([chirps(0, 20 * FRAME_N_SAMPLES)])[0]
+    assert codes.shape == (8, 20)
+    assert len(np.unique(codes)) > 1

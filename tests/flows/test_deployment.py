@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,16 @@ import yaml
 from PIL import Image
 
 from data_schemas.config import RefreshConfig
+from data_schemas.config.front_end import FrontEndConfig
 from flows.options import validated
 from flows.progress import Bars
 from flows.refresh_flow import n_tasks
 from flows.run import run_refresh
+from kame_model.train.logs import METRICS, read_metrics
+from kame_model.train.runs import chosen
 from pipelines.figures import Figures, tables
 from pipelines.quality.check import check
+from tests.codecs import with_validation
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium")
@@ -47,7 +51,7 @@ class Prefect:
     environment: dict[str, str]
     folder: Path
 
-    def type(self, *words: str, timeout_s: float = 120) -> str:
+    def type(self, *words: str, timeout_s: float = 600) -> str:
         """Runs `prefect …` in the repository's folder to its end; gives what it printed."""
         done = subprocess.run(
             [sys.executable, "-m", "prefect", *words],
@@ -62,21 +66,26 @@ class Prefect:
         return done.stdout
 
     @contextmanager
-    def started(self, *words: str) -> Iterator[None]:
+    def started(self, *words: str, into: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
         """`prefect …` in the background for the time of a block; whatever it started ends with it."""
         with (self.folder / f"{words[0]}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "prefect", *words],
                 cwd=ROOT,
                 env=self.environment,
-                stdout=log,
+                stdout=into or log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
             try:
-                yield
+                yield process
             finally:
                 _stop(process)
+
+    def run_of(self, flow: str) -> dict[str, Any]:
+        """The one run of a flow, as it is now."""
+        (flow_run,) = self.ask("/flow_runs/filter", flows={"name": {"any_": [flow]}})
+        return dict(flow_run)
 
     def ask(self, path: str, **body: Any) -> Any:
         """What the server's API answers."""
@@ -126,23 +135,28 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """What docs/prefect.md says to type, typed: server, pool, worker, deploy, run."""
+def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
+    """What docs/prefect.md says to type, typed: server, pools, deploy."""
     folder = tmp_path_factory.mktemp("prefect")
     url = f"http://127.0.0.1:{_free_port()}"
     settings = {"PREFECT_HOME": str(folder), "PREFECT_API_URL": f"{url}/api", "PREFECT_WORKER_QUERY_SECONDS": "1"}
-    prefect, out = Prefect(url, os.environ | settings, folder), folder / "dataset"
-    with ExitStack() as stack:
-        stack.enter_context(prefect.started("server", "start", "--port", url.rsplit(":", 1)[1]))
-        prefect.type("server", "status", "--wait", "--timeout", "100")
+    prefect = Prefect(url, os.environ | settings | {"PYTHONUNBUFFERED": "1"}, folder)
+    with prefect.started("server", "start", "--port", url.rsplit(":", 1)[1]):
+        prefect.type("server", "status", "--wait", "--timeout", "300")
         for pool in ("local", "gpu"):
             prefect.type("work-pool", "create", pool, "--type", "process")
-        stack.enter_context(prefect.started("worker", "start", "--pool", "local"))
         prefect.type("--no-prompt", "deploy", "--all")
-        parameters = json.dumps({"config": with_doubles(out)})
+        yield prefect
+
+
+@pytest.fixture(scope="module")
+def run(prefect: Prefect) -> Run:
+    """A worker and a run, as the page says."""
+    out = prefect.folder / "dataset"
+    parameters = json.dumps({"config": with_doubles(out)})
+    with prefect.started("worker", "start", "--pool", "local"):
         prefect.type("deployment", "run", "refresh/refresh", "--params", parameters, "--watch")
-        (flow_run,) = prefect.ask("/flow_runs/filter")
-        yield Run(prefect, out, flow_run)
+    return Run(prefect, out, prefect.run_of("refresh"))
 
 
 def test_the_run_is_completed_and_its_bytes_are_those_of_the_plain_run(
@@ -176,6 +190,27 @@ def test_its_schedule_is_there_and_paused(run: Run) -> None:
     assert deployments["train"]["work_pool_name"] == "gpu"
 
 
+def test_a_cancelled_training_is_saved_and_shown_as_cancelled(
+    prefect: Prefect, quick_config: FrontEndConfig, made: Path, tmp_path: Path
+) -> None:
+    data = with_validation(made, tmp_path / "data")
+    keep = {"keep.evaluate_every": 20, "keep.save_every": 1_000_000, "keep.keep_best": False}
+    endless = {"datasets": [str(data)], "max_steps": 1_000_000, "settings": quick_config.settings | keep}
+    parameters = quick_config.model_copy(update=endless).model_dump(mode="json")
+    prefect.type("deployment", "run", "train/train", "--params", json.dumps({"config": parameters}))
+    with prefect.started("worker", "start", "--pool", "gpu", "--run-once", into=subprocess.PIPE) as worker:
+        assert worker.stdout is not None
+        trains = next((line for line in worker.stdout if b"validation loss" in line), None)
+        assert trains is not None, "the worker ended before it trained"
+        prefect.type("flow-run", "cancel", prefect.run_of("train")["id"])
+        said = worker.stdout.read().decode()  # to the worker's end
+    assert prefect.run_of("train")["state_name"] == "Cancelled", said
+    run = quick_config.of_seed / "run"
+    told = [line["step"] for line in read_metrics(run / METRICS) if line["kind"] == "train"]
+    assert chosen(run, "last").step == told[-1] > 0
+    assert not (run / "DONE").exists()
+
+
 def test_parameters_out_of_bounds_start_nothing(run: Run) -> None:
     config = with_doubles(run.out) | {"limit": 0}
     answer = httpx.post(
@@ -198,10 +233,10 @@ def test_its_page_shows_the_run(run: Run, tmp_path: Path) -> None:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         page.goto(f"{run.prefect.url}/runs/flow-run/{run.flow_run['id']}")
         for text in (run.flow_run["name"], "Completed", f"{n_tasks(N_SHARDS)} Task runs"):
-            page.get_by_text(text).first.wait_for(timeout=30_000)
+            page.get_by_text(text).first.wait_for(timeout=120_000)
         page.screenshot(path=picture)
         page.get_by_text("Artifacts", exact=True).first.click()
-        page.get_by_text("dialogues-by-source").first.wait_for(timeout=30_000)
+        page.get_by_text("dialogues-by-source").first.wait_for(timeout=120_000)
         browser.close()
     colours = Image.open(picture).convert("RGB").getcolors(maxcolors=1400 * 1000)
     assert colours is not None

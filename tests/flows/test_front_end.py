@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 from backends import registry
+from backends.codec.moshi_codec import MoshiCodec
+from backends.protocols import Codes, Samples
 from data_schemas.config.front_end import OF_MOSHI, DatasetShare, FrontEndConfig, dataset_share
 from data_schemas.errors import BackendError, ConfigError, DatasetError
 from data_schemas.records import AudioDialogue
@@ -19,6 +21,7 @@ from data_schemas.store import Store
 from flows import front_end
 from flows.front_end import Stopped, Told, named_shares, run_front_end
 from flows.front_end_data import check_datasets
+from flows.front_end_text import TEXTS, check_vocabulary
 from kame_model.checkpoint import load
 from kame_model.checkpoint.index import entries
 from kame_model.checkpoint.load import load_checkpoint
@@ -161,6 +164,29 @@ def test_settings_of_the_evaluation_are_checked_before_anything_runs(config: Fro
     assert not Path(config.out).exists()
 
 
+def test_a_vocabulary_of_other_pieces_or_texts_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    mine = [[noisy_dialogue(number) for number in range(4)]]
+    folder = write_dataset(tmp_path / "data", mine)
+    config = FrontEndConfig(datasets=[str(folder)], out=str(tmp_path / "run"))
+    config = config.model_copy(update={"vocabulary": 90})  # of eight words no more than 106 can be made
+    file = Path(front_end.make_text(config))
+    before = files(Path(config.out))
+    other = write_dataset(tmp_path / "other", [[noisy_dialogue(9)]])
+    for update, told in (
+        ({"vocabulary": 100}, r"has 90 pieces, and 100 are asked for.*--vocabulary 90"),
+        ({"datasets": [str(folder), str(other)]}, "trained on other dialogues or oracles .*--tokenizer"),
+    ):
+        with pytest.raises(ConfigError, match=f"(?s){told}"):
+            run_front_end(config.model_copy(update=update))
+        assert files(Path(config.out)) == before
+    write_dataset(folder, mine, "random", "no eggs")  # more oracles: the same vocabulary still
+    check_vocabulary(config.model_copy(update={"datasets": [f"{folder}@default"]}))
+    check_vocabulary(config.model_copy(update={"datasets": [str(other)], "tokenizer": str(file)}))
+    (file.parent / TEXTS).unlink()  # as an earlier version left it
+    check_vocabulary(config)
+    assert front_end.make_text(config) == str(file)
+
+
 def test_parameters_are_checked_before_anything_runs() -> None:
     with pytest.raises(ValidationError, match="a weight is more than 0"):
         FrontEndConfig(datasets=["d=0"])
@@ -182,12 +208,15 @@ def held_out_folder(folder: Path, *dialogues: AudioDialogue) -> str:
 def test_another_seed_trains_on_what_is_encoded_and_one_table_tells_of_both(
     config: FrontEndConfig, tmp_path: Path
 ) -> None:
-    held_out = held_out_folder(tmp_path / "held", *(asking(number, "test") for number in range(3)))
+    others = [
+        replace(noisy_dialogue(number, "test", answer=answer), group_id=answer)
+        for number, answer in enumerate(("six", "seven", "eight"))
+    ]
+    held_out = held_out_folder(tmp_path / "held", *others)
     config = config.model_copy(
         update={
             "held_out": held_out,
             "evaluate_items": 3,
-            "evaluate_splits": ["validation", "test"],
             "evaluation_settings": {"n_sounds": 0, "sampling.temp_text": 0.3},
         }
     )
@@ -222,7 +251,17 @@ def test_a_held_out_dataset_whose_questions_are_trained_on_is_refused(config: Fr
     assert not Path(config.out).exists()
 
 
-def test_versions_of_a_datasets_oracles_are_mixed_by_weight(quick_config: FrontEndConfig, tmp_path: Path) -> None:
+def test_versions_of_a_datasets_oracles_are_mixed_by_weight(
+    quick_config: FrontEndConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[int] = []
+    encode = MoshiCodec.encode
+
+    def counting(self: MoshiCodec, sounds: Sequence[Samples]) -> list[Codes]:
+        encoded.extend(map(len, sounds))
+        return encode(self, sounds)
+
+    monkeypatch.setattr(MoshiCodec, "encode", counting)
     shards = [[noisy_dialogue(number) for number in range(4)]]
     folder = write_dataset(tmp_path / "data", shards)
     write_dataset(folder, shards, "random", "no eggs")
@@ -237,6 +276,9 @@ def test_versions_of_a_datasets_oracles_are_mixed_by_weight(quick_config: FrontE
     mixed = read_facts(config.of_seed / "run").config.data.datasets
     assert [(Path(each.path).name, each.weight) for each in mixed] == [("0-data", 2.0), ("1-data", 1.0)]
     assert [read_manifest(Store(each.path)).oracle_version for each in mixed] == ["default", "random"]
+    first, second = (read_manifest(Store(each.path)).shards for each in mixed)
+    assert [each.codes for each in first] == [each.codes for each in second]
+    assert len(encoded) == 8  # two voices of four dialogues, not once a version of the oracles
     with pytest.raises(DatasetError, match="no oracles of version 'rondom'"):
         run_front_end(config.model_copy(update={"datasets": [f"{folder}@rondom"], "out": str(tmp_path / "none")}))
     assert not (tmp_path / "none").exists()

@@ -1,6 +1,7 @@
 """`kame checkpoint`: a training run's weights as a folder, and the folder told."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,11 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from typer.testing import CliRunner
 
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
+from data_schemas.config.serving import ServeConfig
 from data_schemas.config.training import DataConfig, DatasetMixConfig, TrainConfig
+from flows import serve_command
 from flows.checkpoint_command import app
+from flows.cli import app as kame
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.model.front_end import FrontEnd
@@ -40,7 +44,7 @@ def make_run(folder: Path) -> tuple[Path, Path, FrontEnd]:
     step = folder / "run" / "checkpoints" / "step-00000007"
     save({"model": front_end.state_dict()}, checkpoint_id=step, no_dist=True)
     (folder / "run" / "config.json").write_text(facts.model_dump_json())
-    (step / "state.json").write_text(json.dumps({"step": 7, "score": 2.5, "evaluation": EVALUATION}))
+    (step / "state.json").write_text(json.dumps({"step": 7, "evaluation": EVALUATION, "evaluation_step": 7}))
     (step / "DONE").touch()
     return folder / "run", folder / "codec", front_end.eval()
 
@@ -93,12 +97,9 @@ def test_without_its_codec_a_folder_still_says_which_one_it_speaks(tmp_path: Pat
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")
-def test_weights_are_written_as_the_run_kept_them(tmp_path: Path) -> None:
+def test_weights_are_written_as_trained_or_as_told(tmp_path: Path) -> None:
     run, _, _ = make_run(tmp_path)
-    facts = json.loads((run / "config.json").read_text())
-    facts["config"]["hardware"]["precision"] = "bf16"
-    (run / "config.json").write_text(json.dumps(facts))
-    for dtype, found in (("as-trained", "BF16"), ("float32", "F32")):
+    for dtype, found in (("float32", "F32"), ("bfloat16", "BF16")):
         typed = ["export", str(run), str(tmp_path / dtype), "--codec", "none", "--dtype", dtype]
         assert CliRunner().invoke(app, typed).exit_code == 0
         assert list(summarise(tmp_path / dtype).dtypes) == [found]
@@ -107,3 +108,20 @@ def test_weights_are_written_as_the_run_kept_them(tmp_path: Path) -> None:
 def test_what_is_no_run_and_no_checkpoint_is_said(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["export", str(tmp_path), str(tmp_path / "out")]).exit_code == 6
     assert CliRunner().invoke(app, ["show", str(tmp_path)]).exit_code == 2
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
+def test_the_cards_own_lines_serve_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[ServeConfig] = []
+    monkeypatch.setattr(serve_command, "_serve", lambda config, as_json: served.append(config))
+    run, codec, _ = make_run(tmp_path)
+    with_codec, mute, cli = tmp_path / "out", tmp_path / "mute", CliRunner()
+    cli.invoke(app, ["export", str(run), str(with_codec), "--codec", "nano-mimi", "--codec-path", str(codec)])
+    cli.invoke(app, ["export", str(run), str(mute), "--codec", "none"])
+    block = (with_codec / "README.md").read_text().split("## Serving it")[1].split("```sh")[1].split("```")[0]
+    for line in block.strip().replace("FOLDER", str(with_codec)).splitlines()[:2]:
+        done = cli.invoke(kame, shlex.split(line, comments=True)[1:])
+        assert done.exit_code == 0, (line, done.output)
+    assert [each.checkpoint for each in served] == [str(with_codec)] * 2
+    assert [each.back_ends[0].chat.engine for each in served] == ["llamacpp", "openai"]
+    assert "cannot be served" in (mute / "README.md").read_text()

@@ -13,11 +13,13 @@ from safetensors.torch import load_file, save_file
 from backends.codec.nano_mimi import NanoMimi
 from data_schemas.config.model import LoraConfig
 from data_schemas.errors import ConfigError, StoreError
+from data_schemas.store import Store, Written
 from kame_model.checkpoint.codec_files import codec_files
-from kame_model.checkpoint.export import export_checkpoint
-from kame_model.checkpoint.kame_json import TrainingFacts
+from kame_model.checkpoint.export import export_checkpoint, tell_free_running
+from kame_model.checkpoint.kame_json import FreeShare, TrainingFacts, read_kame_json
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
+from kame_model.checkpoint.weights import digest_of_files
 from kame_model.frames.ids import ZERO_ID
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import add_lora
@@ -27,6 +29,7 @@ from tests.codecs import TINY, tiny_nano_mimi
 from tests.front_ends import audio_of, random_batch, stock_logits, tiny_config, tiny_front_end
 from tests.vocabularies import make_vocabulary
 
+SAID = FreeShare(measure="said", oracle="right", group="answer not in the question", n=16, of=19, low=0.62, high=0.94)
 TRAINING = TrainingFacts(stage="dialogues", step=120, data=["0123456789abcdef"], figures={"right.text": 1.25})
 
 
@@ -160,6 +163,47 @@ def test_the_cards_own_lines_load_it_with_stock_moshi(
     assert isinstance(scope["lm"], LMModel)
     assert "`0123456789abcdef`" in card
     assert "`right.text` | 1.25" in card
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in folder.iterdir()}
+
+
+def test_free_runs_are_told_in_facts_and_card_and_nothing_else_changes(voice: Path, tmp_path: Path) -> None:
+    out = exported(voice, tmp_path / "out")
+    before, weights = contents(out), digest_of_files([out / "model.safetensors"])
+    assert "not run freely" in before["README.md"].decode()
+    (out / "README.md.0.kame-writing").touch()  # what a killed run left
+    facts = tell_free_running(out, [SAID])
+    after = contents(out)
+    assert {name for name in before if before[name] != after[name]} == {"kame.json", "README.md"}
+    assert before.keys() == after.keys()
+    assert digest_of_files([out / "model.safetensors"]) == weights
+    assert "| said, right oracle, answer not in the question | 84% [62%, 94%] of 19 |" in after["README.md"].decode()
+    assert read_kame_json(out / "kame.json") == facts
+    assert facts.training == TRAINING  # by which a run knows its own export
+    assert dict(summarise(out).rows())[SAID.name] == "84% [62%, 94%] of 19"
+    (out / "README.md").write_text("edited")
+    tell_free_running(out, [SAID])
+    assert (out / "README.md").read_text() == "edited"
+
+
+def test_free_runs_half_told_are_told_again(voice: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = exported(voice, tmp_path / "out")
+    before, write = contents(out), Store.write_bytes
+
+    def fill_up(self: Store, path: str, data: bytes) -> Written:
+        if path == "kame.json":
+            raise StoreError("No space left on device.", "")
+        return write(self, path, data)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Store, "write_bytes", fill_up)
+        with pytest.raises(StoreError, match="No space left"):
+            tell_free_running(out, [SAID])
+    assert contents(out) == before | {"README.md": (out / "README.md").read_bytes()}
+    assert tell_free_running(out, [SAID]) == read_kame_json(out / "kame.json")
+    assert "84%" in (out / "README.md").read_text()
 
 
 def test_a_full_disk_leaves_nothing_behind(tiny_disk: Path) -> None:

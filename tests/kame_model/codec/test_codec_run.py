@@ -1,6 +1,7 @@
 """A training of nano-mimi: what it leaves, and that it can be killed."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from backends.codec.folder import KWARGS, WEIGHTS
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
 from data_schemas.config.codec import CodecTrainConfig
 from data_schemas.errors import ConfigError, StoreError
+from data_schemas.manifest import MANIFEST, ORACLE, make_manifest
 from data_schemas.reader import DatasetReader
 from kame_model.codec.run import RECORD, STATE, train_codec
 from kame_model.codec.training import StepFigures
@@ -111,6 +113,22 @@ def test_the_same_again_only_tells_the_record(readers: list[DatasetReader], trai
     steps = Steps()
     record = train_codec(readers, CONFIG, str(trained[0]), steps)
     assert (record["n_steps"], steps.seen) == (10, [])
+
+
+def test_more_oracles_leave_the_codec_as_it_is(
+    readers: list[DatasetReader], trained: tuple[Path, object], made: Path, tmp_path: Path
+) -> None:
+    """A dataset with another version of oracles has another fingerprint, and the same sound."""
+    folder = tmp_path / "more"
+    shutil.copytree(made, folder)
+    manifest = readers[0].manifest
+    added = manifest.of_kind(ORACLE)[0].model_copy(update={"path": "oracles/more.parquet", "oracle_version": "more"})
+    more = make_manifest([*manifest.shards, added], manifest.counts, manifest.oracle_version, manifest.split)
+    assert more.fingerprint != manifest.fingerprint
+    (folder / MANIFEST).write_text(more.model_dump_json())
+    steps = Steps()
+    train_codec([DatasetReader(str(folder))], CONFIG, str(trained[0]), steps)
+    assert steps.seen == []
 
 
 def test_a_folder_of_another_training_is_refused(

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from benchmarks.made_rows import made_with, make_row
 from benchmarks.train_runs import tiny_dataset
-from data_schemas.config.training import CopyConfig, DataConfig
+from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
-from kame_model.data.lessons import CopyLoader, Rehearsal
 from kame_model.data.loader import ALONE, DialogueLoader, MicroBatch, Share
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import BatchPlan, units_of
@@ -95,7 +94,7 @@ def test_an_epoch_meets_each_dialogue_once_and_only_those_of_its_split(rows: Pat
 
 
 def test_both_speakers_may_be_learnt(rows: Path) -> None:
-    config = config_of(rows, learn="both")
+    config = config_of(rows, learn="both", feed={"drop_share": 1.0})  # without any oracle: B has none here
     (dataset,) = open_datasets(config.datasets)
     met = Counter((unit.row, unit.speaker) for batch in BatchPlan([dataset], config, 0).round(0) for (unit, _) in batch)
     assert len(met) == 2 * dataset.splits.count("train")
@@ -128,6 +127,17 @@ def test_joined_dialogues_keep_within_the_frames_too(rows: Path, shares: tuple[f
     assert len(joined) > 20  # the 20 dialogues have fewer lengths of their own
 
 
+@pytest.mark.parametrize(("shares", "n_changes"), [((0.0, 0.0), 0), ((1.0, 0.0), 1), ((1.0, 1.0), 2)])
+def test_what_was_made_of_dialogues_is_counted(rows: Path, shares: tuple[float, float], n_changes: int) -> None:
+    config = config_of(rows, swap_share=shares[0], correct_share=shares[1], feed={"drop_share": 0.0})
+    loader = loader_of(config)
+    counts = [batch.counts for _ in range(10) for batch in loader.next_step()]
+    n_examples, *changed = (sum(each) for each in zip(*counts, strict=True))
+    assert n_examples > 20
+    assert [n > 0 for n in changed] == [n_changes > 0, n_changes > 1, False]
+    assert all(n <= n_examples for n in changed)
+
+
 def test_dialogues_without_an_oracle_are_left_out_and_counted(tmp_path: Path) -> None:
     made = [make_row(number, "train", made_with()) for number in range(4)]
     nothing = OracleTokens.pack([], [], [], [], [], [])
@@ -139,6 +149,40 @@ def test_dialogues_without_an_oracle_are_left_out_and_counted(tmp_path: Path) ->
     assert loader.observe(None)["rows_left_out"] == 1
     units = units_of(0, dataset, "train", "a", without_oracle=True)  # to learn to speak without one
     assert len(units.units) == 4
+
+
+@pytest.mark.parametrize(("learn", "n_met", "n_left_out"), [("a", 3, 1), ("b", 2, 2), ("both", 5, 3)])
+def test_a_speaker_is_learnt_where_that_one_has_an_oracle(
+    tmp_path: Path, learn: str, n_met: int, n_left_out: int
+) -> None:
+    """Rows with an oracle for A, for A, for both, and for B alone."""
+    made = [make_row(number, "train", made_with()) for number in range(4)]
+    nothing = made[0].b.oracle
+    for number in (2, 3):
+        made[number] = replace(made[number], b=replace(made[number].b, oracle=made[number].a.oracle))
+    made[3] = replace(made[3], a=replace(made[3].a, oracle=nothing))
+    dataset = write_token_rows(tmp_path, made, made_with=made_with())
+    found = units_of(0, dataset, "train", learn, without_oracle=False)
+    with_oracle = {"a": {0, 1, 2}, "b": {2, 3}}
+    assert {(unit.row, unit.speaker) for unit in found.units} == {
+        (row, speaker) for speaker in ("ab" if learn == "both" else learn) for row in with_oracle[speaker]
+    }
+    assert (len(found.units), found.n_left_out) == (n_met, n_left_out)
+
+
+def test_nothing_is_learnt_of_a_speaker_for_whom_there_are_no_oracles(rows: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no dialogue with an oracle .*learn: b"):
+        loader_of(config_of(rows, learn="b"))
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_a_long_dialogue_is_cut_where_the_settings_say(rows: Path, opened: TokenDataset, joins: bool) -> None:
+    shares = {"swap_share": 0.5 * joins, "correct_share": 0.0}
+    whole, cut = (BatchPlan([opened], config_of(rows, max_columns=n, **shares), 0) for n in (512, 64))
+    for plan, longest in ((whole, 511), (cut, 63)):
+        units = plan._units[0]
+        assert units.n_positions.max() <= longest
+    assert len(cut._units[0].units) > len(whole._units[0].units)
 
 
 def test_a_wrong_oracle_is_never_that_of_the_same_item(tmp_path: Path) -> None:
@@ -183,10 +227,23 @@ def test_an_example_is_the_same_wherever_it_is_met(rows: Path) -> None:
     config = config_of(rows)
     datasets = open_datasets(config.datasets)
     planned = BatchPlan(datasets, config, 0).round(0)[0][0]
-    here, there = (ExampleMaker(datasets, config, seed=0).train(planned, step=0) for _ in range(2))
-    other_epoch = ExampleMaker(datasets, config, seed=0).train(planned._replace(epoch=1), step=0)
+    here, there = (ExampleMaker(datasets, config, seed=0).train(planned, step=0)[0] for _ in range(2))
+    other_epoch, _ = ExampleMaker(datasets, config, seed=0).train(planned._replace(epoch=1), step=0)
     assert (here.oracle == there.oracle).all()
     assert here.oracle.tolist() != other_epoch.oracle.tolist() or here.columns.shape != other_epoch.columns.shape
+
+
+def test_without_its_oracle_an_answer_is_neither_changed_nor_put_into_other_words(rows: Path) -> None:
+    """Nothing would tell of it."""
+    pieces = Pieces(range(10, 120), range(120, 200), 200, 32, 4)
+    words = []
+    for share in (0.0, 1.0):
+        config = config_of(rows, correct_share=share, substitute_share=share, feed={"drop_share": 1.0})
+        loader = DialogueLoader(open_datasets(config.datasets), config, 0, 1, ALONE, pieces)
+        words.append([each.batch for each in loader.next_step()])
+    (plain,), (changed,) = words
+    assert (plain.columns == changed.columns).all()
+    assert set(changed.oracle.ravel().tolist()) == {PADDING_ID}
 
 
 def test_validation_has_the_whole_oracle_and_beside_it_anothers(rows: Path) -> None:
@@ -226,27 +283,3 @@ def test_a_dataset_without_training_dialogues_is_refused(tmp_path: Path) -> None
     write_token_rows(tmp_path, [make_row(0, "validation", made_with())], made_with=made_with())
     with pytest.raises(ConfigError, match="no dialogue with an oracle in the split 'train'"):
         loader_of(config_of(tmp_path))
-
-
-def rehearsal_of(config: DataConfig) -> Rehearsal:
-    """Dialogues of the rows, and copying in their vocabulary's size."""
-    pieces = Pieces(first=range(10, 100), more=range(100, 200), text_card=200, card=32, n_codebooks=4)
-    course = CopyConfig(batch_size=8, max_gap_frames=1, max_frames=200)
-    return Rehearsal(loader_of(config), CopyLoader(pieces, course, 0, 2), config.copy_share)
-
-
-def test_a_share_of_the_steps_goes_on_with_copying(rows: Path) -> None:
-    loader = rehearsal_of(config_of(rows, copy_share=0.25))
-    is_copy = [not batch.dialogue_ids for _ in range(12) for batch in loader.next_step()[:1]]
-    assert is_copy == [False, False, False, True] * 3
-
-
-def test_a_rehearsal_gone_on_with_gives_the_very_same_samples(rows: Path) -> None:
-    config = config_of(rows, copy_share=0.4)
-    whole, killed, resumed = (rehearsal_of(config) for _ in range(3))
-    for _ in range(5):
-        whole.next_step()
-        killed.next_step()
-    resumed.load_state_dict(killed.state_dict())
-    for _ in range(5):
-        assert all(same(one, other) for one, other in zip(whole.next_step(), resumed.next_step(), strict=True))

@@ -39,8 +39,11 @@ def test_without_chance_events_come_as_in_evaluation() -> None:
     assert fed() == events == [(6, [10]), (12, [20, 21]), (18, [40])]
 
 
-def test_a_dropped_oracle_is_dropped_whole() -> None:
-    assert fed(drop_share=1.0) == []
+def test_oracles_are_dropped_as_often_as_told() -> None:
+    draw = random.Random(3)
+    assert sum(oracle_feed.is_dropped(config(drop_share=0.3), draw) for _ in range(4000)) / 4000 == pytest.approx(
+        0.3, abs=0.03
+    )
 
 
 def test_hints_only_leaves_out_what_has_no_hint() -> None:

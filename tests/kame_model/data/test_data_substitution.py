@@ -9,6 +9,7 @@ from kame_model.data.copying import Pieces
 from kame_model.data.substitution import substituted
 from kame_model.encode.rows import SpeakerTokens
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
+from kame_model.frames.oracle_stream import OracleTokens
 
 BY = made_with()
 PIECES = Pieces(range(10, 120), range(120, BY.text_card), BY.text_card, BY.card, BY.n_codebooks)
@@ -65,6 +66,56 @@ def test_the_answer_has_no_sound_and_what_is_before_it_stays() -> None:
     assert (other.codes[:, :start] == own.codes[:, :start]).all()
     assert (other.text[:start] == own.text[:start]).all()
     assert own.text[start] > PADDING_ID
+
+
+def test_a_tail_that_no_oracle_tells_of_keeps_its_words_and_its_sound() -> None:
+    own, n_answer = own_of(5), len(own_of(5).text)
+    text = np.append(own.text, [PADDING_ID, PADDING_ID, 150, 151])
+    codes = np.append(own.codes, np.full((BY.n_codebooks, 4), 7, np.int16), axis=1)
+    own = replace(own, text=text, codes=codes, answer_mask=np.append(own.answer_mask, [False] * 4))
+    other = substituted(own, PIECES, random.Random(5))
+    assert other is not None
+    assert other.text[n_answer:].tolist() == text[n_answer:].tolist()
+    assert (other.codes[:, n_answer + 2 :] == 7).all()
+    assert (other.codes[:, n_answer : n_answer + 2] == ZERO_ID).all(), "the answer's last word may still be heard there"
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_a_turn_with_an_oracle_of_its_own_keeps_its_words_and_they_theirs(is_later: bool) -> None:
+    """A greeting before the question, or a follow-up behind it."""
+    own = own_of(6)
+    n_frames, oracle = len(own.text), own.oracle
+    turn = [150, 151, 152]
+    shift = 0 if is_later else 20
+    at = n_frames + 10 if is_later else 8
+    text = np.full(n_frames + 20, PADDING_ID, np.int32)
+    text[shift : shift + n_frames] = own.text
+    text[at : at + 3] = turn
+    mask = np.zeros(len(text), np.bool_)
+    mask[shift : shift + n_frames] = own.answer_mask
+    events = [(int(each) + shift, oracle.pred(n), oracle.hint(n)) for n, each in enumerate(oracle.frame)]
+    ratio, forbidden = oracle.ratio.tolist(), oracle.skip_forbid.tolist()
+    first = len(events) if is_later else 0
+    events.insert(first, (at - 4, np.asarray(turn), np.asarray(turn)))
+    ratio.insert(first, 1.0)
+    forbidden.insert(first, True)
+    more = OracleTokens.pack(
+        [frame for frame, _, _ in events],
+        ratio,
+        [5] * len(events),
+        forbidden,
+        [pred.tolist() for _, pred, _ in events],
+        [hint.tolist() for _, _, hint in events],
+    )
+    codes = np.ones((BY.n_codebooks, len(text)), np.int16)
+    whole = replace(own, text=text, answer_mask=mask, codes=codes, oracle=more)
+    other = substituted(whole, PIECES, random.Random(6))
+    assert other is not None
+    assert other.text[at : at + 3].tolist() == turn == other.oracle.said(first).tolist()
+    assert (other.codes[:, at : at + 3] == 1).all()
+    answering = whole.answering_event()
+    assert answering is not None
+    assert other.oracle.said(answering).tolist() != whole.oracle.said(answering).tolist()
 
 
 def test_an_answer_that_is_not_the_oracles_is_left_alone() -> None:

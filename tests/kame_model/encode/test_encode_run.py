@@ -1,6 +1,7 @@
 """Encoding a dataset: nothing is made twice, nothing of two kinds stands together, one bad shard spoils no other."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from data_schemas.store import TEMPORARY
 from kame_model.encode.manifest import MANIFEST
 from kame_model.encode.run import encode_dataset
 from kame_model.encode.token_dataset import TokenDataset
+from kame_model.encode.workers import Encoders
 from pipelines.audio import from_flac
 from tests.codecs import tiny_nano_mimi
 from tests.small_datasets import contents, encode_settings, noisy_dialogue, spoil_bit, ten_shards, write_dataset
@@ -96,6 +98,16 @@ def test_any_number_of_processes_gives_the_same_bytes(tmp_path: Path, vocabulary
     assert len(np.unique(row.a.codes)) > 1
 
 
+def test_a_codec_on_a_gpu_is_one_process_unless_more_are_asked_for(data: Path, vocabulary: str) -> None:
+    codec = DoubleCodec(DoubleCodecOptions())
+    config = encode_settings(data, vocabulary, workers=0)
+    with Encoders(config, codec) as here:
+        assert here.n_workers == os.cpu_count()
+    codec.device = "cuda"  # type: ignore[attr-defined]  # as moshi's have it
+    with Encoders(config, codec) as there:
+        assert there.n_workers == 1
+
+
 def test_other_oracles_leave_the_codes_alone(data: Path, vocabulary: str, encoded: list[int]) -> None:
     first = encode_dataset(encode_settings(data, vocabulary))
     write_dataset(data, ten_shards(), version="better", says="eighteen eggs")
@@ -107,6 +119,29 @@ def test_other_oracles_leave_the_codes_alone(data: Path, vocabulary: str, encode
     assert (first.oracle_version, second.oracle_version) == ("default", "better")
     rows = {f"rows/{each.name}" for each in (data.with_name("tokens") / "rows").glob("*.arrow")}
     assert rows == {shard.rows.path for shard in second.shards}
+
+
+def test_a_second_folder_takes_the_codes_of_the_first(data: Path, vocabulary: str, encoded: list[int]) -> None:
+    """Same sound, same codec: the oracles alone are others. A file that was damaged there is made anew here."""
+    first = encode_dataset(encode_settings(data, vocabulary, "first"))
+    write_dataset(data, ten_shards(), version="random", says="no eggs")
+    encode_dataset(encode_settings(data, vocabulary, "alone", oracle_version="random"))
+    spoil_bit(data.with_name("first") / first.shards[2].codes.path)
+    encoded.clear()
+    seen: list[int] = []
+    folders = [str(data.with_name(name)) for name in ("nowhere", "first")]
+    settings = encode_settings(data, vocabulary, "second", oracle_version="random", codes_from=folders)
+    encode_dataset(settings, seen.append)
+    assert len(encoded) == 4  # two voices of the damaged shard's two dialogues
+    assert sum(seen) == 20
+    assert contents(data.with_name("second")) == contents(data.with_name("alone"))
+
+
+def test_codes_of_another_codec_are_not_taken(data: Path, vocabulary: str, encoded: list[int]) -> None:
+    encode_dataset(encode_settings(data, vocabulary, "first", codec_options={"n_codebooks": 4}))
+    encoded.clear()
+    encode_dataset(encode_settings(data, vocabulary, "second", codes_from=[str(data.with_name("first"))]))
+    assert len(encoded) == 40
 
 
 def test_more_dialogues_cost_only_themselves(data: Path, vocabulary: str, encoded: list[int]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kame_model.encode.rows import SpeakerTokens, TokenRow
-from kame_model.evaluate.conditions import Condition, answering_event, question_end_frame, script_for
+from kame_model.evaluate.conditions import Condition, question_end_frame, script_for
 from kame_model.evaluate.figures import figures, share
 from kame_model.evaluate.free_running import FreeRun
 from kame_model.evaluate.proof import Outcome, judged, strangers_of
@@ -82,7 +82,7 @@ def outcome(condition: Condition = "right", **fields: Any) -> Outcome:
 
 def test_the_event_that_knows_the_answer_is_the_one_that_heard_the_question(tokenizer: Tokenizer) -> None:
     one = row("one", "five", tokenizer)
-    assert (answering_event(one), question_end_frame(one)) == (1, QUESTION_END)
+    assert (one.a.answering_event(), question_end_frame(one)) == (1, QUESTION_END)
 
 
 def test_conditions_give_the_right_oracle_none_anothers_or_a_correction(tokenizer: Tokenizer) -> None:
@@ -97,7 +97,27 @@ def test_conditions_give_the_right_oracle_none_anothers_or_a_correction(tokenize
 
 def test_a_stranger_has_another_answer(tokenizer: Tokenizer) -> None:
     rows = [row("one", "five", tokenizer), row("two", "five", tokenizer), row("three", "six", tokenizer)]
-    assert [each.dialogue_id for each in strangers_of(rows)] == ["three", "three", "one"]
+    assert strangers_of(rows) == [rows[2], rows[2], rows[0]]
+
+
+def test_where_all_have_one_answer_nobody_is_a_stranger(tokenizer: Tokenizer) -> None:
+    """Its own oracle is no wrong one."""
+    rows = [row("one", "five", tokenizer), row("two", "five", tokenizer)]
+    assert strangers_of(rows) == [None, None]
+    found = judged(rows[0], None, "right", run_of(tokenizer, {12: "five"}), tokenizer)
+    assert (found.n_said, found.n_stranger, found.stranger_answer) == (1, 0, "")
+
+
+def test_a_wrong_oracle_ends_with_the_question_though_somebody_talks_over_its_end(tokenizer: Tokenizer) -> None:
+    one, other = row("one", "five", tokenizer), row("other", "six", tokenizer)
+    frames = other.a.oracle.frame + 7
+    other = replace(other, a=replace(other.a, oracle=replace(other.a.oracle, frame=frames)))
+    talking = other.a.text.copy()
+    talking[QUESTION_END + 5 : QUESTION_END + 9] = tokenizer.encode("no")[0]
+    mask = np.roll(other.a.answer_mask, 7)
+    other = replace(other, a=replace(other.a, text=talking, answer_mask=mask))
+    events = script_for(one, other, "wrong", 0).events
+    assert [frame for frame, _ in events] == [6, QUESTION_END]
 
 
 def test_a_run_is_judged_by_what_it_says_once_the_question_was_heard(tokenizer: Tokenizer) -> None:

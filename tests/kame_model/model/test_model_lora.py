@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from data_schemas.config.model import LoraConfig
-from kame_model.model.front_end import FrontEnd
+from kame_model.model.front_end import FrontEnd, Logits
 from kame_model.model.lora import add_lora, has_lora, merge_lora
 from tests.front_ends import audio_of, random_batch, tiny_front_end
 
@@ -49,6 +49,22 @@ def test_merged_is_applied(tied: bool) -> None:
     assert (plain.text - applied.text).abs().max() > 0.01
     assert (merged.text - applied.text).abs().max() < MERGED
     assert (audio_of(merged) - audio_of(applied)).abs().max() < MERGED
+
+
+def test_frozen_matrices_kept_in_bf16_change_nothing_where_products_are_made_in_it() -> None:
+    logits: list[Logits] = []
+    batch = random_batch()
+    for frozen_type in (torch.float32, torch.bfloat16):
+        front_end = tiny_front_end(oracle="tied")
+        torch.manual_seed(1)
+        add_lora(front_end, LORA, frozen_type)
+        types = {each.dtype for name, each in front_end.named_parameters() if "frozen_W" in name}
+        assert types == {frozen_type}
+        assert {each.dtype for each in front_end.parameters() if each.requires_grad} == {torch.float32}
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            logits.append(trained(front_end)(batch.columns, batch.oracle))
+    assert torch.equal(logits[0].text, logits[1].text)
+    assert torch.equal(audio_of(logits[0]), audio_of(logits[1]))
 
 
 @pytest.mark.parametrize("train_embeddings", [False, True])

@@ -7,15 +7,18 @@ from typing import Any
 import pytest
 import torch
 
+from data_schemas.config.model import LoraConfig
 from data_schemas.config.training import HardwareConfig, OptimConfig
 from kame_model.frames.batch import Batch
-from kame_model.train.logs import METRICS, MetricsLog, SpikeWatch, Window, read_metrics
+from kame_model.model.lora import add_lora
+from kame_model.model.presets import build_front_end
+from kame_model.train.logs import METRICS, MetricsLog, SpikeWatch, Window, Windows, read_metrics
 from kame_model.train.optimiser import MovingAverage, learning_rate, make_optimiser
 from kame_model.train.parallel import parallelize
 from kame_model.train.processes import find_device
 from kame_model.train.stopping import StopRequest, listening
 from kame_model.train.throughput import Speedometer, flops_per_frame, n_frames_of, n_weights, peak_flops
-from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_front_end
+from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_config, tiny_front_end
 
 CONFIG = OptimConfig(learning_rate=1.0, warmup_steps=10, final_share=0.1)
 
@@ -88,10 +91,25 @@ def test_a_watch_gone_on_with_tells_the_same() -> None:
 
 def test_a_window_tells_means_over_its_steps() -> None:
     window, text = Window(), [6.0, 3.0] + [0.0] * (len(Window().tallies) - 2)
-    window.add(2.0, text)
-    window.add(4.0, text)
-    assert window.figures() == {"loss": 3.0, "text": 2.0}
+    assert window.figures() == {}
+    window.add(2.0, 0.5, [0.0] * 4, text)
+    window.add(4.0, 1.0, [0.0] * 4, text)
+    assert window.figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0}
+    window.add(3.0, 0.75, [8.0, 4.0, 2.0, 0.0], text)
+    shares = {"swapped": 0.5, "corrected": 0.25, "substituted": 0.0}
+    assert window.figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0, **shares}
     assert Window(**window.state_dict()) == window
+
+
+def test_steps_of_copying_again_have_a_window_of_their_own() -> None:
+    windows, nothing = Windows(), [0.0] * len(Window().tallies)
+    windows.of(is_rehearsal=False).add(2.0, 0.5, [0.0] * 4, nothing)
+    windows.of(is_rehearsal=True).add(4.0, 1.5, [0.0] * 4, nothing)
+    expected = {"loss": 2.0, "gradient_norm": 0.5, "copy_loss": 4.0, "copy_gradient_norm": 1.5}
+    assert windows.figures() == expected
+    again = Windows()
+    again.load_state_dict(windows.state_dict())
+    assert again.figures() == expected
 
 
 def test_metrics_after_the_step_that_is_gone_on_from_are_forgotten(tmp_path: Path) -> None:
@@ -128,12 +146,16 @@ def test_a_signal_is_a_request_and_the_second_one_interrupts(number: signal.Sign
     assert signal.getsignal(number) is before
 
 
-def test_operations_of_a_frame_are_about_six_a_weight_used_once() -> None:
-    model = tiny_front_end()
+def test_operations_of_a_frame_are_six_a_trained_weight_and_four_a_frozen_one() -> None:
+    with torch.device("meta"):
+        model = build_front_end(tiny_config(dim=512), TEXT_CARD, CARD, N_CODEBOOKS, "meta")
     layers = [model.lm.transformer, model.lm.text_linear]
     used = sum(each.numel() for layer in layers for each in layer.parameters() if each.ndim > 1)
-    assert flops_per_frame(model, with_audio=False) == pytest.approx(6 * used, rel=0.5)  # attention comes on top
-    assert flops_per_frame(model, with_audio=True) > flops_per_frame(model, with_audio=False)
+    full = flops_per_frame(model, with_audio=False)
+    assert full == pytest.approx(6 * used, rel=0.3)  # attention comes on top
+    assert flops_per_frame(model, with_audio=True) > full
+    add_lora(model, LoraConfig(rank=1), torch.bfloat16)
+    assert flops_per_frame(model, with_audio=False) == pytest.approx(full - 2 * used, rel=0.02)
 
 
 def test_speed_counts_frames_without_padding_and_only_time_in_steps() -> None:
@@ -148,8 +170,19 @@ def test_speed_counts_frames_without_padding_and_only_time_in_steps() -> None:
     assert speed.read()["frames_per_s"] == 0.0
 
 
-def test_the_speed_of_this_machine_is_measured() -> None:
-    assert peak_flops(torch.device("cpu")) > 1e8
+@pytest.mark.parametrize("product_type", [torch.float32, torch.bfloat16])
+def test_the_speed_of_this_machine_is_measured_in_the_runs_type(
+    monkeypatch: pytest.MonkeyPatch, product_type: torch.dtype
+) -> None:
+    ones, types = torch.ones, set[torch.dtype]()
+
+    def noted(*size: int, **how: Any) -> torch.Tensor:
+        types.add(how["dtype"])
+        return ones(*size, **how)
+
+    monkeypatch.setattr(torch, "ones", noted)
+    assert peak_flops(torch.device("cpu"), product_type) > 1e8
+    assert types == {product_type}
 
 
 def test_weights_are_counted_those_that_are_trained_apart() -> None:

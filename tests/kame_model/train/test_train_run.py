@@ -72,9 +72,8 @@ def test_a_model_that_trains_gets_better(rows: Path, tmp_path: Path) -> None:
     assert result.evaluation["right"]["loss"] < 0.8 * first["loss"]
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16"])
-def test_in_half_precision_losses_are_nearly_the_same(rows: Path, whole: Path, tmp_path: Path, precision: str) -> None:
-    train(tiny_run(tmp_path / "run", rows, max_steps=2, hardware={"precision": precision}))
+def test_in_half_precision_losses_are_nearly_the_same(rows: Path, whole: Path, tmp_path: Path) -> None:
+    train(tiny_run(tmp_path / "run", rows, max_steps=2, hardware={"precision": "bf16-mixed"}))
     losses = [[line["loss"] for line in told(run) if line["kind"] == "train"] for run in (tmp_path / "run", whole)]
     assert losses[0] == pytest.approx(losses[1][:2], rel=0.02)
 

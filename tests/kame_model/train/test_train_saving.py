@@ -23,6 +23,11 @@ def checkpoints(folder: Path, processes: Processes = HERE, **keep: Any) -> Check
     return Checkpoints(folder, KeepConfig.model_validate(keep), processes)
 
 
+def looked_at(step: int, **figures: float) -> dict[str, Any]:
+    """A state after a look at validation."""
+    return {"evaluation_step": step, "evaluation": {"right": figures}}
+
+
 def save_now(keeping: Checkpoints, step: int) -> None:
     keeping.save(step, tensors(step), {})
     keeping.settle()
@@ -56,18 +61,27 @@ def test_beside_the_training_a_checkpoint_counts_when_it_is_settled(tmp_path: Pa
 
 def test_the_last_ones_and_the_best_stay(tmp_path: Path) -> None:
     keeping = checkpoints(tmp_path, keep_last=2)
-    for step, score in ((1, 3.0), (2, 1.0), (3, None), (4, 2.0), (5, None), (6, None)):
-        keeping.save(step, tensors(step), {"score": score})
+    for step, loss in ((1, 3.0), (2, 1.0), (3, None), (4, 2.0), (5, None), (6, None)):
+        keeping.save(step, tensors(step), {} if loss is None else looked_at(step, loss=loss))
     assert saved_steps(tmp_path) == [2, 5, 6]
-    best = best_of(saved_in(tmp_path / CHECKPOINTS))
-    assert best is not None
-    assert best.step == 2
+    assert keeping.best_score() == 1.0
+
+
+def test_the_best_is_told_by_what_was_asked_for(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path, keep_last=1, best_by="answer")
+    for step, loss, answer in ((1, 3.0, 0.5), (2, 1.0, 0.6), (3, 2.0, 0.7)):
+        keeping.save(step, tensors(step), looked_at(step, loss=loss, answer=answer))
+    keeping.save(4, tensors(4), looked_at(3, loss=0.1, answer=0.1))  # nobody looked at these weights
+    assert saved_steps(tmp_path) == [1, 4]
+    saved = saved_in(tmp_path / CHECKPOINTS)
+    assert [best_of(saved, by) for by in ("loss", "answer")] == [saved[0], saved[0]]
+    assert checkpoints(tmp_path, best_by="loss").best_score() == 3.0, "another figure may be asked for at any time"
 
 
 def test_without_the_best_only_the_last_ones_stay(tmp_path: Path) -> None:
     keeping = checkpoints(tmp_path, keep_last=1, keep_best=False)
     for step in (1, 2):
-        keeping.save(step, tensors(step), {"score": step})
+        keeping.save(step, tensors(step), looked_at(step, loss=step))
     assert saved_steps(tmp_path) == [2]
 
 

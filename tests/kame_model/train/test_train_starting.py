@@ -63,6 +63,18 @@ def test_copying_stopped_in_the_middle_goes_on_at_its_gap(tmp_path: Path) -> Non
     assert_same(tmp_path / "stopped", tmp_path / "whole")
 
 
+def test_copying_goes_on_whatever_rows_are_named(tmp_path: Path) -> None:
+    """It takes what they speak with and nothing else, so that other rows lead to the same weights."""
+    tokenizer = make_vocabulary(tmp_path)
+    speaking: dict[str, Any] = {"text_card": tokenizer.text_card, "tokenizer_digest": tokenizer.digest}
+    rows = tiny_dataset(tmp_path / "rows", **speaking)
+    settings: dict[str, Any] = {"stage": "copy", "tokenizer": str(tokenizer.path), "copying": {"batch_size": 2}}
+    train(tiny_run(tmp_path / "whole", rows, **settings))
+    train(tiny_run(tmp_path / "grown", rows, **settings), Asking(3))
+    train(tiny_run(tmp_path / "grown", tiny_dataset(tmp_path / "more", n_train=9, **speaking), **settings))
+    assert_same(tmp_path / "grown", tmp_path / "whole")
+
+
 def test_copying_with_another_vocabulary_is_refused(rows: Path, tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
     with pytest.raises(ConfigError, match="is not the vocabulary that"):
@@ -119,3 +131,25 @@ def test_paths_are_kept_in_full_and_what_a_run_began_with_stays(
     config = read_facts(tmp_path / "run").config
     assert config.init_from == str(whole)
     assert config.data.datasets[0].path == str(rows)
+
+
+def test_runs_begun_with_other_weights_or_mixed_otherwise_are_told_apart(
+    rows: Path, whole: Path, tmp_path: Path
+) -> None:
+    moved = shutil.copytree(whole, tmp_path / "moved")
+    changes: dict[str, dict[str, Any]] = {
+        "random": {},
+        "begun": {"init_from": str(whole)},
+        "moved": {"init_from": str(moved)},
+        "weighed": {"data": {"datasets": [{"path": str(rows), "weight": 2.0}]}},
+    }
+    found = {}
+    for name, each in changes.items():
+        run = tiny_run(tmp_path / f"run-{name}", rows, max_steps=1, **each)
+        train(run)
+        found[name] = read_facts(run.out).identity
+    assert found["begun"] == found["moved"]
+    assert len(set(found.values())) == 3
+    shutil.rmtree(moved)
+    train(tiny_run(tmp_path / "run-moved", rows, max_steps=2, **changes["moved"]))  # needs its beginning no more
+    assert read_facts(tmp_path / "run-moved").identity == found["moved"]

@@ -1,0 +1,88 @@
+"""Steps of dialogues among which some copy words again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.train_runs import tiny_dataset
+from data_schemas.config.training import CopyConfig, DataConfig
+from kame_model.data.copying import Pieces
+from kame_model.data.example import ExampleMaker
+from kame_model.data.lessons import CopyLoader, Rehearsal
+from kame_model.data.loader import DialogueLoader, MicroBatch
+from kame_model.data.mixture import open_datasets
+from kame_model.data.plan import Planned
+from kame_model.frames.ids import ZERO_ID
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_dataset(tmp_path_factory.mktemp("rows"), n_train=20)
+
+
+def rehearsal_of(folder: Path, copy_share: float) -> Rehearsal:
+    """Dialogues of the rows, and copying in their vocabulary's size, two micro-batches a step."""
+    settings = {"datasets": [{"path": str(folder)}], "batch_frames": 300, "swap_share": 0.5, "copy_share": copy_share}
+    config = DataConfig.model_validate(settings)
+    dialogues = DialogueLoader(open_datasets(config.datasets), config, 0, 2)
+    pieces = Pieces(first=range(10, 100), more=range(100, 200), text_card=200, card=32, n_codebooks=4)
+    course = CopyConfig(batch_size=8, max_gap_frames=1, max_frames=200)
+    return Rehearsal(dialogues, CopyLoader(pieces, course, 0, 2), copy_share)
+
+
+def assert_same(found: list[MicroBatch], expected: list[MicroBatch]) -> None:
+    for ours, theirs in zip(found, expected, strict=True):
+        assert (ours.number, ours.dialogue_ids) == (theirs.number, theirs.dialogue_ids)
+        assert torch.equal(ours.batch.columns, theirs.batch.columns)
+        assert torch.equal(ours.batch.oracle, theirs.batch.oracle)
+
+
+def test_a_share_of_the_steps_goes_on_with_copying(rows: Path) -> None:
+    loader = rehearsal_of(rows, copy_share=0.25)
+    batches = [batch for _ in range(12) for batch in loader.next_step()]
+    assert [each.is_rehearsal for each in batches[::2]] == [False, False, False, True] * 3
+    assert all(each.is_rehearsal == (not each.dialogue_ids) for each in batches)
+    assert not any((each.batch.audio_labels != ZERO_ID).any() for each in batches if each.is_rehearsal)
+
+
+def test_dialogues_and_copies_are_numbered_by_the_run(rows: Path) -> None:
+    """So no two of their micro-batches share a seed, and the oracles' curriculum goes by the run's steps."""
+    loader = rehearsal_of(rows, copy_share=0.4)
+    assert [batch.number for _ in range(10) for batch in loader.next_step()] == list(range(20))
+
+
+def test_examples_are_made_for_the_runs_step(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+
+    def remember(maker: ExampleMaker, planned: Planned, step: int) -> Any:
+        steps.append(step)
+        return make(maker, planned, step)
+
+    make = ExampleMaker.train
+    monkeypatch.setattr(ExampleMaker, "train", remember)
+    loader = rehearsal_of(rows, copy_share=0.25)
+    for _ in range(6):
+        loader.next_step()
+    assert sorted(set(steps)) == [0, 1, 2, 4, 5]  # 3 copies
+
+
+def test_a_rehearsal_of_before_goes_on_with_the_runs_numbers(rows: Path) -> None:
+    one, other = rehearsal_of(rows, copy_share=0.25), rehearsal_of(rows, copy_share=0.25)
+    for _ in range(5):
+        one.next_step()
+    state = one.state_dict()
+    assert state["step"] == 5
+    other.load_state_dict(state | {"dialogues": state["dialogues"] | {"step": 4}})  # dialogues were counted apart
+    assert_same(other.next_step(), one.next_step())
+
+
+def test_a_rehearsal_gone_on_with_gives_the_very_same_samples(rows: Path) -> None:
+    whole, killed, resumed = (rehearsal_of(rows, copy_share=0.4) for _ in range(3))
+    for _ in range(5):
+        whole.next_step()
+        killed.next_step()
+    resumed.load_state_dict(killed.state_dict())
+    for _ in range(5):
+        assert_same(resumed.next_step(), whole.next_step())

@@ -1,0 +1,47 @@
+"""Of which types a run's weights are, on a device of no memory; `test_train_parallel.py` has their values."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from benchmarks.train_runs import tiny_run
+from data_schemas.config.training import HardwareConfig, Precision, TrainConfig
+from kame_model.model.front_end import FrontEnd
+from kame_model.train.building import shape_of
+from kame_model.train.computing import Computing
+from kame_model.train.processes import Processes
+from kame_model.train.runs import SpeaksWith
+
+SPEAKS_WITH = SpeaksWith(tokenizer_digest="made", text_card=200, codec_digest="made", card=32, n_codebooks=4)
+ADAPTERS: dict[str, Any] = {"init_from": "base", "lora": {"rank": 2}}
+
+
+def shape(config: TrainConfig) -> FrontEnd:
+    return shape_of(config, SPEAKS_WITH, Computing(Processes(torch.device("cpu")), config.hardware.precision))
+
+
+@pytest.mark.parametrize("precision", get_args(Precision))
+@pytest.mark.parametrize("changes", [{}, ADAPTERS])
+def test_what_is_trained_is_kept_in_float32_in_every_precision(
+    tmp_path: Path, precision: Precision, changes: dict[str, Any]
+) -> None:
+    model = shape(tiny_run(tmp_path, tmp_path, **changes, hardware={"precision": precision}))
+    assert {each.dtype for each in model.parameters() if each.requires_grad} == {torch.float32}
+    assert {each.device.type for each in model.parameters()} == {"meta"}
+    frozen = {each.dtype for name, each in model.named_parameters() if "frozen_W" in name}
+    assert frozen == ({torch.bfloat16 if precision == "bf16-mixed" else torch.float32} if changes else set())
+
+
+def test_weights_in_bf16_alone_are_refused_with_what_there_is() -> None:
+    with pytest.raises(ValidationError, match="Input should be 'fp32' or 'bf16-mixed'"):
+        HardwareConfig(precision="bf16")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("oracle", ["table", "tied"])
+def test_copying_freezes_what_only_sound_reaches(tmp_path: Path, oracle: str) -> None:
+    model = shape(tiny_run(tmp_path, tmp_path, stage="copy", model={"oracle": oracle}))
+    frozen = {name.split(".")[1] for name, each in model.named_parameters() if not each.requires_grad}
+    assert frozen == {"emb", "depformer", "depformer_in", "depformer_emb", "depformer_text_emb", "linears"}

@@ -1,0 +1,60 @@
+"""`make demo`, with a stand-in for the command `kame`: what it is told to do, and what a refusal comes to."""
+
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from data_schemas.config.front_end import FrontEndConfig
+from flows import front_end_command
+from flows.cli import app
+from flows.front_end import train_config
+
+ROOT = Path(__file__).parents[1]
+STAND_IN = """#!/bin/sh
+echo "$*" >> {calls}
+[ "$1" != train ] || exit {code}
+"""
+
+
+def make(target: str, folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """`make` with folders of the demo in `folder`; its `kame` notes its calls and ends training with this exit code."""
+    kame = folder / "kame"
+    kame.write_text(STAND_IN.format(calls=folder / "calls", code=code))
+    kame.chmod(0o755)
+    command = ["make", "--directory", str(ROOT), "-o", "install", "-o", "voices", target]
+    return subprocess.run([*command, f"BIN={folder}", f"DEMO={folder}/demo"], text=True, capture_output=True)
+
+
+def test_most_of_its_training_is_after_the_warm_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert make("demo", tmp_path).returncode == 0
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [line.split()[0] for line in calls] == ["refresh", "inspect", "train", "talk"]
+    typed: list[dict[str, Any]] = []
+    monkeypatch.setattr(front_end_command, "train_datasets", lambda told, as_json: typed.append(told))
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "dataset.json").touch()
+    done = CliRunner().invoke(app, shlex.split(calls[2]))
+    assert done.exit_code == 0, done.output
+    config = FrontEndConfig.model_validate({name: value for name, value in typed[0].items() if value is not None})
+    training = train_config(config, "dialogues", "vocabulary", config.datasets)
+    assert training.max_steps >= 5 * training.optim.warmup_steps
+    assert f"-{training.max_steps} " in calls[3], "the checkpoint that is talked with is the one just trained"
+
+
+@pytest.mark.parametrize(("code", "is_told"), [(2, True), (8, False)])
+def test_a_demo_that_the_folders_refuse_is_told_how_to_begin_anew(tmp_path: Path, code: int, is_told: bool) -> None:
+    refused = make("demo", tmp_path, code)
+    assert refused.returncode != 0
+    assert ("make clean-demo" in refused.stderr) == is_told
+    assert "talk" not in (tmp_path / "calls").read_text()
+
+
+def test_its_folders_and_no_others_are_removed(tmp_path: Path) -> None:
+    for name in ("demo", "demo-front-end", "demo-checkpoints", "demo-talk", "demo-of-mine"):
+        (tmp_path / name).mkdir()
+    assert make("clean-demo", tmp_path).returncode == 0
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == ["demo-of-mine"]
