@@ -1,5 +1,7 @@
 """`dataset.json`: what a dataset folder holds, file by file. It is written last; what it does not list is not there."""
 
+from collections.abc import Iterable
+
 from pydantic import Field
 
 from data_schemas import ids
@@ -52,12 +54,17 @@ class Manifest(Config):
         return [each for each in self.shards if each.kind == kind]
 
 
+def contents(shards: Iterable[ShardEntry]) -> list[list[str]]:
+    """Files by path and sha256, as fingerprints take them."""
+    return [[each.path, each.sha256] for each in shards]
+
+
 def make_manifest(
     shards: list[ShardEntry], counts: Counts, oracle_version: str, split: SplitConfig | None = None
 ) -> Manifest:
     """A manifest with its fingerprint, its files in order of their paths."""
     ordered = sorted(shards, key=lambda each: each.path)
-    print_ = ids.digest("dataset", SCHEMA_VERSION, [[each.path, each.sha256] for each in ordered])
+    print_ = ids.digest("dataset", SCHEMA_VERSION, contents(ordered))
     return Manifest(
         fingerprint=print_,
         oracle_version=oracle_version,

@@ -11,7 +11,7 @@ from pathlib import Path
 from data_schemas import ids
 from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.errors import ConfigError
-from data_schemas.manifest import DATA
+from data_schemas.manifest import DATA, contents
 from data_schemas.store import Store
 from flows.front_end_data import reader_of
 
@@ -63,6 +63,6 @@ def _texts(config: FrontEndConfig) -> bytes:
     """
     told = set()
     for reader in map(reader_of, config.shares):
-        dialogues = ids.digest("texts", [[entry.path, entry.sha256] for entry in reader.manifest.of_kind(DATA)])
+        dialogues = ids.digest("texts", contents(reader.manifest.of_kind(DATA)))
         told.add(f"{dialogues}@{reader.oracle_version}")
     return (json.dumps(sorted(told), indent=1) + "\n").encode()

@@ -2,17 +2,21 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from moshi.models import loaders
 from moshi.models.compression import MimiModel
 
+from backends.codec.double import DoubleCodec
 from backends.codec.folder import write_folder
+from backends.codec.moshi_codec import MoshiCodec
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
-from backends.protocols import Samples
+from backends.protocols import Codes, Samples
 from data_schemas.config.codec import NanoMimiConfig
 from data_schemas.manifest import DATA, MANIFEST
 from data_schemas.store import Store
@@ -31,6 +35,19 @@ TINY = NanoMimiConfig(
     dim_feedforward=32,
     context=10,
 )
+
+
+def count_encoded(codec: type[MoshiCodec] | type[DoubleCodec], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many samples codecs of a class are given from now on, sound by sound."""
+    given: list[int] = []
+    encode = codec.encode
+
+    def counting(self: Any, sounds: Sequence[Samples]) -> list[Codes]:
+        given.extend(map(len, sounds))
+        return encode(self, sounds)
+
+    monkeypatch.setattr(codec, "encode", counting)
+    return given
 
 
 def with_validation(made: Path, folder: Path) -> Path:

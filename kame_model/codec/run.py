@@ -15,7 +15,7 @@ from data_schemas import ids
 from data_schemas.config.codec import CodecTrainConfig
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.fingerprint import what_matters
-from data_schemas.manifest import DATA
+from data_schemas.manifest import DATA, contents
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
 from kame_model.codec.report import CodecReport
@@ -96,7 +96,7 @@ def write_report(folder: str, report: CodecReport) -> str:
 
 def _identity(readers: Sequence[DatasetReader], config: CodecTrainConfig) -> str:
     """Of settings and sound: a dataset that has got other oracles, or tells of other rejects, is still the same."""
-    sound = [[[entry.path, entry.sha256] for entry in each.manifest.of_kind(DATA)] for each in readers]
+    sound = [contents(each.manifest.of_kind(DATA)) for each in readers]
     return ids.digest("codec training", _RECIPE, what_matters(config), sound)
 
 

@@ -65,18 +65,14 @@ class ExampleMaker:
         draw = random.Random(ids.seed_for("example", self._seed, epoch, row.dialogue_id, unit.speaker, unit.chunk))
         n_most = longest_joined(row.n_frames, self._config.max_columns)
         asked = sides_of(row, unit.speaker)
-        sides = joined = answered = self._swapped(unit, asked, n_most, draw)
-        events: list[OracleTokenEvent] = []
-        if not is_dropped(self._config.feed, draw):  # else nothing tells of a second answer, nor of other words
-            joined, news = self._corrected(unit, answered, n_most, draw)
-            # A second answer has a lead of its own, which no oracle tells.
-            sides = joined if news else self._in_other_words(joined, draw)
-            events = feed(sides.own.oracle, self._config.feed, step, draw)
-            if news:
-                events = [each for each in events if each[0] < news[0][0]] + news
-        columns, chunk = self._columns(sides, unit)
-        changes = Changes(answered is not asked, joined is not answered, sides is not joined)
-        return self._example(sides, columns, chunk, self._stream(events, chunk)), changes
+        answered = self._swapped(unit, asked, n_most, draw)
+        if is_dropped(self._config.feed, draw):  # nothing tells of a second answer, nor of other words
+            joined, said, events = answered, answered, []
+        else:
+            joined, said, events = self._told(unit, answered, n_most, step, draw)
+        columns, chunk = self._columns(said, unit)
+        changes = Changes(answered is not asked, joined is not answered, said is not joined)
+        return self._example(said, columns, chunk, self._stream(events, chunk)), changes
 
     def judge(self, unit: Unit) -> Judged:
         """A validation example as it is, beside the oracle of the next item in the same split with another answer."""
@@ -87,6 +83,18 @@ class ExampleMaker:
         columns, chunk = self._columns(sides, unit)
         example = self._example(sides, columns, chunk, self._stream(sides.own.oracle.events(), chunk))
         return Judged(example, self._stream(wrong, chunk))
+
+    def _told(
+        self, unit: Unit, answered: Sides, n_most: int, step: int, draw: random.Random
+    ) -> tuple[Sides, Sides, list[OracleTokenEvent]]:
+        """The dialogue, maybe with a second answer; the same, maybe in other words; and the oracle that tells it."""
+        joined, news = self._corrected(unit, answered, n_most, draw)
+        # A second answer has a lead of its own, which no oracle tells.
+        said = joined if news else self._in_other_words(joined, draw)
+        events = feed(said.own.oracle, self._config.feed, step, draw)
+        if news:
+            events = [each for each in events if each[0] < news[0][0]] + news
+        return joined, said, events
 
     def _stranger(self, unit: Unit, row: TokenRow) -> TokenRow | None:
         """The next row of another item, with another answer and an oracle; dialogues of one item lie side by side."""
@@ -105,7 +113,7 @@ class ExampleMaker:
         if draw.random() < self._config.swap_share:
             for partner in self._partners(unit, draw):
                 joined = swapped(sides, partner)
-                if joined is not None and _fits(joined, sides, n_most, self._config.max_columns):
+                if joined is not None and self._fits(joined, sides, n_most):
                     return joined
         return sides
 
@@ -114,7 +122,7 @@ class ExampleMaker:
         if draw.random() < self._config.correct_share:
             for partner in self._partners(unit, draw):
                 change = corrected(sides, partner, draw)
-                if change is not None and _fits(change.sides, sides, n_most, self._config.max_columns):
+                if change is not None and self._fits(change.sides, sides, n_most):
                     return change
         return Corrected(sides, [])
 
@@ -132,6 +140,12 @@ class ExampleMaker:
 
     def _rows_like(self, unit: Unit) -> NDArray[np.int64]:
         return self._same_split[unit.dataset][self._datasets[unit.dataset].splits[unit.row]]
+
+    def _fits(self, joined: Sides, sides: Sides, n_most: int) -> bool:
+        """Whether what was joined is no longer than planned and has as many chunks, so that every chunk is met."""
+        n_frames, n_before = (len(each.own.text) for each in (joined, sides))
+        n_chunks, n_planned = (len(chunks(each + 2, self._config.max_columns)) for each in (n_frames, n_before))
+        return n_frames <= n_most and n_chunks == n_planned
 
     def _columns(self, sides: Sides, unit: Unit) -> tuple[NDArray[np.int32], Chunk]:
         """All columns of a dialogue, and the unit's chunk of them."""
@@ -161,9 +175,3 @@ def aligned(wrong: SpeakerTokens, right: SpeakerTokens) -> list[OracleTokenEvent
     if ends[0] is None or ends[1] is None:
         return events
     return shifted(events, int(right.oracle.frame[ends[1]]) - int(wrong.oracle.frame[ends[0]]))
-
-
-def _fits(joined: Sides, sides: Sides, n_most: int, max_columns: int) -> bool:
-    """Whether what was joined is no longer than planned and has as many chunks, so that every chunk is met."""
-    n_frames, n_before = (len(each.own.text) for each in (joined, sides))
-    return n_frames <= n_most and len(chunks(n_frames + 2, max_columns)) == len(chunks(n_before + 2, max_columns))

@@ -35,8 +35,7 @@ class TokenDataset:
         n_codebooks, card: codebooks of one voice, and entries of each.
         text_card: size of the vocabulary; the oracle's start id.
         lengths: int32[N], frames of each row.
-        n_events: int32[N], oracle events for what the assistant says; 0: the dialogue has none.
-        n_events_of: int32[N] of each speaker, a and b: oracle events for what that one says.
+        n_events_of: int32[N] of each speaker, a (the assistant) and b: oracle events for what that one says.
         splits: the split of each row: train, validation or test.
         sources: the source of each row's item.
         dialogue_ids: the dialogue of each row.
@@ -70,7 +69,6 @@ class TokenDataset:
                 n_events[speaker].append(shard.counts(f"{speaker}_oracle_frame"))
         self.lengths: NDArray[np.int32] = np.concatenate(lengths)
         self.n_events_of: dict[str, NDArray[np.int32]] = {who: np.concatenate(each) for who, each in n_events.items()}
-        self.n_events = self.n_events_of["a"]
 
     def __len__(self) -> int:
         return self._starts[-1]

@@ -82,7 +82,7 @@ def held_out(dataset: TokenDataset, config: EvaluationConfig) -> list[TokenRow]:
     """
     by_source: dict[str, list[int]] = {}
     for number, (split, source) in enumerate(zip(dataset.splits, dataset.sources, strict=True)):
-        if split in config.splits and dataset.n_events[number]:
+        if split in config.splits and dataset.n_events_of["a"][number]:
             by_source.setdefault(source, []).append(number)
     turns = zip_longest(*(_one_an_item(dataset, source, rows, config) for source, rows in sorted(by_source.items())))
     drawn = islice((each for turn in turns for each in turn if each is not None), config.n_items)

@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from backends import registry
 from backends.codec.moshi_codec import MoshiCodec
-from backends.protocols import Codes, Samples
 from data_schemas.config.front_end import OF_MOSHI, DatasetShare, FrontEndConfig, dataset_share
 from data_schemas.errors import BackendError, ConfigError, DatasetError
 from data_schemas.records import AudioDialogue
@@ -32,6 +31,7 @@ from kame_model.text.tokenizer import MOSHI_TOKENIZER
 from kame_model.train.logs import read_metrics
 from kame_model.train.plot import PICTURE, plot_losses
 from kame_model.train.runs import read_facts
+from tests.codecs import count_encoded
 from tests.small_datasets import noisy_dialogue, write_dataset
 from tests.vocabularies import make_vocabulary
 
@@ -254,14 +254,7 @@ def test_a_held_out_dataset_whose_questions_are_trained_on_is_refused(config: Fr
 def test_versions_of_a_datasets_oracles_are_mixed_by_weight(
     quick_config: FrontEndConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoded: list[int] = []
-    encode = MoshiCodec.encode
-
-    def counting(self: MoshiCodec, sounds: Sequence[Samples]) -> list[Codes]:
-        encoded.extend(map(len, sounds))
-        return encode(self, sounds)
-
-    monkeypatch.setattr(MoshiCodec, "encode", counting)
+    encoded = count_encoded(MoshiCodec, monkeypatch)
     shards = [[noisy_dialogue(number) for number in range(4)]]
     folder = write_dataset(tmp_path / "data", shards)
     write_dataset(folder, shards, "random", "no eggs")

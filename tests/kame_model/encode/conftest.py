@@ -1,13 +1,12 @@
 """A dataset of ten small shards that a test may spoil, a vocabulary, and a codec that counts what it is given."""
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from backends.codec.double import DoubleCodec
-from backends.protocols import Codes, Samples
+from tests.codecs import count_encoded
 from tests.small_datasets import ten_shards, write_dataset
 from tests.vocabularies import make_vocabulary
 
@@ -31,12 +30,4 @@ def data(small_dataset: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many samples the codec has been given, sound by sound."""
-    given: list[int] = []
-    encode = DoubleCodec.encode
-
-    def counting(self: DoubleCodec, sounds: Sequence[Samples]) -> list[Codes]:
-        given.extend(map(len, sounds))
-        return encode(self, sounds)
-
-    monkeypatch.setattr(DoubleCodec, "encode", counting)
-    return given
+    return count_encoded(DoubleCodec, monkeypatch)

@@ -88,7 +88,7 @@ def test_rows_come_back_whole_from_several_shards(tmp_path: Path) -> None:
     assert [flat(dataset[found[row.dialogue_id]]) for row in rows] == [flat(row) for row in rows]
     assert dataset.lengths[found["mine-4-v0"]] == 30
     assert dataset.splits[found["mine-3-v0"]] == "test"
-    assert dataset.n_events[found["mine-3-v0"]] == 3
+    assert dataset.n_events_of["a"][found["mine-3-v0"]] == 3
     assert dataset.dialogue_ids == [dataset[at].dialogue_id for at in range(5)]
 
 
