@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from data_schemas.config.evaluation import EvaluationConfig
+from data_schemas.config.evaluation import EvaluationConfig, Split
 from data_schemas.config.front_end import DatasetShare, FrontEndConfig
 from data_schemas.config.training import Stage, TrainConfig
 from data_schemas.errors import ConfigError, KameError
@@ -180,7 +180,8 @@ def evaluation_config(config: FrontEndConfig) -> EvaluationConfig:
     Raises:
         ConfigError: a setting is unknown or out of bounds.
     """
-    told = {"splits": config.evaluate_splits, "n_items": max(1, config.evaluate_items), "seed": config.seed}
+    splits = config.evaluate_splits if config.held_out is None else get_args(Split)  # nothing there is trained on
+    told = {"splits": list(splits), "n_items": max(1, config.evaluate_items), "seed": config.seed}
     for name, value in config.evaluation_settings.items():
         put(told, name.split("."), value)
     return validated(EvaluationConfig, told)
