@@ -116,7 +116,10 @@ class FrontEndConfig(Config):
         default=150, ge=0, le=100_000, title="Evaluation, dialogues", description="Held-out dialogues run; 0: none."
     )
     evaluate_splits: list[Split] = Field(
-        default=["validation", "test"], min_length=1, title="Evaluation, splits", description="Whose dialogues are run; of a held-out dataset all."
+        default=["validation", "test"],
+        min_length=1,
+        title="Evaluation, splits",
+        description="Whose dialogues are run; of a held-out dataset all.",
     )
     listen: bool = Field(
         default=False, title="Listen", description="Whether a recogniser listens to what the evaluation says."

@@ -110,6 +110,13 @@ class DataConfig(Config):
         description="Share of examples whose answer has other words, in oracle and text alike, and no sound, so that "
         "the answers of a small corpus are not learnt by heart; needs the vocabulary's file.",
     )
+    wait_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of examples that go on in silence behind the last word, by up to a quarter of their length, "
+        "so that an answer which has been said is not said again.",
+    )
     copy_share: float = Field(
         default=0.0,
         ge=0,
@@ -133,6 +140,11 @@ class DataConfig(Config):
         default=50, ge=1, le=10_000, description="Micro-batches' worth of dialogues sorted by length together."
     )
     workers: int = Field(default=0, ge=0, le=64, description="Processes that make batches; 0: the training process.")
+
+    @property
+    def lengthens(self) -> bool:
+        """Whether an example may be longer than its dialogue."""
+        return self.swap_share + self.correct_share + self.wait_share > 0
 
     @property
     def needs_pieces(self) -> bool:

@@ -14,6 +14,7 @@ from kame_model.data.oracle_feed import feed, is_dropped, shifted
 from kame_model.data.plan import Planned, Speaker, Unit, longest_joined
 from kame_model.data.substitution import substituted
 from kame_model.data.swap import Corrected, Sides, corrected, swapped
+from kame_model.data.waiting import waiting
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Example
@@ -65,13 +66,14 @@ class ExampleMaker:
         draw = random.Random(ids.seed_for("example", self._seed, epoch, row.dialogue_id, unit.speaker, unit.chunk))
         n_most = longest_joined(row.n_frames, self._config.max_columns)
         asked = sides_of(row, unit.speaker)
-        answered = self._swapped(unit, asked, n_most, draw)
-        if is_dropped(self._config.feed, draw):  # nothing tells of a second answer, nor of other words
-            joined, said, events = answered, answered, []
-        else:
+        joined = said = answered = self._swapped(unit, asked, n_most, draw)
+        events: list[OracleTokenEvent] = []
+        if not is_dropped(self._config.feed, draw):  # else nothing tells of a second answer, nor of other words
             joined, said, events = self._told(unit, answered, n_most, step, draw)
-        columns, chunk = self._columns(said, unit)
         changes = Changes(answered is not asked, joined is not answered, said is not joined)
+        if draw.random() < self._config.wait_share:
+            said = waiting(said, draw.randint(0, max(0, n_most - len(said.own.text))))
+        columns, chunk = self._columns(said, unit)
         return self._example(said, columns, chunk, self._stream(events, chunk)), changes
 
     def judge(self, unit: Unit) -> Judged:

@@ -80,7 +80,7 @@ def units_of(
     Args:
         number: the dataset's place in the mixture.
         learn: "a", "b" or "both".
-        joins: whether two dialogues may be joined, so that one is planned as long as it may become.
+        joins: whether dialogues may be joined or lengthened, so that one is planned as long as it may become.
         without_oracle: whether sides without an oracle, or all of whose events failed, are met.
         max_columns: of a chunk.
     """
@@ -119,7 +119,7 @@ class BatchPlan:
                 each,
                 "train",
                 config.learn,
-                joins=config.swap_share + config.correct_share > 0,
+                joins=config.lengthens,
                 without_oracle=config.feed.is_silent,
                 max_columns=config.max_columns,
             )

@@ -36,6 +36,7 @@ _RECIPES: dict[str, dict[Stage, dict[str, Any]]] = {
                 "correct_share": 0.2,
                 "substitute_share": 0.6,
                 "copy_share": 0.1,
+                "wait_share": 0.5,
                 "batch_frames": 2_000,
                 "feed": {"drop_share": 0.15},
             },

@@ -115,9 +115,11 @@ def test_micro_batches_keep_within_their_frames_padding_included(
         assert len(batch) == 1 or len(batch) * max(lengths) <= batch_frames
 
 
-@pytest.mark.parametrize("shares", [(0.5, 0.3), (1.0, 0.0), (0.0, 1.0)])
-def test_joined_dialogues_keep_within_the_frames_too(rows: Path, shares: tuple[float, float]) -> None:
-    config = config_of(rows, swap_share=shares[0], correct_share=shares[1])
+@pytest.mark.parametrize("shares", [(0.5, 0.3, 0.0), (1.0, 0.0, 0.5), (0.0, 1.0, 0.5), (0.0, 0.0, 1.0)])
+def test_joined_and_lengthened_dialogues_keep_within_the_frames_too(
+    rows: Path, shares: tuple[float, float, float]
+) -> None:
+    config = config_of(rows, swap_share=shares[0], correct_share=shares[1], wait_share=shares[2])
     loader = loader_of(config, accumulation=1)
     joined = set()
     for _ in range(40):
