@@ -10,7 +10,11 @@ from kame_model.train.logs import METRICS, read_metrics
 
 PICTURE = "losses.png"
 PARTS = ("text", "semantic", "acoustic")
-_COLUMNS = {"right": "tab:green", "wrong": "tab:red", "none": "tab:gray"}
+_COLUMNS = {
+    "right": ("right oracle", "tab:green"),
+    "wrong": ("wrong oracle", "tab:red"),
+    "none": ("no oracle", "tab:gray"),
+}
 
 
 def plot_losses(run: str) -> bytes:
@@ -38,10 +42,10 @@ def draw(lines: Sequence[dict[str, Any]]) -> bytes:
         own = [(line["step"], line[name]) for line in trained if name in line]
         if own:
             axes.plot(*zip(*own, strict=True), color="tab:blue", linewidth=1, label="training")
-        for column, colour in _COLUMNS.items():
+        for column, (said, colour) in _COLUMNS.items():
             seen = [(line["step"], line[column][name]) for line in judged if name in line.get(column, {})]
             if seen:
-                axes.plot(*zip(*seen, strict=True), color=colour, marker=".", label=f"validation, {column} oracle")
+                axes.plot(*zip(*seen, strict=True), color=colour, marker=".", label=f"validation, {said}")
         axes.set_title(name)
         axes.set_xlabel("step")
         axes.set_ylabel("nats")
