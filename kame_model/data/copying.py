@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data_schemas.config.training import CopyConfig
+from data_schemas.config.copying import CopyConfig
 from data_schemas.errors import ConfigError
 from kame_model.frames.batch import Example
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID

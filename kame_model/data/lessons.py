@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_schemas import ids
-from data_schemas.config.training import CopyConfig
+from data_schemas.config.copying import CopyConfig
 from kame_model.data.copying import Lesson, Pieces, copy_example
 from kame_model.data.example import Judged
 from kame_model.data.loader import ALONE, Loader, MicroBatch, Share, rehearses

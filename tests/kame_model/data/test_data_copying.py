@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from data_schemas.config.training import CopyConfig
+from data_schemas.config.copying import CopyConfig
 from kame_model.data.copying import Lesson, Pieces, copy_example, pieces_of
 from kame_model.data.lessons import SHORT_FRAMES, CopyLoader, judged, lessons
 from kame_model.data.loader import Share

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from benchmarks.train_runs import tiny_dataset
-from data_schemas.config.training import CopyConfig, DataConfig
+from data_schemas.config.copying import CopyConfig
+from data_schemas.config.training import DataConfig
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.lessons import CopyLoader, Rehearsal
