@@ -18,13 +18,22 @@ def forking() -> Forking:
 
 
 def alike(found: list[dict[str, Any]], expected: list[dict[str, Any]], rel: float = 2e-4) -> None:
-    """Two runs' metrics, to what another order of adding changes."""
+    """Two runs' metrics, to what another order of adding changes.
+
+    In bfloat16 that may change which of two words is the likelier, and with it a share of some forty tokens: there the
+    losses alone are compared.
+    """
+
+    def compared(told: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in told.items() if rel < IN_BF16 or not name.endswith("_right")}
+
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.pop("kind") == theirs.pop("kind")
         columns = [name for name, value in theirs.items() if isinstance(value, dict)]
         for name in columns:  # of an evaluation
-            assert ours.pop(name) == pytest.approx(theirs.pop(name), rel=rel), (ours["step"], name)
-        assert ours == pytest.approx(theirs, rel=rel)
+            right = pytest.approx(compared(theirs.pop(name)), rel=rel)
+            assert compared(ours.pop(name)) == right, (ours["step"], name)
+        assert compared(ours) == pytest.approx(compared(theirs), rel=rel)
 
 
 def test_two_processes_begin_with_the_weights_of_one_to_the_last_bit(tmp_path: Path, forking: Forking) -> None:
