@@ -61,7 +61,12 @@ def handover(own: SpeakerTokens) -> int | None:
         return None
     cut = int(own.oracle.frame[event]) + 1
     before = own.text[max(0, cut - QUIET_FRAMES) : cut]
-    return cut if np.isin(before, (PADDING_ID, END_OF_PADDING_ID)).all() else None
+    return cut if is_silent(before) else None
+
+
+def is_silent(text: NDArray[np.int32]) -> bool:
+    """Whether no word is said in these frames of somebody's text."""
+    return bool(np.isin(text, (PADDING_ID, END_OF_PADDING_ID)).all())
 
 
 def swapped(question: Sides, answer: Sides) -> Sides | None:

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from kame_model.data.swap import Sides
+from kame_model.data.swap import Sides, is_silent
 from kame_model.encode.rows import SpeakerTokens
-from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
+from kame_model.frames.ids import PADDING_ID
 
 SILENT_FRAMES = 4
 """The end of a dialogue that is repeated: 0.32 s of the 0.6 s behind its last word (`mixing.after_s`)."""
@@ -19,8 +19,8 @@ SILENT_FRAMES = 4
 
 def waiting(sides: Sides, n_frames: int) -> Sides:
     """The dialogue with `n_frames` of silence behind it; as it is where it does not end in silence."""
-    ends = np.concatenate([each.text[-SILENT_FRAMES:] for each in sides])
-    if n_frames < 1 or len(ends) < 2 * SILENT_FRAMES or not np.isin(ends, (PADDING_ID, END_OF_PADDING_ID)).all():
+    ends = [each.text[-SILENT_FRAMES:] for each in sides]
+    if n_frames < 1 or not all(len(each) == SILENT_FRAMES and is_silent(each) for each in ends):
         return sides
     return Sides(_waiting(sides.own, n_frames), _waiting(sides.other, n_frames))
 
