@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.train_runs import tiny_dataset, tiny_run, told
 from kame_model.train.run import train
+from tests.support.train_runs import tiny_dataset, tiny_run, told
 
 COMMAND = "python -m benchmarks.golden_losses > tests/golden/nano_losses.json"
 PARTS = ("loss", "text", "padding", "semantic", "acoustic", "answer", "text_fed", "gradient_norm")

@@ -27,10 +27,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.runs import RunError, Silent, assert_all_gone, assert_same, config_on_doubles, start_command
 from data_schemas.config import RefreshConfig
 from flows.run import run_refresh
 from pipelines.stations import STAGES
+from tests.support.runs import RunError, Silent, assert_all_gone, assert_same, config_on_doubles, start_command
 
 Kind = Literal["time", "operation", "command"]
 KINDS: tuple[Kind, ...] = ("time", "operation", "command")

@@ -18,7 +18,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.train_runs import (
+from data_schemas.config.training import TrainConfig
+from kame_model.text.tokenizer import Tokenizer
+from kame_model.text.training import train_tokenizer
+from tests.support.train_runs import (
     Forking,
     RunError,
     assert_same,
@@ -28,9 +31,6 @@ from benchmarks.train_runs import (
     tiny_dataset,
     tiny_run,
 )
-from data_schemas.config.training import TrainConfig
-from kame_model.text.tokenizer import Tokenizer
-from kame_model.text.training import train_tokenizer
 
 Target = Callable[[TrainConfig, int], None]
 """A run that is killed at its n-th step or change."""

@@ -27,13 +27,13 @@ from typing import Any
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.protocols import ChatReply, Endpoint
-from benchmarks.chat_server import MODEL, Behaviour, served_apart
 from data_schemas.arrow import from_table
 from data_schemas.config import ChatConfig, OracleConfig
 from data_schemas.errors import RequestError
 from data_schemas.manifest import ORACLE
 from data_schemas.reader import DatasetReader
 from data_schemas.records import OracleRow
+from tests.support.chat_server import MODEL, Behaviour, served_apart
 
 Measure = Callable[..., dict[str, Any]]
 N_EVENTS = 8
@@ -193,8 +193,8 @@ def measure_kill(n: int = 1_000) -> dict[str, Any]:
 def measure_stage(n: int = 40) -> dict[str, Any]:
     """Whether a whole run, by the faulty server, has each request of its oracles answered once or its events marked
     failed; `n` bounds its items."""
-    from benchmarks.runs import Silent, config_on_doubles
     from flows.run import run_refresh
+    from tests.support.runs import Silent, config_on_doubles
 
     with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
         chat = FAULTY_CONFIG.model_copy(update={"base_url": f"{root}/v1", "model": MODEL, "endpoint": "test"})

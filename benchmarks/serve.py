@@ -29,7 +29,7 @@ from benchmarks.serve_soak_real import real_soak
 from benchmarks.serve_swap import swap
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.model.presets import PRESETS
-from tests.serving import tiny_checkpoint
+from tests.support.serving import tiny_checkpoint
 
 
 def frames(options: argparse.Namespace) -> bool:

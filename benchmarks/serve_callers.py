@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Message
 
 from backends.protocols import Samples
 from benchmarks.serve_arrivals import Arrived, RealtimeSide
-from benchmarks.serve_doubles import Fault, tone, words_in
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
-from tests.served import AsgiSocket
+from tests.support.serve_doubles import Fault, tone, words_in
+from tests.support.served import AsgiSocket
 
 CHAT, REALTIME = "/api/chat", "/v1/realtime"
 AUDIO, TEXT, METADATA = 1, 2, 4

@@ -18,7 +18,7 @@ from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.codec.parts import codebooks_of
 from kame_model.model.presets import build_front_end
-from tests.vocabularies import make_vocabulary
+from tests.support.vocabularies import make_vocabulary
 
 
 def random_checkpoint(folder: Path, model: ModelConfig) -> Path:

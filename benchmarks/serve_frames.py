@@ -20,7 +20,6 @@ from moshi.utils.compile import no_cuda_graph
 from backends.listener.double import DoubleListener, DoubleListenerOptions
 from backends.protocols import Samples
 from backends.vad import TurnDetector
-from benchmarks.serve_doubles import WordChat
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.load import Checkpoint
@@ -31,6 +30,7 @@ from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd
 from kame_model.serve.server import KameServer
 from kame_model.serve.session import Session
+from tests.support.serve_doubles import WordChat
 
 _N_WARM_UP = 5
 _LATE_SHARE = 0.01

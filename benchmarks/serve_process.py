@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.runs import RunError
+from tests.support.runs import RunError
 
 _ENDING_S = 60
 

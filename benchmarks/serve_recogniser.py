@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 
 from backends.listener.moonshine import MoonshineListener, MoonshineListenerOptions
 from backends.protocols import Heard, StreamingRecogniser
-from benchmarks.runs import RunError
+from tests.support.runs import RunError
 
 _FINAL_S = 6.0
 """How long the server waits for last words: the process itself waits for two seconds, and is not alone."""

@@ -23,7 +23,6 @@ from starlette.types import ASGIApp
 
 from backends.tts.double import DoubleTts
 from benchmarks.serve_callers import UNHURT, SoakCaller, Told
-from benchmarks.serve_doubles import N_PITCHES, N_WORDS, ON_PURPOSE, Fault, ToneRecogniser, WordChat, word_of, words_in
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
@@ -34,8 +33,18 @@ from kame_model.serve.routing import BackEnd
 from kame_model.serve.server import KameServer
 from kame_model.serve.session import Session
 from kame_model.serve.web.app import create_app
-from tests.inline_threads import InlineThreads
-from tests.serving import LoudnessDetector, inline, serve_config
+from tests.support.inline_threads import InlineThreads
+from tests.support.serve_doubles import (
+    N_PITCHES,
+    N_WORDS,
+    ON_PURPOSE,
+    Fault,
+    ToneRecogniser,
+    WordChat,
+    word_of,
+    words_in,
+)
+from tests.support.serving import LoudnessDetector, inline, serve_config
 
 STEP_S = 0.02
 MOST_LATE_S = 2 * FRAME_S + 2 * STEP_S

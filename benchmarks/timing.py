@@ -23,7 +23,6 @@ import numpy as np
 
 from backends import registry
 from benchmarks.questions import write_questions
-from benchmarks.runs import ITEMS
 from data_schemas.config import (
     AlignmentConfig,
     FormsConfig,
@@ -46,6 +45,7 @@ from pipelines.script.spoken import spoken_words
 from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
 from pipelines.speech.stage import SpeechStage
+from tests.support.runs import ITEMS
 
 CLEAN = {"noise_share": 0.0, "room_share": 0.0, "telephone_share": 0.0}
 SURROUNDINGS: dict[str, dict[str, float]] = {

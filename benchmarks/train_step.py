@@ -21,7 +21,6 @@ from typing import Any, get_args
 import torch
 from torch.nn import functional
 
-from benchmarks.made_rows import made_with, write_made
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import Precision, TrainConfig
 from kame_model.checkpoint.export import export_checkpoint
@@ -36,6 +35,7 @@ from kame_model.model.presets import build_front_end, build_lm, lm_kwargs
 from kame_model.model.stock import eager_on_cpu
 from kame_model.train.recipes import recipe
 from kame_model.train.run import Silent, train
+from tests.support.made_rows import made_with, write_made
 
 
 class Stopwatch(Silent):

@@ -22,7 +22,7 @@ from backends.protocols import Codec, Samples
 from benchmarks.encode import weights_of
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
-from tests.codecs import TINY, chirps, random_model, tiny_nano_mimi
+from tests.support.codecs import TINY, chirps, random_model, tiny_nano_mimi
 
 SOUNDS = [chirps(seed, n_samples) for seed, n_samples in enumerate((3 * 1920, 1, 40_000, 0, 61_000, 30_721))]
 """Of 3, 1, 21, 0, 32 and 17 frames."""

@@ -19,9 +19,9 @@ from backends.listener.kyutai import KyutaiListener
 from backends.listener.kyutai_model import KyutaiModel
 from backends.protocols import Heard, Samples
 from data_schemas.errors import BackendError, ConfigError
-from tests.codecs import TINY, chirps, tiny_nano_mimi
-from tests.listening import Told
-from tests.vocabularies import train_with
+from tests.support.codecs import TINY, chirps, tiny_nano_mimi
+from tests.support.listening import Told
+from tests.support.vocabularies import train_with
 
 torch.set_num_threads(1)
 # The keys of huggingface.co/kyutai/stt-2.6b-en's config.json, with other sizes.

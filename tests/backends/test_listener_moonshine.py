@@ -9,8 +9,8 @@ import pytest
 from backends import registry
 from backends.listener.moonshine import MoonshineListener
 from data_schemas.errors import BackendError
-from tests.listening import Told
-from tests.spoken_question import WORDS, silence, spoken_question
+from tests.support.listening import Told
+from tests.support.spoken_question import WORDS, silence, spoken_question
 
 
 @pytest.fixture(scope="module")

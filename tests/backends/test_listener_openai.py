@@ -15,9 +15,9 @@ import soundfile
 from backends import registry
 from backends.listener.openai_transcription import OpenAIListener
 from backends.protocols import ListenerStream
-from tests.http_servers import QuietHandler, http_server
-from tests.listening import Told
-from tests.spoken_question import silence, spoken_question
+from tests.support.http_servers import QuietHandler, http_server
+from tests.support.listening import Told
+from tests.support.spoken_question import silence, spoken_question
 
 KEY = "sk-very-secret"
 

@@ -13,7 +13,7 @@ from backends.protocols import Heard, Samples
 from backends.vad import MODEL_RATE_HZ, WINDOW_S, SpeechMeter, TurnDetector, Window
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
-from tests.spoken_question import silence, spoken_question
+from tests.support.spoken_question import silence, spoken_question
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

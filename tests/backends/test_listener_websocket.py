@@ -15,8 +15,8 @@ from websockets.sync.server import ServerConnection, serve
 from backends import registry
 from backends.listener.websocket import WebsocketListener
 from backends.protocols import Heard, ListenerStream
-from tests.http_servers import QuietHandler, http_server
-from tests.listening import Told
+from tests.support.http_servers import QuietHandler, http_server
+from tests.support.listening import Told
 
 Behaviour = Callable[[ServerConnection, int], None]
 """A connection, and how many there were before it."""

@@ -15,7 +15,7 @@ from backends.asr.openai_transcription import OpenAITranscription
 from backends.protocols import Samples, SpeechRefused
 from backends.tts.openai_speech import OpenAISpeech
 from data_schemas.errors import BackendError, ConfigError
-from tests.http_servers import QuietHandler, http_server
+from tests.support.http_servers import QuietHandler, http_server
 
 KEY = "sk-very-secret"
 

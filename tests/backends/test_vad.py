@@ -8,7 +8,7 @@ from backends.protocols import Samples
 from backends.vad import Change, SpeechMeter, TurnDetector
 from data_schemas.errors import BackendError
 from data_schemas.units import SAMPLE_RATE_HZ
-from tests.spoken_question import silence, spoken_question
+from tests.support.spoken_question import silence, spoken_question
 
 TURN_END_S = 0.7
 

@@ -18,8 +18,8 @@ from PIL import Image
 
 from backends.tts.espeak import Espeak
 from data_schemas.units import SAMPLE_RATE_HZ
-from tests.http_servers import QuietHandler, http_server
-from tests.serving import tiny_checkpoint
+from tests.support.http_servers import QuietHandler, http_server
+from tests.support.serving import tiny_checkpoint
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

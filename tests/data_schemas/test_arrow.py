@@ -15,7 +15,7 @@ from data_schemas import records
 from data_schemas.arrow import from_table, schema_of, to_table
 from data_schemas.errors import StoreError
 from data_schemas.records import AudioDialogue, Item, OracleEvent, OracleRow, Reject, Turn
-from tests.token_rows import event, oracle_row
+from tests.support.token_rows import event, oracle_row
 
 CLASSES = [each for each in vars(records).values() if isinstance(each, type) and dataclasses.is_dataclass(each)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from data_schemas.config.front_end import FrontEndConfig
-from tests.refreshing import Bench
+from tests.support.refreshing import Bench
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def _front_end_config(made: Path, tmp_path: Path) -> FrontEndConfig:
 @pytest.fixture
 def quick_config(config: FrontEndConfig, tmp_path: Path) -> FrontEndConfig:
     """As `config`, with a codec that is there: to make and use one of the usual size takes most of such a training."""
-    from tests.codecs import tiny_nano_mimi  # heavy: moshi
+    from tests.support.codecs import tiny_nano_mimi  # heavy: moshi
 
     tiny_nano_mimi(tmp_path / "codec")
     return config.model_copy(update={"codec_path": str(tmp_path / "codec")})

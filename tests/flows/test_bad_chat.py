@@ -14,9 +14,9 @@ import pytest
 from backends.chat import double
 from backends.chat.cache import ReplyCache
 from backends.chat.double import DoubleEngine
-from benchmarks.chat_server import MODEL, Behaviour, served
 from data_schemas.config import ChatConfig
-from tests.refreshing import GOOD, ROWS, Bench, assert_one_message
+from tests.support.chat_server import MODEL, Behaviour, served
+from tests.support.refreshing import GOOD, ROWS, Bench, assert_one_message
 
 KEY = "sk-not-a-real-key"
 N_TOKENS = 1_500

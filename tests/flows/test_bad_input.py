@@ -15,7 +15,7 @@ from data_schemas.config import RefreshConfig
 from flows.cli import app
 from pipelines import refresh as pipeline
 from pipelines.refresh import one_run_at_a_time
-from tests.refreshing import GOOD, ROWS, Bench, assert_one_message
+from tests.support.refreshing import GOOD, ROWS, Bench, assert_one_message
 
 
 def test_the_good_source_is_good(bench: Bench) -> None:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.codec_command import app
-from tests.codecs import TINY, with_validation
+from tests.support.codecs import TINY, with_validation
 
 SMALL = [
     option

@@ -28,7 +28,7 @@ from kame_model.train.logs import METRICS, read_metrics
 from kame_model.train.runs import chosen
 from pipelines.figures import Figures, tables
 from pipelines.quality.check import check
-from tests.codecs import with_validation
+from tests.support.codecs import with_validation
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium")

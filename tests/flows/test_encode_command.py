@@ -8,8 +8,8 @@ import typer
 from typer.testing import CliRunner
 
 from flows import encode_command, export_command
-from tests.small_datasets import ten_shards, write_dataset
-from tests.vocabularies import make_vocabulary
+from tests.support.small_datasets import ten_shards, write_dataset
+from tests.support.vocabularies import make_vocabulary
 
 app = typer.Typer()
 app.command("encode")(encode_command.encode)

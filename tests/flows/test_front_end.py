@@ -31,9 +31,9 @@ from kame_model.text.tokenizer import MOSHI_TOKENIZER
 from kame_model.train.logs import read_metrics
 from kame_model.train.plot import PICTURE, plot_losses
 from kame_model.train.runs import read_facts
-from tests.codecs import count_encoded
-from tests.small_datasets import noisy_dialogue, write_dataset
-from tests.vocabularies import make_vocabulary
+from tests.support.codecs import count_encoded
+from tests.support.small_datasets import noisy_dialogue, write_dataset
+from tests.support.vocabularies import make_vocabulary
 
 
 class Watching:

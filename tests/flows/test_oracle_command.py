@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 
 from backends.chat.double import DoubleEngine
 from data_schemas.config import ChatConfig
-from tests.refreshing import Bench
+from tests.support.refreshing import Bench
 
 
 def test_another_model_than_the_embedded_one_is_shown_the_whole_hint_and_the_dataset_says_so(bench: Bench) -> None:

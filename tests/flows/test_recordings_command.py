@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from flows import recordings_command
-from tests.recorded import EGGS, record
+from tests.support.recorded import EGGS, record
 
 app = typer.Typer()
 app.command("recordings")(recordings_command.recordings)

@@ -44,7 +44,7 @@ from pipelines.figures import tables as figure_tables
 from pipelines.membership import MembershipBook
 from pipelines.sources.items import SourceReading
 from pipelines.stations import STAGES
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 STEPS = (*STAGES, "compact")
 

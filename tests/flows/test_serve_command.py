@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 from data_schemas.errors import ConfigError
 from flows.cli import app
 from flows.serve_command import back_end, build_serve_config
-from tests.serving import tiny_checkpoint
+from tests.support.serving import tiny_checkpoint
 
 KAME = Path(sys.executable).with_name("kame")
 

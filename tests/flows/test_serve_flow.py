@@ -15,7 +15,7 @@ from data_schemas.config.serving import ServeConfig
 from flows import serve_flow, serving
 from flows.serving import Serving
 from kame_model.serve.parts import Parts
-from tests.serving import doubles, tiny_checkpoint
+from tests.support.serving import doubles, tiny_checkpoint
 
 Told = Callable[[Serving], None]
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,7 +20,7 @@ from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ
 from flows.serving import serving
 from kame_model.serve.talk import Call, in_real_time, talk
-from tests.serving import tiny_checkpoint
+from tests.support.serving import tiny_checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from flows import serving
 from flows.serving import Serving
 from kame_model.serve.engine import Engine, FrameIn, FrameOut
 from kame_model.serve.parts import Parts
-from tests.serving import doubles, saying, tiny_checkpoint
+from tests.support.serving import doubles, saying, tiny_checkpoint
 
 
 def test_a_broken_device_ends_the_process_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

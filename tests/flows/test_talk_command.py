@@ -25,7 +25,7 @@ from kame_model.serve.recordings import About, Recordings
 from kame_model.serve.routing import BackEnd
 from kame_model.serve.talk import in_real_time
 from kame_model.serve.web import chat_socket
-from tests.serving import RepeatingChat, doubles, saying, tiny_checkpoint
+from tests.support.serving import RepeatingChat, doubles, saying, tiny_checkpoint
 
 HEARD = re.compile("(delta )+golf( golf)*")
 """What is heard of the question; Opus smears its frames."""

@@ -5,11 +5,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchmarks.train_runs import TINY, tiny_dataset
 from data_schemas.errors import ConfigError
 from flows.front_end_command import settings_of
 from flows.train_command import build_train_config, train
 from kame_model.model.presets import PRESETS
+from tests.support.train_runs import TINY, tiny_dataset
 
 app = typer.Typer()
 app.command()(train)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.train_runs import TINY, tiny_dataset, tiny_run, told
 from kame_model.train.run import train
+from tests.support.train_runs import TINY, tiny_dataset, tiny_run, told
 
 KAME = [sys.executable, "-c", "from flows.cli import main; main()"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]

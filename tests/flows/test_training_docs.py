@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.train_runs import TINY
 from data_schemas.config.front_end import OF_MOSHI
 from data_schemas.config.training import TrainConfig
 from data_schemas.store import Store
@@ -17,9 +16,10 @@ from flows.cli import app
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.encode.manifest import read_manifest
 from kame_model.encode.run import encode_dataset
-from tests.codecs import tiny_nano_mimi
-from tests.small_datasets import encode_settings, noisy_dialogue, write_dataset
-from tests.vocabularies import make_vocabulary
+from tests.support.codecs import tiny_nano_mimi
+from tests.support.small_datasets import encode_settings, noisy_dialogue, write_dataset
+from tests.support.train_runs import TINY
+from tests.support.vocabularies import make_vocabulary
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 SMALLER = {

@@ -13,7 +13,7 @@ from data_schemas.records import Clips, Dialogue, DialogueWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ
 from pipelines.alignment.stage import AlignmentStage
 from pipelines.script.spoken import spoken_words
-from tests.spoken_dialogues import dialogues, spoken
+from tests.support.spoken_dialogues import dialogues, spoken
 
 
 def alignment(aligner: Any = None, **config: Any) -> AlignmentStage:

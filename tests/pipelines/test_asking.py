@@ -17,7 +17,7 @@ from pipelines.asking import parts_at_once, run_asking, together
 from pipelines.membership import Member
 from pipelines.runner import Part, PartRecord, Runner, make_part
 from pipelines.stage import StageResult, recipes_of
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 N_ITEMS = 4
 

@@ -9,8 +9,8 @@ import pytest
 from data_schemas.records import Audio, AudioDialogue, Utterance
 from data_schemas.units import seconds_to_samples
 from pipelines.audio import Sound
-from tests import mixed as made
-from tests.broken_rows import (
+from tests.support import mixed as made
+from tests.support.broken_rows import (
     assistant_everywhere,
     both_at_once,
     broken,

@@ -11,8 +11,8 @@ from data_schemas.records import AudioDialogue, Hearing, OracleEvent, OracleRow
 from data_schemas.store import Store
 from pipelines.card import render
 from pipelines.figures import Figures, count, tables
-from tests import mixed as made
-from tests.token_rows import event, oracle_row
+from tests.support import mixed as made
+from tests.support.token_rows import event, oracle_row
 
 PATH = "data/train.parquet"
 

@@ -13,7 +13,7 @@ from data_schemas.records import Clips, Dialogue
 from pipelines.speech.gate import answer_words
 from pipelines.speech.stage import SpeechStage
 from pipelines.stage import StageResult
-from tests.builders import make_dialogue, make_turn, make_utterance
+from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 TEXT = "How much are seven green apples and two pears?"
 

@@ -6,7 +6,7 @@ import pytest
 from backends.protocols import Samples
 from data_schemas.config import GateConfig
 from pipelines.speech.gate import Gate, longest_clipped_run, longest_pause_s
-from tests.builders import make_utterance
+from tests.support.builders import make_utterance
 
 TEXT = "How much are seven green apples and two pears?"
 TONE: Samples = (0.3 * np.sin(np.arange(72_000) / 9)).astype(np.float32)  # 3 s

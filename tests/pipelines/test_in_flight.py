@@ -19,8 +19,8 @@ from data_schemas.errors import BackendError
 from data_schemas.records import Clips
 from pipelines.speech.stage import SpeechStage
 from pipelines.stage import StageResult
-from tests.http_servers import QuietHandler, http_server
-from tests.spoken_dialogues import dialogues
+from tests.support.http_servers import QuietHandler, http_server
+from tests.support.spoken_dialogues import dialogues
 
 SPEECH = "/v1/audio/speech"
 GIVES_UP_S = 20.0

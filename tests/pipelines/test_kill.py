@@ -14,7 +14,10 @@ import pytest
 
 from backends.chat.double import DoubleEngine
 from benchmarks.kill import KINDS, kill_many
-from benchmarks.runs import (
+from data_schemas.errors import KameError, StoreError
+from flows.run import run_refresh
+from pipelines.refresh import one_run_at_a_time
+from tests.support.runs import (
     ENDING_S,
     RunError,
     Silent,
@@ -23,9 +26,6 @@ from benchmarks.runs import (
     config_on_doubles,
     start_command,
 )
-from data_schemas.errors import KameError, StoreError
-from flows.run import run_refresh
-from pipelines.refresh import one_run_at_a_time
 
 LOOK_AGAIN_S = 0.02
 
@@ -87,7 +87,7 @@ def test_the_comparison_sees_one_changed_bit_one_file_less_and_one_more(
 
 
 def test_the_search_for_processes_left_behind_finds_and_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.runs.ENDING_S", 0.2)
+    monkeypatch.setattr("tests.support.runs.ENDING_S", 0.2)
     forks = "import os, sys, signal; os.fork() or signal.pause()"
     parent = subprocess.Popen(
         [sys.executable, "-c", forks],

@@ -13,8 +13,8 @@ from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import run_alone
 from pipelines.oracle.prompts import our_set_of
 from pipelines.quality.knowledge_rules import wrong_in_knowledge
-from tests.builders import make_dialogue
-from tests.oracle_dialogues import (
+from tests.support.builders import make_dialogue
+from tests.support.oracle_dialogues import (
     ANSWER,
     DOUBLE,
     FORMS,

@@ -26,8 +26,8 @@ from pipelines.oracle.schedule import Tick, ticks, words_of
 from pipelines.quality.knowledge_rules import SENTINEL, blotted_out
 from pipelines.script.forms.table import FORMS
 from pipelines.script.stage import ScriptStage
-from tests.builders import make_forms, make_item
-from tests.oracle_dialogues import Scripted, batch_of, laid_out, opened, oracle_stage
+from tests.support.builders import make_forms, make_item
+from tests.support.oracle_dialogues import Scripted, batch_of, laid_out, opened, oracle_stage
 
 ASKED = (
     "apples",

@@ -10,8 +10,8 @@ import pytest
 from data_schemas.config import SurroundingsConfig
 from data_schemas.records import AudioDialogue, Hearing
 from pipelines.audio import from_flac, rms_dbfs
-from tests import mixed as made
-from tests.broken_rows import broken, on_sound, on_utterance, provenance, quality, squeezed
+from tests.support import mixed as made
+from tests.support.broken_rows import broken, on_sound, on_utterance, provenance, quality, squeezed
 
 ELSEWHERE = "the sound of an utterance lies around its words"
 NOISY = SurroundingsConfig(noise_share=1, snr_min_db=6, snr_max_db=6, room_share=0, telephone_share=0)

@@ -13,7 +13,7 @@ from data_schemas.records import Item, Reject
 from data_schemas.store import Store
 from pipelines.membership import Membership, MembershipBook
 from pipelines.sources.items import SourceReading
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 SPLIT, PARTS = SplitConfig(), PartConfig(dialogues_per_part=2, parts_per_shard=2)
 

@@ -15,9 +15,9 @@ from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 from pipelines.audio import from_flac, rms_dbfs
 from pipelines.mixing.stage import MixingStage
 from pipelines.quality.dialogue_rules import wrong_in_dialogue
-from tests import mixed as made
-from tests.builders import make_dialogue, make_turn, make_utterance
-from tests.mixed import after, answer, at, channel, mix, mixed, question, span, spoken
+from tests.support import mixed as made
+from tests.support.builders import make_dialogue, make_turn, make_utterance
+from tests.support.mixed import after, answer, at, channel, mix, mixed, question, span, spoken
 
 
 def test_the_assistant_is_heard_on_the_left_alone_and_the_user_on_the_right() -> None:

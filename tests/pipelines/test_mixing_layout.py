@@ -12,9 +12,9 @@ from data_schemas.units import seconds_to_samples
 from pipelines.audio import from_flac, rms_dbfs
 from pipelines.quality.dialogue_rules import wrong_in_dialogue
 from pipelines.stage import StageResult
-from tests import mixed as made
-from tests.builders import make_dialogue, make_turn, make_utterance
-from tests.mixed import after, answer, at, channel, interrupt, mix, mixed, over, question, span, spoken
+from tests.support import mixed as made
+from tests.support.builders import make_dialogue, make_turn, make_utterance
+from tests.support.mixed import after, answer, at, channel, interrupt, mix, mixed, over, question, span, spoken
 
 
 def reasons(result: StageResult[AudioDialogue]) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from data_schemas.config import OracleConfig
 from pipelines.asking import run_alone
 from pipelines.oracle.fit import N_LOOKED_AT, FirstAnswers
-from tests.oracle_dialogues import USABLE, Scripted, batch_of, opened, oracle_stage, plain
+from tests.support.oracle_dialogues import USABLE, Scripted, batch_of, opened, oracle_stage, plain
 
 
 def warnings_of(answer: Any, n_dialogues: int, caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -9,8 +9,8 @@ from data_schemas.records import Dialogue
 from pipelines.oracle.plan import Plan, plan_dialogue
 from pipelines.quality.knowledge_rules import blotted_out
 from pipelines.script.spoken import spoken_words
-from tests.builders import make_dialogue, make_turn
-from tests.oracle_dialogues import (
+from tests.support.builders import make_dialogue, make_turn
+from tests.support.oracle_dialogues import (
     ANSWER,
     FORMS,
     NEXT_ANSWER,

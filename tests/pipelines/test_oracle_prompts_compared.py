@@ -8,7 +8,7 @@ import pytest
 from backends.protocols import ChatReply
 from benchmarks.oracle_prompts import INSTRUCTION, LEVELS, count, our_payloads, recipe_payloads
 from data_schemas.config import OracleConfig
-from tests.oracle_dialogues import ANSWER, FORMS, Scripted, follow_up, opened, plain
+from tests.support.oracle_dialogues import ANSWER, FORMS, Scripted, follow_up, opened, plain
 
 CONFIG = OracleConfig()
 

@@ -10,7 +10,7 @@ from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.oracle.random_answers import RandomOracleStage
 from pipelines.stage import StageResult
-from tests.oracle_dialogues import FORMS, batch_of, plain
+from tests.support.oracle_dialogues import FORMS, batch_of, plain
 
 CONFIG = OracleConfig(simulator="random", version="random")
 DIALOGUES = [

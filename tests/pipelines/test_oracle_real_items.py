@@ -13,7 +13,7 @@ from pipelines.oracle.prompts import load_prompts, our_sets, payload_of
 from pipelines.quality.knowledge_rules import blotted_out
 from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
-from tests.oracle_dialogues import laid_out
+from tests.support.oracle_dialogues import laid_out
 
 FILES = {
     "gsm8k": ("gsm8k_train.jsonl.gz", 800),

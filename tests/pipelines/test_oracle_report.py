@@ -21,9 +21,9 @@ from pipelines.oracle.nearness import NOTHING
 from pipelines.oracle.plot import ladder_png, write_report
 from pipelines.oracle.random_answers import RandomOracleStage
 from pipelines.oracle.report import measure, question_turn
-from tests.embedding_server import embedding_server
-from tests.oracle_datasets import dataset, rows_of
-from tests.oracle_dialogues import Scripted, batch_of, greeting, plain
+from tests.support.embedding_server import embedding_server
+from tests.support.oracle_datasets import dataset, rows_of
+from tests.support.oracle_dialogues import Scripted, batch_of, greeting, plain
 
 
 def climbing(payload: dict[str, Any], attempt: int) -> str:

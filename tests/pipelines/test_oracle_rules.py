@@ -11,7 +11,7 @@ from data_schemas.records import OracleEvent, OracleRow
 from pipelines.asking import run_alone
 from pipelines.oracle.share import is_in_share
 from pipelines.quality.oracle_rules import AskedTurn, asked_turns, wrong_in_oracles
-from tests.oracle_dialogues import Scripted, batch_of, follow_up, opened, oracle_stage
+from tests.support.oracle_dialogues import Scripted, batch_of, follow_up, opened, oracle_stage
 
 DIALOGUE = follow_up()
 

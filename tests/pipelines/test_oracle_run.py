@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.runs import Silent, config_on_doubles
 from data_schemas.config import OracleConfig, RefreshConfig
 from data_schemas.reader import DatasetReader, read_manifest
 from data_schemas.store import Store
@@ -13,6 +12,7 @@ from flows.run import run_refresh
 from pipelines.figures import figures_of
 from pipelines.oracle.random_answers import ONLY_ITEM
 from pipelines.quality.check import check
+from tests.support.runs import Silent, config_on_doubles
 
 RANDOM = OracleConfig(simulator="random", version="random")
 

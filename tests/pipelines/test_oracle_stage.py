@@ -13,7 +13,7 @@ from pipelines.asking import run_alone
 from pipelines.oracle.events import TOO_MANY_FAILED
 from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult
-from tests.oracle_dialogues import (
+from tests.support.oracle_dialogues import (
     ANSWER,
     DOUBLE,
     FORMS,

@@ -11,7 +11,7 @@ from data_schemas.errors import BackendError
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import run_alone
 from pipelines.stage import StageResult
-from tests.oracle_dialogues import USABLE, Scripted, batch_of, opened, oracle_stage, plain
+from tests.support.oracle_dialogues import USABLE, Scripted, batch_of, opened, oracle_stage, plain
 
 SHORT = "It may be four."
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from backends.chat.double import DoubleEngine
-from benchmarks.runs import Silent, config_on_doubles, contents
 from data_schemas.config import ChatConfig, OracleConfig, PartConfig, RefreshConfig, SourceConfig, SplitConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.manifest import Manifest
@@ -15,6 +14,7 @@ from data_schemas.reader import DatasetReader
 from flows.run import run_refresh
 from pipelines import served
 from pipelines.quality.check import check
+from tests.support.runs import Silent, config_on_doubles, contents
 
 ROWS = [
     {"q": "How many legs has a spider that has lost two of its eight?", "a": "six"},

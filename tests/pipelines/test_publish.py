@@ -10,7 +10,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from benchmarks.runs import Silent, config_on_doubles
 from data_schemas.config import OracleConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import DatasetError, StoreError
 from data_schemas.flags import FLAGS, flagged
@@ -25,6 +24,7 @@ from pipelines.card import CARD
 from pipelines.oracle.ladder_section import report_paths
 from pipelines.oracle.prompts import PromptSet, load_prompts
 from pipelines.quality.check import Checked, check, examine
+from tests.support.runs import Silent, config_on_doubles
 
 ROWS = [{"question": f"How much is {n} plus {n} in this sum?", "answer": f"#### {2 * n}"} for n in range(2, 5)]
 MIDDLE = 0.5

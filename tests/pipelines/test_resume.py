@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from backends.chat.double import DoubleEngine
-from benchmarks.runs import ITEMS, Silent, answers, assert_same, config_on_doubles, contents
 from data_schemas.config import OracleConfig, RefreshConfig, SpeechConfig
 from data_schemas.errors import StoreError
 from data_schemas.ids import group_id, split_of
@@ -20,6 +19,7 @@ from flows.record import RunRecord
 from flows.run import run_refresh
 from pipelines.figures import Figures
 from pipelines.stations import STAGES
+from tests.support.runs import ITEMS, Silent, answers, assert_same, config_on_doubles, contents
 
 Files = dict[str, tuple[int, int]]
 PROMPTS = Path(__file__).resolve().parents[2] / "pipelines" / "oracle" / "prompt_sets" / "v2.yaml"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from data_schemas.records import WordTiming
 from data_schemas.units import round_s
 from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, level_of, ticks, words_of
-from tests.builders import make_turn, make_utterance
+from tests.support.builders import make_turn, make_utterance
 
 BOUNDS = [0.5, 0.65, 0.8, 0.95]
 

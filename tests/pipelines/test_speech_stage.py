@@ -11,7 +11,7 @@ from data_schemas.config import SpeechConfig
 from data_schemas.errors import ConfigError
 from pipelines.audio import from_flac, peak_dbfs, rms_dbfs
 from pipelines.speech.voices import resolve_voices
-from tests.spoken_dialogues import dialogues, speech, spoken
+from tests.support.spoken_dialogues import dialogues, speech, spoken
 
 
 def test_every_utterance_is_said_at_the_level_asked_for() -> None:

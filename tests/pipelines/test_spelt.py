@@ -18,7 +18,7 @@ from pipelines.script.speakable import Reader, reading_with, speak
 from pipelines.script.spoken import spoken_words
 from pipelines.speech.spelt import SpeltAligner, SpeltSpeech
 from pipelines.speech.stage import SpeechStage
-from tests.builders import make_dialogue, make_turn, make_utterance
+from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 QUESTION = "What did Goethe's friend say of SQL, and of Godel?"
 SAID = "What did Gerta's friend say of my sequel, and of Gurdel?"

@@ -22,7 +22,7 @@ from pipelines.mixing.surroundings import (
     telephone_band,
 )
 from pipelines.quality.dialogue_rules import wrong_in_dialogue
-from tests import mixed as made
+from tests.support import mixed as made
 
 EVERYTHING = SurroundingsConfig(
     noise_share=1, room_share=1, telephone_share=1, rt60_max_s=0.2, snr_min_db=20, snr_max_db=20

@@ -8,7 +8,7 @@ from backends.protocols import Speech, TakeRefused
 from backends.tts.double import DoubleTts
 from data_schemas.config import GateConfig, SpeechConfig
 from pipelines.speech.stage import SpeechStage
-from tests.builders import make_dialogue, make_turn, make_utterance
+from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 DIALOGUE = make_dialogue(
     make_turn(0, "B", [make_utterance("How much are seven green apples and two pears?")]),

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.runs import config_on_doubles
 from data_schemas.config import PartConfig, RefreshConfig, SourceConfig, SplitConfig
 from data_schemas.store import Store
 from pipelines.refresh import plan, run_stage
 from pipelines.runner import ITEMS, Part, PartRecord, Runner
 from pipelines.stations import SCRIPT
 from pipelines.workers import Workers
+from tests.support.runs import config_on_doubles
 
 QUESTIONS = {n: " ".join(["She buys an apple and a pear."] * n) + " How many is that?" for n in (3, 9, 1, 6)}
 

@@ -9,8 +9,8 @@ from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.limits import Delays
 from backends.protocols import Endpoint
-from benchmarks.chat_server import MODEL, ChatServer
 from data_schemas.config import BudgetConfig, ChatConfig
+from tests.support.chat_server import MODEL, ChatServer
 
 PROVIDER = "base_url: http://unused\nneeds_key: false\nbatch_price_share: 0.5\ndrops: [seed]\n"
 QUICK = Delays(first_backoff_s=0.001, gather_s=0.01, first_look_s=0.001, longest_look_s=0.01)

@@ -9,9 +9,9 @@ import pytest
 from backends.chat.budget import run_named, spent
 from backends.chat.cache import ReplyCache
 from backends.chat.model_names import NOT_TOLD
-from benchmarks.chat_server import MODEL, Behaviour, served
 from data_schemas.config import ChatConfig
 from tests.backends.chat.chatting import asking, batch_config, endpoint_at, numbered, use
+from tests.support.chat_server import MODEL, Behaviour, served
 
 CONFIG = ChatConfig(engine="openai")
 

@@ -17,10 +17,10 @@ from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import answer_to
 from backends.protocols import ChatReply
-from benchmarks.chat_server import MODEL, Behaviour, served
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, ConfigError, RequestError, StoreError
 from tests.backends.chat.chatting import asking, batch_config, endpoint_at, n_lines, numbered, use
+from tests.support.chat_server import MODEL, Behaviour, served
 
 KILLED = """
 import asyncio, os, signal, sys

@@ -12,10 +12,10 @@ from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, run_named, s
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.protocols import ChatReply
-from benchmarks.chat_server import MODEL, Behaviour, served
 from data_schemas.config import BudgetConfig, ChatConfig, PriceConfig
 from data_schemas.errors import BudgetError, ConfigError
 from tests.backends.chat.chatting import asking, endpoint_at, numbered, use
+from tests.support.chat_server import MODEL, Behaviour, served
 
 PRICE = PriceConfig(in_usd_per_mtok=2, cached_usd_per_mtok=0.5, out_usd_per_mtok=8)
 CONFIG = ChatConfig(engine="openai", price=PRICE, max_in_flight=4)

@@ -9,7 +9,7 @@ import pytest
 from backends.chat import embeddings
 from backends.chat.embeddings import EmbeddingModel
 from data_schemas.errors import BackendError
-from tests.embedding_server import EmbeddingServer, counted, embedding_server
+from tests.support.embedding_server import EmbeddingServer, counted, embedding_server
 
 TEXTS = [f"There are {n} of the {n} red boats." for n in range(7)]
 

@@ -16,10 +16,10 @@ from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import DoubleEngine, answer_to
 from backends.chat.log import written_to
 from backends.protocols import ChatReply
-from benchmarks.chat_server import FAULTS, MODEL, Behaviour, served
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError, StoreError
 from tests.backends.chat.chatting import asking, endpoint_at, numbered, use
+from tests.support.chat_server import FAULTS, MODEL, Behaviour, served
 
 CONFIG = ChatConfig(engine="openai", timeout_s=3.0, max_in_flight=16)
 KILLED = """

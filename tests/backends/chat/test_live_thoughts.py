@@ -8,7 +8,7 @@ import pytest
 from backends.chat.live import OpenAILiveChat
 from data_schemas.config import ChatConfig
 from data_schemas.errors import KameError
-from tests.streaming_chat import DONE, STOP, StreamingChat, Write, event, piece, serving
+from tests.support.streaming_chat import DONE, STOP, StreamingChat, Write, event, piece, serving
 
 PAYLOAD: dict[str, Any] = {"messages": [{"role": "user", "content": "Which is nearest?"}], "max_tokens": 20}
 REMOTE = ChatConfig(engine="openai", base_url="http://localhost/v1")

@@ -10,10 +10,10 @@ from backends.chat.cache import reply_key
 from backends.chat.client import OpenAIChatClient
 from backends.chat.providers import ANY, base_url_of, key_env_of, price_of, provider_of
 from backends.chat.remote import RemoteEngine
-from benchmarks.chat_server import MODEL, Behaviour, served
 from data_schemas.config import ChatConfig, PriceConfig
 from data_schemas.errors import BackendError, ConfigError, RequestError
 from tests.backends.chat.chatting import endpoint_at, use
+from tests.support.chat_server import MODEL, Behaviour, served
 
 NAMES = ("openai", "azure", "anthropic", "google", "vllm", "llamacpp", "ollama")
 PAYLOAD: dict[str, Any] = {

@@ -12,11 +12,11 @@ from backends.chat.double import DoubleEngine
 from backends.chat.model_names import is_as_asked, is_named
 from backends.chat.providers import provider_of
 from backends.chat.remote import RemoteEngine
-from benchmarks.chat_server import MODEL, Behaviour, served
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
 from tests.backends.chat.chatting import QUICK
-from tests.http_servers import QuietHandler, http_server
+from tests.support.chat_server import MODEL, Behaviour, served
+from tests.support.http_servers import QuietHandler, http_server
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from kame_model.checkpoint.summary import summarise
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.presets import build_front_end
 from kame_model.train.runs import RunFacts, SpeaksWith, read_facts
-from tests.codecs import TINY, tiny_nano_mimi
-from tests.front_ends import tiny_config
-from tests.vocabularies import make_vocabulary
+from tests.support.codecs import TINY, tiny_nano_mimi
+from tests.support.front_ends import tiny_config
+from tests.support.vocabularies import make_vocabulary
 
 EVALUATION = {"right": {"loss": 2.5, "text": 1.5}, "none": {"loss": 4.0}}
 

@@ -25,9 +25,9 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import add_lora
 from kame_model.model.presets import build_front_end
 from kame_model.text.tokenizer import Tokenizer
-from tests.codecs import TINY, tiny_nano_mimi
-from tests.front_ends import audio_of, random_batch, stock_logits, tiny_config, tiny_front_end
-from tests.vocabularies import make_vocabulary
+from tests.support.codecs import TINY, tiny_nano_mimi
+from tests.support.front_ends import audio_of, random_batch, stock_logits, tiny_config, tiny_front_end
+from tests.support.vocabularies import make_vocabulary
 
 SAID = FreeShare(measure="said", oracle="right", group="answer not in the question", n=16, of=19, low=0.62, high=0.94)
 TRAINING = TrainingFacts(stage="dialogues", step=120, data=["0123456789abcdef"], figures={"right.text": 1.25})

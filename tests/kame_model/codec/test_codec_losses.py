@@ -6,7 +6,7 @@ import torch
 
 from kame_model.codec import losses
 from kame_model.codec.losses import FLOOR, spectral_distance
-from tests.codecs import chirps
+from tests.support.codecs import chirps
 
 
 def sound(seed: int = 0) -> torch.Tensor:

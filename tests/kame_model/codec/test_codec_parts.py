@@ -11,7 +11,7 @@ from moshi.quantization.vq import SplitResidualVectorQuantizer
 
 from backends.codec.nano_mimi import mimi_kwargs
 from kame_model.codec.parts import around_codebooks, as_if_coded, latents_of, scale_to, sound_of
-from tests.codecs import TINY, chirps
+from tests.support.codecs import TINY, chirps
 
 SOUND = torch.from_numpy(chirps(0, 32 * 1920))[None, None]
 

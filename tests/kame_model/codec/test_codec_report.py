@@ -14,7 +14,7 @@ from data_schemas.records import AudioDialogue
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
 from kame_model.codec.report import measure
 from kame_model.codec.speech import held_out
-from tests.codecs import with_validation
+from tests.support.codecs import with_validation
 
 
 class Remembering(DoubleCodec):

@@ -15,7 +15,7 @@ from data_schemas.manifest import MANIFEST, ORACLE, make_manifest
 from data_schemas.reader import DatasetReader
 from kame_model.codec.run import RECORD, STATE, train_codec
 from kame_model.codec.training import StepFigures
-from tests.codecs import TINY, chirps
+from tests.support.codecs import TINY, chirps
 
 CONFIG = CodecTrainConfig(
     model=TINY,

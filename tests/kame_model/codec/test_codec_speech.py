@@ -15,7 +15,7 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import Audio
 from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.codec.speech import channels_of, gather, held_out
-from tests.codecs import with_validation
+from tests.support.codecs import with_validation
 
 CONFIG = CodecTrainConfig(clip_frames=8)
 

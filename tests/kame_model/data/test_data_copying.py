@@ -12,7 +12,7 @@ from kame_model.data.lessons import SHORT_FRAMES, CopyLoader, judged, lessons
 from kame_model.data.loader import Share
 from kame_model.frames.batch import Example
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
-from tests.vocabularies import make_vocabulary
+from tests.support.vocabularies import make_vocabulary
 
 PIECES = Pieces(first=range(10, 60), more=range(60, 100), text_card=100, card=16, n_codebooks=3)
 

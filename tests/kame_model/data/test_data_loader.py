@@ -8,8 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.made_rows import made_with, make_row
-from benchmarks.train_runs import tiny_dataset
 from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.data.copying import Pieces
@@ -20,7 +18,9 @@ from kame_model.data.plan import BatchPlan, units_of
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens
-from tests.token_rows import write_token_rows
+from tests.support.made_rows import made_with, make_row
+from tests.support.token_rows import write_token_rows
+from tests.support.train_runs import tiny_dataset
 
 
 @pytest.fixture(scope="module")

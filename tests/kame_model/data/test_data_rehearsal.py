@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.train_runs import tiny_dataset
 from data_schemas.config.copying import CopyConfig
 from data_schemas.config.training import DataConfig
 from kame_model.data.copying import Pieces
@@ -16,6 +15,7 @@ from kame_model.data.loader import DialogueLoader, MicroBatch
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import Planned
 from kame_model.frames.ids import ZERO_ID
+from tests.support.train_runs import tiny_dataset
 
 
 @pytest.fixture(scope="module")

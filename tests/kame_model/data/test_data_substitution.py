@@ -4,12 +4,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.made_rows import made_with, make_row
 from kame_model.data.copying import Pieces
 from kame_model.data.substitution import substituted
 from kame_model.encode.rows import SpeakerTokens
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokens
+from tests.support.made_rows import made_with, make_row
 
 BY = made_with()
 PIECES = Pieces(range(10, 120), range(120, BY.text_card), BY.text_card, BY.card, BY.n_codebooks)

@@ -4,10 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.made_rows import made_with, make_row
 from kame_model.data.example import sides_of
 from kame_model.data.swap import NOTICE_FRAMES, QUIET_FRAMES, Sides, corrected, handover, swapped
 from kame_model.frames.ids import PADDING_ID
+from tests.support.made_rows import made_with, make_row
 
 BY = made_with()
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.made_rows import made_with, make_row
 from data_schemas.config.training import DataConfig
 from kame_model.data.example import ExampleMaker, sides_of
 from kame_model.data.mixture import open_datasets
@@ -14,7 +13,8 @@ from kame_model.data.plan import BatchPlan, longest_joined
 from kame_model.data.swap import Sides
 from kame_model.data.waiting import SILENT_FRAMES, waiting
 from kame_model.frames.ids import PADDING_ID
-from tests.token_rows import write_token_rows
+from tests.support.made_rows import made_with, make_row
+from tests.support.token_rows import write_token_rows
 
 BY = made_with()
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from backends.codec.double import DoubleCodec
-from tests.codecs import count_encoded
-from tests.small_datasets import ten_shards, write_dataset
-from tests.vocabularies import make_vocabulary
+from tests.support.codecs import count_encoded
+from tests.support.small_datasets import ten_shards, write_dataset
+from tests.support.vocabularies import make_vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from kame_model.encode.manifest import Counts
 from kame_model.encode.rows import TokenRow
 from kame_model.frames.inner_monologue import words_on_frames
 from kame_model.text.tokenizer import Tokenizer
-from tests.builders import make_turn, make_utterance
-from tests.token_rows import audio_dialogue, event, oracle_row, said_turn, timed
-from tests.vocabularies import make_vocabulary
+from tests.support.builders import make_turn, make_utterance
+from tests.support.token_rows import audio_dialogue, event, oracle_row, said_turn, timed
+from tests.support.vocabularies import make_vocabulary
 
 
 @pytest.fixture(scope="module")

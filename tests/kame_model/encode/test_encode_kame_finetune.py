@@ -16,7 +16,7 @@ from kame_model.encode import kame_finetune
 from kame_model.encode.dialogue import token_row
 from kame_model.encode.kame_finetune import export_kame_finetune
 from kame_model.encode.rows import TokenRow
-from tests.token_rows import audio_dialogue, event, oracle_row, said_turn, vocabulary_of, write_token_rows
+from tests.support.token_rows import audio_dialogue, event, oracle_row, said_turn, vocabulary_of, write_token_rows
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "kame_finetune.json").read_text(encoding="utf-8"))
 GIVEN, EXPECTED = GOLDEN["input"], GOLDEN["expected"]

@@ -16,8 +16,8 @@ from data_schemas.reader import DatasetReader
 from kame_model.encode.folder import LOCK
 from kame_model.encode.run import encode_dataset
 from kame_model.encode.sound import DamagedShard
-from tests.small_datasets import contents, encode_settings, spoil_bit, spoil_cut
-from tests.vocabularies import make_vocabulary
+from tests.support.small_datasets import contents, encode_settings, spoil_bit, spoil_cut
+from tests.support.vocabularies import make_vocabulary
 
 CARD = DoubleCodecOptions().card
 

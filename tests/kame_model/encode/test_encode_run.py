@@ -17,8 +17,8 @@ from kame_model.encode.run import encode_dataset
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.encode.workers import Encoders
 from pipelines.audio import from_flac
-from tests.codecs import tiny_nano_mimi
-from tests.small_datasets import contents, encode_settings, noisy_dialogue, spoil_bit, ten_shards, write_dataset
+from tests.support.codecs import tiny_nano_mimi
+from tests.support.small_datasets import contents, encode_settings, noisy_dialogue, spoil_bit, ten_shards, write_dataset
 
 CARD = DoubleCodecOptions().card
 

@@ -16,7 +16,7 @@ from kame_model.encode.packed import PackedFile, ragged, scalars, write_packed
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.oracle_stream import OracleTokens
-from tests.token_rows import MADE_WITH, write_token_rows
+from tests.support.token_rows import MADE_WITH, write_token_rows
 
 
 def random_speaker(seed: int, n_frames: int) -> SpeakerTokens:

@@ -25,8 +25,8 @@ from kame_model.evaluate.run import FIGURES, ITEMS, REPORT, evaluate
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens
 from kame_model.text.tokenizer import Tokenizer
-from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, tiny_front_end
-from tests.token_rows import vocabulary_of, write_token_rows
+from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, tiny_front_end
+from tests.support.token_rows import vocabulary_of, write_token_rows
 
 WORDS = ("it", "is", "five", "six", *(f"w{chr(97 + at)}" for at in range(26)), *"ghijkl")
 N_FRAMES = 18

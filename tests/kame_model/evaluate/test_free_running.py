@@ -11,7 +11,7 @@ from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
 from kame_model.frames.sequence import lay_sequence
 from kame_model.model.front_end import FrontEnd
-from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, tiny_front_end
+from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, tiny_front_end
 
 LIKELIEST = SamplingConfig(use_sampling=False)
 EVENTS: list[OracleTokenEvent] = [(3, [5, 6, 7, 8]), (5, [9, 10])]

@@ -15,7 +15,7 @@ from kame_model.evaluate.proof import Outcome, judged, strangers_of
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens
 from kame_model.text.tokenizer import Tokenizer
-from tests.token_rows import vocabulary_of
+from tests.support.token_rows import vocabulary_of
 
 WORDS = ("it", "is", "five", "six", "no", "wait")
 PIECES = ["<end-of-padding>", "<s>", "<unk>", "<pad>", *(f"▁{word}" for word in WORDS)]

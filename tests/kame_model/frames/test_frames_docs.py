@@ -11,7 +11,7 @@ from kame_model.frames.inner_monologue import text_on_frames
 from kame_model.frames.oracle_stream import lay_oracle
 from kame_model.frames.sequence import labels_of, lay_sequence
 from kame_model.text.tokenizer import Tokenizer
-from tests.vocabularies import make_vocabulary
+from tests.support.vocabularies import make_vocabulary
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "frames.md"
 N_FRAMES, CARD = 10, 64

@@ -11,7 +11,7 @@ from data_schemas.records import WordTiming
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.inner_monologue import text_on_frames, words_on_frames
 from kame_model.text.tokenizer import Tokenizer
-from tests.vocabularies import make_moshi_like, make_vocabulary
+from tests.support.vocabularies import make_moshi_like, make_vocabulary
 
 PAD, END = PADDING_ID, END_OF_PADDING_ID
 WORD = st.text(string.ascii_letters, min_size=1, max_size=9) | st.sampled_from(["sixty", "That's", "litres", "I"])

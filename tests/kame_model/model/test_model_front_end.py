@@ -11,7 +11,7 @@ from data_schemas.config.model import InputDropoutConfig, ModelConfig
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.model.dropout import drop_inputs
 from kame_model.model.presets import PRESETS, build_front_end, build_lm, lm_kwargs, moshi_7b, nano, small
-from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, stock_logits, tiny_front_end
+from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, stock_logits, tiny_front_end
 
 
 def test_shapes_are_those_of_the_contract() -> None:

@@ -6,7 +6,7 @@ import torch
 from data_schemas.config.model import LoraConfig
 from kame_model.model.front_end import FrontEnd, Logits
 from kame_model.model.lora import add_lora, has_lora, merge_lora
-from tests.front_ends import audio_of, random_batch, tiny_front_end
+from tests.support.front_ends import audio_of, random_batch, tiny_front_end
 
 LORA = LoraConfig(rank=4, scaling=2.0)
 MERGED = 2e-5

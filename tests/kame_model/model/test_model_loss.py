@@ -11,7 +11,15 @@ from kame_model.frames.batch import Batch, collate
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
 from kame_model.model.front_end import Logits
 from kame_model.model.loss import METRICS, compute_loss, means
-from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, random_example, tiny_front_end
+from tests.support.front_ends import (
+    CARD,
+    N_CODEBOOKS,
+    TEXT_CARD,
+    audio_of,
+    random_batch,
+    random_example,
+    tiny_front_end,
+)
 
 
 def random_logits(batch: Batch, seed: int = 0) -> Logits:

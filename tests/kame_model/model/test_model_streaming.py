@@ -10,7 +10,7 @@ from data_schemas.config.model import SamplingConfig
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import UNSAID, Frame, FrontEndGen
-from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_front_end
+from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_front_end
 
 GREEDY = SamplingConfig(use_sampling=False)
 FLOAT32, BFLOAT16 = 1e-5, 0.1

@@ -4,7 +4,7 @@ import pytest
 
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve import server
-from tests.serving import tiny_checkpoint
+from tests.support.serving import tiny_checkpoint
 
 
 @pytest.fixture(scope="session")

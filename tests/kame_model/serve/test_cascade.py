@@ -14,8 +14,8 @@ from data_schemas.units import FRAME_S
 from kame_model.serve.cascade import AHEAD_S
 from kame_model.serve.speaker import Speaker
 from pipelines.script.speakable import speak
-from tests.cascade_talk import ANSWER, SlowChat, Talk, is_loud, talking
-from tests.inline_threads import InlineThreads
+from tests.support.cascade_talk import ANSWER, SlowChat, Talk, is_loud, talking
+from tests.support.inline_threads import InlineThreads
 
 
 def test_an_answer_is_said_while_it_is_being_written() -> None:

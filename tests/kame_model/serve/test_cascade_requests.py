@@ -11,7 +11,7 @@ from data_schemas.config.serving import RouteConfig
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd, Choice, Router
-from tests.cascade_talk import SlowChat, Talk, talking
+from tests.support.cascade_talk import SlowChat, Talk, talking
 
 
 def test_the_chat_model_is_told_what_was_said_before() -> None:

@@ -13,7 +13,7 @@ from backends.vad import Window
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve import ears
 from kame_model.serve.server import KameServer
-from tests.serving import (
+from tests.support.serving import (
     Client,
     LoudnessListener,
     LoudnessRecogniser,

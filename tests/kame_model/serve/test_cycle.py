@@ -9,8 +9,8 @@ from data_schemas.config.serving import RouteConfig
 from data_schemas.errors import ConfigError
 from kame_model.serve.routing import Router
 from kame_model.text.tokenizer import Tokenizer
-from tests.timed_chat import QUICK, SIXTY, SLOW, CycleTalk, TimedChat
-from tests.vocabularies import make_vocabulary
+from tests.support.timed_chat import QUICK, SIXTY, SLOW, CycleTalk, TimedChat
+from tests.support.vocabularies import make_vocabulary
 
 QUESTION = "How many more litres are needed to fill it to the top"
 

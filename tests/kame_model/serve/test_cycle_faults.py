@@ -13,8 +13,8 @@ from data_schemas.errors import AnswerCut, BackendError, RequestError
 from kame_model.serve.cycle import MAX_TRIES
 from kame_model.serve.routing import Router
 from kame_model.text.tokenizer import Tokenizer
-from tests.timed_chat import QUICK, SIXTY, CycleTalk, Step, TimedChat
-from tests.vocabularies import make_vocabulary
+from tests.support.timed_chat import QUICK, SIXTY, CycleTalk, Step, TimedChat
+from tests.support.vocabularies import make_vocabulary
 
 DOWN = BackendError("nobody is there.")
 

@@ -23,8 +23,8 @@ from kame_model.serve.request_counts import RequestCounts
 from kame_model.serve.requests import Requests
 from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.text.tokenizer import Tokenizer
-from tests.streaming_chat import StreamingChat, Write, piece, serving
-from tests.vocabularies import make_vocabulary
+from tests.support.streaming_chat import StreamingChat, Write, piece, serving
+from tests.support.vocabularies import make_vocabulary
 
 SHORT = Prompt(
     version="short",

@@ -8,8 +8,8 @@ import pytest
 from data_schemas.errors import RequestError
 from kame_model.serve.spoken_stream import SpokenStream
 from kame_model.text.tokenizer import Tokenizer
-from tests.timed_chat import QUICK, SIXTY, CycleTalk, Step, TimedChat
-from tests.vocabularies import make_vocabulary
+from tests.support.timed_chat import QUICK, SIXTY, CycleTalk, Step, TimedChat
+from tests.support.vocabularies import make_vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.streaming import FrontEndGen
 from kame_model.serve.engine import Engine, FrameIn, FrameOut
-from tests.codecs import TINY, chirps, tiny_nano_mimi
-from tests.serving import tiny_checkpoint
+from tests.support.codecs import TINY, chirps, tiny_nano_mimi
+from tests.support.serving import tiny_checkpoint
 
 N_SLOTS, N_FRAMES = 2, 70  # more frames than the model's attention (64) and the codec's (10) look back
 LIKELIEST = SamplingConfig(use_sampling=False)

@@ -25,7 +25,7 @@ from kame_model.serve.engine import FrameIn
 from kame_model.serve.server import KameServer
 from kame_model.serve.session import Session
 from kame_model.text.tokenizer import Tokenizer
-from tests.serving import (
+from tests.support.serving import (
     WORDS,
     Client,
     LoudnessRecogniser,

@@ -13,8 +13,8 @@ from kame_model.serve.parts import build_parts
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.serve.server import KameServer
-from tests.serving import Client, RepeatingChat, doubles, inline, serve_config, tiny_checkpoint
-from tests.streaming_chat import StreamingChat, serving
+from tests.support.serving import Client, RepeatingChat, doubles, inline, serve_config, tiny_checkpoint
+from tests.support.streaming_chat import StreamingChat, serving
 
 
 def back_end(name: str, *models: str) -> BackEnd:

@@ -18,8 +18,8 @@ from kame_model.serve.whispered import Whispered
 from kame_model.text.tokenizer import Tokenizer
 from pipelines.oracle.validate import Asked, Unusable, usable_text
 from pipelines.script.speakable import speak
-from tests.answers import drawn_answer, for_the_eye, pieces_of
-from tests.vocabularies import make_moshi_like, make_vocabulary
+from tests.support.answers import drawn_answer, for_the_eye, pieces_of
+from tests.support.vocabularies import make_moshi_like, make_vocabulary
 
 MAX_WORDS = OracleConfig().max_words
 

@@ -21,7 +21,7 @@ from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.serve.events import SessionEvent
 from kame_model.serve.recording import BLOCK_N_FRAMES, MOST_BLOCKS, Recording
 from kame_model.serve.recordings import LOCK, About, Recordings
-from tests.inline_threads import InlineThreads
+from tests.support.inline_threads import InlineThreads
 
 ABOUT = About(checkpoint="nano", recogniser="double", notice="This is kept.", cascade_voice="kokoro/af_heart")
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -23,10 +23,10 @@ from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.tensors import ORACLE_KEY, stock_state
 from kame_model.model.presets import build_front_end
 from kame_model.serve.server import KameServer
-from tests.codecs import TINY, random_model
-from tests.front_ends import tiny_config
-from tests.serving import Client, doubles, inline, serve_config
-from tests.vocabularies import make_moshi_like
+from tests.support.codecs import TINY, random_model
+from tests.support.front_ends import tiny_config
+from tests.support.serving import Client, doubles, inline, serve_config
+from tests.support.vocabularies import make_moshi_like
 
 N_CODEBOOKS = 3
 """Of the front-end; the codec has more, as Mimi has 32 and Moshi speaks 8 of them."""

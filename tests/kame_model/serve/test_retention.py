@@ -11,7 +11,7 @@ import pytest
 from data_schemas.config.serving import RecordConfig
 from data_schemas.store import Store
 from kame_model.serve.recordings import SWEEP_EVERY_S, About, Recordings
-from tests.inline_threads import InlineThreads
+from tests.support.inline_threads import InlineThreads
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 ABOUT = About(checkpoint="nano", recogniser="double", notice="This is kept.")

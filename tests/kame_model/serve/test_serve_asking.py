@@ -10,7 +10,7 @@ from kame_model.serve.conversation import Conversation
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd
 from kame_model.serve.whispered import UnfitAnswer
-from tests.timed_chat import Step, TimedChat
+from tests.support.timed_chat import Step, TimedChat
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -11,10 +11,10 @@ from data_schemas.config.serving import BackEndConfig, ListenerConfig, ServeConf
 from data_schemas.errors import BackendError, KameError
 from kame_model.serve.parts import build_parts
 from kame_model.text.tokenizer import Tokenizer
-from tests.cascade_talk import SlowChat, Talk, talking
-from tests.streaming_chat import StreamingChat, serving
-from tests.timed_chat import CycleTalk, TimedChat
-from tests.vocabularies import make_vocabulary
+from tests.support.cascade_talk import SlowChat, Talk, talking
+from tests.support.streaming_chat import StreamingChat, serving
+from tests.support.timed_chat import CycleTalk, TimedChat
+from tests.support.vocabularies import make_vocabulary
 
 SECRET = "sk-very-secret"
 DOWN = BackendError(f"It said: no such key {SECRET}, you asked 'How many litres'.", "Put a valid key into X.", "401")

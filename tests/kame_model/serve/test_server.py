@@ -17,7 +17,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.engine import Engine
 from kame_model.serve.parts import build_parts
 from kame_model.serve.server import KameServer, Refused
-from tests.serving import Client, doubles, inline, saying, serve_config, until
+from tests.support.serving import Client, doubles, inline, saying, serve_config, until
 
 pytestmark = pytest.mark.asyncio
 

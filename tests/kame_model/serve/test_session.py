@@ -19,8 +19,8 @@ from kame_model.serve.recordings import About, Recordings
 from kame_model.serve.routing import BackEnd
 from kame_model.serve.server import KameServer
 from kame_model.serve.session import Session
-from tests.inline_threads import InlineThreads
-from tests.serving import (
+from tests.support.inline_threads import InlineThreads
+from tests.support.serving import (
     Client,
     LoudnessListener,
     LoudnessRecogniser,

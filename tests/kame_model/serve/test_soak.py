@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.serve_doubles import Fault, pitch_in, tone
 from benchmarks.serve_soak import FAULTS, SoakReport, soak
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve import answering
@@ -17,6 +16,7 @@ from kame_model.serve.mailbox import SaidFrame
 from kame_model.serve.session import Session
 from kame_model.serve.web.chat_socket import ChatSocket
 from kame_model.serve.web.realtime import RealtimeSocket
+from tests.support.serve_doubles import Fault, pitch_in, tone
 
 N_CALLERS = 24
 

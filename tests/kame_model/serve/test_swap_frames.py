@@ -23,8 +23,8 @@ from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd
 from kame_model.serve.server import KameServer
 from kame_model.serve.session import Session
-from tests.serving import Client, doubles, inline, saying, serve_config
-from tests.streaming_chat import DONE, STOP, piece
+from tests.support.serving import Client, doubles, inline, saying, serve_config
+from tests.support.streaming_chat import DONE, STOP, piece
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -10,7 +10,7 @@ from backends.vad import Window
 from data_schemas.config.serving import ListenerConfig
 from data_schemas.units import FRAME_S
 from kame_model.serve.ears import Ears, TurnTaking
-from tests.serving import LoudnessDetector, LoudnessRecogniser, saying
+from tests.support.serving import LoudnessDetector, LoudnessRecogniser, saying
 
 
 @pytest.mark.asyncio

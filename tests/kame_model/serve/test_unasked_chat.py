@@ -10,7 +10,7 @@ from backends.chat.remote import CHECK_LIMIT_S
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.serve.parts import UnaskedChat
-from tests.streaming_chat import DONE, STOP, piece
+from tests.support.streaming_chat import DONE, STOP, piece
 
 PAYLOAD: dict[str, Any] = {"messages": [{"role": "user", "content": "Which is nearest?"}], "max_tokens": 20}
 LIMIT_S = 30.0

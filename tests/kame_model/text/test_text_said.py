@@ -4,7 +4,7 @@ import pytest
 
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.text.tokenizer import Tokenizer
-from tests.vocabularies import make_moshi_like
+from tests.support.vocabularies import make_moshi_like
 
 
 @pytest.fixture(scope="module")

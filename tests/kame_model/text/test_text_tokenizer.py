@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from data_schemas.errors import BackendError
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.text.tokenizer import MOSHI_TOKENIZER, Tokenizer
-from tests.vocabularies import TEXTS, make_moshi_like, make_vocabulary, train_with
+from tests.support.vocabularies import TEXTS, make_moshi_like, make_vocabulary, train_with
 
 WORD = st.text(string.ascii_lowercase, min_size=1, max_size=9)
 SPOKEN = st.lists(WORD | st.sampled_from(["Sixty", "That's", "litres.", "So,"]), max_size=12).map(" ".join)

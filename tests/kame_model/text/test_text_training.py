@@ -13,7 +13,7 @@ from data_schemas.errors import ConfigError, DatasetError, StoreError
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.text.tokenizer import Tokenizer
 from kame_model.text.training import NUMBER_WORDS, train_tokenizer
-from tests.vocabularies import TEXTS, make_vocabulary
+from tests.support.vocabularies import TEXTS, make_vocabulary
 
 
 @pytest.fixture(scope="module")

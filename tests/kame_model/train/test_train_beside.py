@@ -13,7 +13,6 @@ import pytest
 import torch
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
-from benchmarks.train_runs import assert_same, tiny_dataset, tiny_run
 from data_schemas.config.training import KeepConfig, TrainConfig
 from data_schemas.errors import TrainingError
 from kame_model.data.loader import DialogueLoader, Share
@@ -25,6 +24,7 @@ from kame_model.train import trainer as trainer_module
 from kame_model.train.processes import Processes
 from kame_model.train.run import Silent, train
 from kame_model.train.saving import CHECKPOINTS, Checkpoints, saved_in
+from tests.support.train_runs import assert_same, tiny_dataset, tiny_run
 
 
 class Beside(Checkpoints):

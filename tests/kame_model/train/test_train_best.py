@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.made_rows import made_with, make_row
-from benchmarks.train_runs import Asking, tiny_dataset, tiny_run
 from data_schemas.errors import ConfigError
 from kame_model.train.evaluating import Evaluator
 from kame_model.train.run import train
 from kame_model.train.runs import load_run
 from kame_model.train.saving import CHECKPOINTS, saved_in
-from tests.token_rows import write_token_rows
+from tests.support.made_rows import made_with, make_row
+from tests.support.token_rows import write_token_rows
+from tests.support.train_runs import Asking, tiny_dataset, tiny_run
 
 KEEP: dict[str, Any] = {"save_every": 9, "keep_last": 1, "evaluate_every": 1}
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from benchmarks.train_runs import tiny_run
 from data_schemas.config.training import HardwareConfig, Precision, TrainConfig
 from kame_model.model.front_end import FrontEnd
 from kame_model.train.building import shape_of
 from kame_model.train.computing import Computing
 from kame_model.train.processes import Processes
 from kame_model.train.runs import SpeaksWith
+from tests.support.train_runs import tiny_run
 
 SPEAKS_WITH = SpeaksWith(tokenizer_digest="made", text_card=200, codec_digest="made", card=32, n_codebooks=4)
 ADAPTERS: dict[str, Any] = {"init_from": "base", "lora": {"rank": 2}}

@@ -7,7 +7,7 @@ import torch
 
 from data_schemas.config.training import HardwareConfig
 from kame_model.train.parallel import parallelize
-from tests.front_ends import random_batch, tiny_front_end
+from tests.support.front_ends import random_batch, tiny_front_end
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++, by which inductor compiles for processors")

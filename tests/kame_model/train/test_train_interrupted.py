@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.train_runs import TINY, tiny_dataset
 from kame_model.train.saving import CHECKPOINTS, saved_in
+from tests.support.train_runs import TINY, tiny_dataset
 
 INTERRUPTING = """
 import os, signal

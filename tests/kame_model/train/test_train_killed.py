@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 
 from benchmarks.kill_training import kill, kill_many, recipe_run
-from benchmarks.train_runs import Forking, RunError, run_until_change
 from data_schemas.config.training import TrainConfig
+from tests.support.train_runs import Forking, RunError, run_until_change
 
 
 def test_runs_killed_at_random_moments_end_with_the_same_losses_and_weights(tmp_path: Path) -> None:

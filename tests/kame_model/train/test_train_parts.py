@@ -18,7 +18,7 @@ from kame_model.train.parallel import parallelize
 from kame_model.train.processes import find_device
 from kame_model.train.stopping import StopRequest, listening
 from kame_model.train.throughput import Speedometer, flops_per_frame, n_frames_of, n_weights, peak_flops
-from tests.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_config, tiny_front_end
+from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_config, tiny_front_end
 
 CONFIG = OptimConfig(learning_rate=1.0, warmup_steps=10, final_share=0.1)
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from moshi.models.lm import LMModel
 
-from benchmarks.train_runs import Asking, Forking, assert_same, tiny_dataset, tiny_run, told
 from data_schemas.config.training import TrainConfig
 from kame_model.train.run import Silent, train
 from kame_model.train.saving import CHECKPOINTS, saved_in
-from tests.vocabularies import make_vocabulary
+from tests.support.train_runs import Asking, Forking, assert_same, tiny_dataset, tiny_run, told
+from tests.support.vocabularies import make_vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch.distributed.checkpoint.filesystem import FileSystemWriter
 
-from benchmarks.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
 from data_schemas.errors import ConfigError, DatasetError, StoreError, TrainingError
 from kame_model.model.loss import compute_loss
 from kame_model.train import trainer as trainer_module
@@ -19,6 +18,7 @@ from kame_model.train.logs import SpikeWatch
 from kame_model.train.run import Silent, train
 from kame_model.train.runs import load_run
 from kame_model.train.saving import CHECKPOINTS, DONE, saved_in
+from tests.support.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
 
 
 @pytest.fixture(scope="module")

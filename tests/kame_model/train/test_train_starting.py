@@ -9,12 +9,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from benchmarks.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
 from data_schemas.errors import ConfigError
 from kame_model.train.run import train
 from kame_model.train.runs import load_run, read_facts
 from kame_model.train.saving import CHECKPOINTS, saved_in
-from tests.vocabularies import make_vocabulary
+from tests.support.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
+from tests.support.vocabularies import make_vocabulary
 
 
 @pytest.fixture(scope="module")

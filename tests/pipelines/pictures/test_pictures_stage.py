@@ -17,7 +17,7 @@ from data_schemas.records import Item
 from pipelines.pictures.stage import MAX_ATTEMPTS, PicturesStage, PictureUnread, described
 from pipelines.sources.items import read_items
 from pipelines.stage import StageResult
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 SEES = Endpoint(name="test", base_url="", model="sees", model_digest="1")
 PNG = base64.b64decode(

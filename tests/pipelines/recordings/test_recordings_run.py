@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.runs import Silent, contents
 from data_schemas.arrow import from_table, to_table
 from data_schemas.config import (
     ChatConfig,
@@ -25,9 +24,10 @@ from flows.run import OF_RECORDINGS, run_refresh
 from kame_model.encode.run import encode_dataset
 from pipelines.quality.check import examine
 from pipelines.recordings.run import SOURCE
-from tests.recorded import EGGS, MODE, NOTICE, Line, record, speech_of
-from tests.small_datasets import encode_settings
-from tests.vocabularies import make_vocabulary
+from tests.support.recorded import EGGS, MODE, NOTICE, Line, record, speech_of
+from tests.support.runs import Silent, contents
+from tests.support.small_datasets import encode_settings
+from tests.support.vocabularies import make_vocabulary
 
 SECRET = (Line("B", 0.5, "My sister has seven parrots."), Line("A", 3.2, "What a lovely family."))
 

@@ -6,7 +6,7 @@ from data_schemas.config import ScriptConfig
 from pipelines.script.answers import conclude
 from pipelines.script.phrasing import Exchange, phrase
 from pipelines.script.spoken import spoken_words
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 
 def exchange(question: str, answer: str, last_line: str) -> Exchange:

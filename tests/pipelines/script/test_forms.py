@@ -13,8 +13,8 @@ from pipelines.script.forms.table import FORMS
 from pipelines.script.forms.turns import inserted, verbatim
 from pipelines.script.speakable import SPOKEN, speak
 from pipelines.script.spoken import spoken_words
-from tests.builders import make_item
-from tests.forms import SUM, all_of, said, sums, written
+from tests.support.builders import make_item
+from tests.support.forms import SUM, all_of, said, sums, written
 
 
 @pytest.mark.parametrize("name", FORMS)

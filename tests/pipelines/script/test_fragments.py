@@ -9,7 +9,7 @@ from data_schemas.number_words import cardinal_of
 from pipelines.script.numerals import MAX_DIGITS, cardinal, digits, year
 from pipelines.script.speakable import SPOKEN, Unspeakable, speak
 from pipelines.script.spoken import lowered_words
-from tests.fragments import TEXTS
+from tests.support.fragments import TEXTS
 
 
 def numbers_of(text: str) -> Counter[str]:

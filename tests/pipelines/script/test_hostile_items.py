@@ -9,8 +9,8 @@ from pipelines.script import refusals, spoken
 from pipelines.script.phrasing import Exchange, phrase
 from pipelines.script.refusals import NotAskable
 from pipelines.script.spoken import SPOKEN, Unspeakable, spoken_words
-from tests.builders import make_item
-from tests.fragments import TEXTS
+from tests.support.builders import make_item
+from tests.support.fragments import TEXTS
 
 
 def outcome(question: str, answer: str = "a pike", options: tuple[str, ...] = ()) -> Exchange | str:

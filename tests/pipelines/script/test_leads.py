@@ -13,7 +13,7 @@ from pipelines.script.leads import FUNCTION_WORDS, WORDS_PER_S, draw_lead, leads
 from pipelines.script.phrasing import Exchange, phrase
 from pipelines.script.speakable import SPOKEN, speak
 from pipelines.script.spoken import spoken_words
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 QUESTIONS = {
     "sum": "Ann has 3 apples. How many apples does she need?",

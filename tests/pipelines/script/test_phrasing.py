@@ -10,7 +10,7 @@ from pipelines.script.choices import lower_start
 from pipelines.script.phrasing import phrase
 from pipelines.script.refusals import REASONS, NotAskable, refers_to_options
 from pipelines.script.spoken import spoken_words
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 TEN_FISH = ("a pike", "a perch", "a carp", "an eel", "a trout", "a salmon", "a cod", "a herring", "a tuna", "a roach")
 ALONE = ScriptConfig(offer_share=0, max_spoken_options=0)

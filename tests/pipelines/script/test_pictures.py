@@ -11,7 +11,7 @@ from pipelines.script.phrasing import phrase
 from pipelines.script.pictures import with_picture_told
 from pipelines.script.refusals import NotAskable
 from pipelines.sources.items import read_items
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 LABELS = Path(__file__).with_name("standalone_labels.tsv")
 """Of 100 rows drawn by seed: whether one who knows the field could answer without the picture. Ids alone; the rows may

@@ -5,7 +5,7 @@ import pytest
 from data_schemas.config import ScriptConfig
 from pipelines.script.phrasing import Exchange, phrase
 from pipelines.script.refusals import refers_to_options
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 ALONE = ScriptConfig(offer_share=0, max_spoken_options=0)
 

@@ -7,7 +7,7 @@ import pytest
 from data_schemas.config import ScriptConfig
 from pipelines.script.phrasing import Exchange, phrase
 from pipelines.script.refusals import NotAskable
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 ROMAN = "Which of the following are true?\nI. Pikes swim.\nII. Pikes fly\nIII. Pikes eat."
 

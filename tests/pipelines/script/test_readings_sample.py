@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.readings import drawn, lines, main, reading_of
 from data_schemas.config import ScriptConfig
-from tests.builders import make_item
+from tests.support.builders import make_item
 
 
 def test_a_line_has_what_is_written_and_what_is_said() -> None:

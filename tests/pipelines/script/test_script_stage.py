@@ -13,7 +13,7 @@ from data_schemas.records import Dialogue, Item
 from pipelines.script.speakable import SPOKEN
 from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
-from tests.builders import make_forms, make_item
+from tests.support.builders import make_forms, make_item
 
 
 def item(number: int, question: str, answer: str, explanation: str | None = None) -> Item:

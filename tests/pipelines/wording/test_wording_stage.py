@@ -14,7 +14,7 @@ from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult
 from pipelines.wording.faithful import NotFaithful, faithful
 from pipelines.wording.stage import MAX_ATTEMPTS, WordingStage
-from tests.builders import make_dialogue, make_turn, make_utterance
+from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 MODEL = Endpoint(name="test", base_url="", model="wordy", model_digest="1")
 QUESTION = "How many eggs are left when Anna sells nine of sixteen eggs?"

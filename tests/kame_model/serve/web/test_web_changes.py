@@ -12,9 +12,9 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.parts import Parts
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd
-from tests.realtime_protocol import of_type
-from tests.served import AsgiSocket, app_of
-from tests.serving import RepeatingChat, doubles, until
+from tests.support.realtime_protocol import of_type
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import RepeatingChat, doubles, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

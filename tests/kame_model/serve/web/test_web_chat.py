@@ -12,8 +12,8 @@ import sphn
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.web import caller
-from tests.served import AsgiSocket, app_of
-from tests.serving import saying, until
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import saying, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -14,9 +14,9 @@ from data_schemas.config.serving import RecordConfig
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.recordings import About, Recordings
 from kame_model.serve.server import KameServer
-from tests.inline_threads import InlineThreads
-from tests.served import AsgiSocket, app_of
-from tests.serving import doubles, until
+from tests.support.inline_threads import InlineThreads
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import doubles, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 NOTICE = "What you say is kept for thirty days."

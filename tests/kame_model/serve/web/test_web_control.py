@@ -23,9 +23,9 @@ from kame_model.serve.server import KameServer
 from kame_model.serve.web.app import create_app
 from kame_model.serve.web.disclosure import consent_to
 from kame_model.serve.web.realtime_responses import to_pcm16
-from tests.inline_threads import InlineThreads
-from tests.served import AsgiSocket, app_of, served
-from tests.serving import doubles, saying, until
+from tests.support.inline_threads import InlineThreads
+from tests.support.served import AsgiSocket, app_of, served
+from tests.support.serving import doubles, saying, until
 
 pytestmark = pytest.mark.asyncio
 MINE = "192.0.2.1"

@@ -9,8 +9,8 @@ import pytest
 
 from data_schemas.errors import BackendError
 from kame_model.checkpoint.load import Checkpoint
-from tests.served import AsgiSocket, app_of
-from tests.serving import LoudnessRecogniser, RepeatingChat, doubles, saying, until
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import LoudnessRecogniser, RepeatingChat, doubles, saying, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 INSIDE = "http://10.1.2.3:8000/v1"

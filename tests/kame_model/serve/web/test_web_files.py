@@ -12,9 +12,9 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.engine import Engine, FrameIn, FrameOut
 from kame_model.serve.web.realtime_responses import WAIT_N_FRAMES
-from tests.realtime_protocol import append, checked, of_type, say
-from tests.served import AsgiSocket, app_of
-from tests.serving import RepeatingChat, doubles, said_in, saying
+from tests.support.realtime_protocol import append, checked, of_type, say
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import RepeatingChat, doubles, said_in, saying
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 COMMIT, CLEAR, CREATE = (

@@ -14,8 +14,8 @@ import sphn
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.web.realtime_responses import to_pcm16
-from tests.served import AsgiSocket, app_of
-from tests.serving import saying, until
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import saying, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 N_MESSAGES = 1_200

@@ -13,8 +13,8 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.changes import CHANGES_AT_ONCE
 from kame_model.serve.web.chat_socket import SOUND_AT_ONCE_S, SOUND_SPEED
-from tests.served import AsgiSocket, app_of
-from tests.serving import saying, until
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import saying, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 LENGTH_S = 4.0

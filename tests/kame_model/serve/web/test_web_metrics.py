@@ -10,7 +10,7 @@ from backends.chat.live import LiveUsage
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.metrics import Metrics
-from tests.serving import Client, doubles, inline, serve_config
+from tests.support.serving import Client, doubles, inline, serve_config
 
 
 @pytest.mark.asyncio

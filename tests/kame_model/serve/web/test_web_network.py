@@ -11,8 +11,8 @@ import pytest
 
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.web.logs import be_discreet
-from tests.served import served
-from tests.serving import until
+from tests.support.served import served
+from tests.support.serving import until
 
 TEXT, BINARY, CONTINUED, RESERVED = 1, 2, 0, 5
 

@@ -10,9 +10,9 @@ import pytest
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.web.realtime_responses import from_pcm16
-from tests.realtime_protocol import append, checked, of_type, say, types
-from tests.served import AsgiSocket, app_of
-from tests.serving import saying, until
+from tests.support.realtime_protocol import append, checked, of_type, say, types
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import saying, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

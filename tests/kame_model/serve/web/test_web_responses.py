@@ -19,7 +19,7 @@ from kame_model.serve.web.realtime_responses import (
     from_pcm16,
     to_pcm16,
 )
-from tests.realtime_protocol import checked, types
+from tests.support.realtime_protocol import checked, types
 
 AUDIO, TEXT = "response.output_audio.delta", "response.output_audio_transcript.delta"
 BEGUN = ["response.created", "response.output_item.added", "conversation.item.added", "response.content_part.added"]

@@ -6,9 +6,9 @@ import pytest
 
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from tests.realtime_protocol import append, of_type, say
-from tests.served import AsgiSocket, app_of
-from tests.serving import saying
+from tests.support.realtime_protocol import append, of_type, say
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import saying
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kame_model.serve.web.realtime_events import MAX_ITEMS, Fault, Items, user_item
 from kame_model.serve.web.realtime_turns import UserTurns
-from tests.realtime_protocol import checked, types
+from tests.support.realtime_protocol import checked, types
 
 DELTA = "conversation.item.input_audio_transcription.delta"
 COMPLETED = "conversation.item.input_audio_transcription.completed"

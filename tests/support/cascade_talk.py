@@ -19,8 +19,8 @@ from kame_model.serve.requests import Requests
 from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.serve.speaker import Speaker
 from pipelines.script.speakable import speak
-from tests.inline_threads import InlineThreads
-from tests.jumping_clock import beside
+from tests.support.inline_threads import InlineThreads
+from tests.support.jumping_clock import beside
 
 ANSWER = ["It is ", "eighteen eggs. ", "She sells ", "nine of them. ", "That makes $18."]
 

@@ -3,7 +3,7 @@
 from data_schemas.config import ScriptConfig
 from data_schemas.records import Dialogue, Item, Turn
 from pipelines.script.stage import ScriptStage
-from tests.builders import make_forms, make_item
+from tests.support.builders import make_forms, make_item
 
 SUM = "Ann has 5 apples in a basket, and Bob gives her 7 more of them. If she eats 2, how many apples does she have?"
 STEP = "Ann had 5 + 7 = 12 apples\nAfter eating she has 12 - 2 = 10 apples left"

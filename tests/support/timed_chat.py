@@ -15,7 +15,7 @@ from kame_model.serve.request_counts import RequestCounts
 from kame_model.serve.requests import Requests
 from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.text.tokenizer import Tokenizer
-from tests.jumping_clock import beside
+from tests.support.jumping_clock import beside
 
 Step = tuple[float, str | Exception]
 """What is waited for, seconds, and the piece that comes then, or the fault."""

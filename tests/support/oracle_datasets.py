@@ -10,7 +10,7 @@ from data_schemas.manifest import MANIFEST, Counts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Dialogue, OracleRow, Quality, Surroundings
 from data_schemas.store import Store
 from pipelines.asking import run_alone
-from tests.oracle_dialogues import Scripted, batch_of, opened, oracle_stage
+from tests.support.oracle_dialogues import Scripted, batch_of, opened, oracle_stage
 
 
 def silent(dialogue: Dialogue) -> AudioDialogue:

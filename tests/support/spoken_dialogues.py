@@ -6,7 +6,7 @@ from backends.tts.double import DoubleTts
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.records import Clips, Dialogue
 from pipelines.speech.stage import SpeechStage
-from tests.builders import make_dialogue, make_turn, make_utterance
+from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 
 def dialogues(n: int = 1, **fields: Any) -> list[Dialogue]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.made_rows import made_with, write_made
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import TrainConfig
 from kame_model.train.logs import METRICS, read_metrics
 from kame_model.train.run import Silent, train
 from kame_model.train.runs import load_run
+from tests.support.made_rows import made_with, write_made
 
 SPEEDS = {"frames_per_s", "tokens_per_s", "mfu", "hours"}
 """Figures that differ between equal runs."""
@@ -160,7 +160,7 @@ class Forking:
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["benchmarks.train_runs", "torch._dynamo"])  # a first step needs it
+        self._context.set_forkserver_preload(["tests.support.train_runs", "torch._dynamo"])  # a first step needs it
 
     def run(self, target: Callable[..., None], *arguments: Any) -> int:
         """Runs to the end; the exit code, negative for a signal."""

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from backends.protocols import Samples
 from data_schemas.units import FRAME_S
 from kame_model.serve.web.realtime_responses import to_pcm16
-from tests.served import AsgiSocket
-from tests.serving import saying
+from tests.support.served import AsgiSocket
+from tests.support.serving import saying
 
 _SERVER: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
 

@@ -17,7 +17,7 @@ from pipelines.mixing.timing import timed_turn
 from pipelines.oracle.prompts import prompts_for
 from pipelines.oracle.stage import OracleStage
 from pipelines.script.spoken import spoken_words
-from tests.builders import make_dialogue, make_turn, make_utterance
+from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 WORD_S = 0.35
 QUESTION = "How many apples does Anna have when she picks twelve of them on each of four days?"

@@ -16,7 +16,7 @@ from data_schemas.records import Audio, AudioDialogue, OracleRow
 from data_schemas.store import Store
 from kame_model.encode.folder import LOCK
 from pipelines.audio import to_flac
-from tests.token_rows import audio_dialogue, event, oracle_row, said_turn
+from tests.support.token_rows import audio_dialogue, event, oracle_row, said_turn
 
 QUESTION = "So how many eggs?"
 ANSWER = "Well, eighteen eggs."

@@ -31,10 +31,10 @@ from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd
 from kame_model.serve.session import Session
 from kame_model.serve.told import read_event
-from tests.codecs import TINY, tiny_nano_mimi
-from tests.front_ends import tiny_config
-from tests.inline_threads import InlineThreads
-from tests.vocabularies import make_vocabulary
+from tests.support.codecs import TINY, tiny_nano_mimi
+from tests.support.front_ends import tiny_config
+from tests.support.inline_threads import InlineThreads
+from tests.support.vocabularies import make_vocabulary
 
 WORDS = ("alpha", "bravo", "charlie", "delta", "foxtrot", "golf", "hotel", "india", "kilo", "lima")
 """What callers can say."""

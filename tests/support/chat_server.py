@@ -1,6 +1,6 @@
 """A chat server to test and measure clients with: real HTTP, as slow, busy, limited and faulty as it is told to be.
 
-    python -m benchmarks.chat_server '{"n_slots": 64, "first_token_s": 0.2, "tokens_per_s": 50}'
+    python -m tests.support.chat_server '{"n_slots": 64, "first_token_s": 0.2, "tokens_per_s": 50}'
 
 writes `{"base_url": …}` and serves until its standard input is closed. Its answers are those of `backends.chat.double`:
 a pure function of the request. `GET /counts` tells what it has seen. Tests run it in a thread (`served`), benchmarks in
@@ -22,9 +22,9 @@ from typing import Any
 from aiohttp import web
 
 from backends.chat.double import answer_to
-from benchmarks.chat_batches import BatchRoutes
-from benchmarks.chat_counts import Counts
 from data_schemas import ids
+from tests.support.chat_batches import BatchRoutes
+from tests.support.chat_counts import Counts
 
 MODEL = "test-model"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -271,8 +271,8 @@ def served(behaviour: Behaviour) -> Iterator[tuple[str, ChatServer]]:
 @contextmanager
 def served_apart(behaviour: Behaviour) -> Iterator[str]:
     """Root URL of a server in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.chat_server", json.dumps(dataclasses.asdict(behaviour))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+    command = [sys.executable, "-m", "tests.support.chat_server", json.dumps(dataclasses.asdict(behaviour))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["root"]
 

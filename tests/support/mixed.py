@@ -24,7 +24,7 @@ from pipelines.mixing.stage import MixingStage
 from pipelines.mixing.timing import CHANNEL
 from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult
-from tests.builders import make_dialogue, make_turn, make_utterance
+from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 CLEAN = SurroundingsConfig(
     level_min_dbfs=-27.0, level_max_dbfs=-27.0, noise_share=0.0, room_share=0.0, telephone_share=0.0

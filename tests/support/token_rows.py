@@ -14,7 +14,7 @@ from kame_model.encode.rows import TokenRow
 from kame_model.encode.standing import put_record
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.text.tokenizer import Tokenizer
-from tests.builders import make_dialogue, make_turn, make_utterance
+from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 QUALITY = Quality(
     rms_dbfs_a=-27.0,

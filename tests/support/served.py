@@ -17,7 +17,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.parts import Parts
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.app import create_app
-from tests.serving import doubles, inline, serve_config
+from tests.support.serving import doubles, inline, serve_config
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from data_schemas.config.serving import RecordConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, seconds_to_samples
 from kame_model.serve.events import SessionEvent
 from kame_model.serve.recordings import About, Recordings
-from tests.inline_threads import InlineThreads
+from tests.support.inline_threads import InlineThreads
 
 NOTICE = "If you agree, this is kept."
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

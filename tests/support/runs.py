@@ -24,7 +24,7 @@ from data_schemas.config import (
 )
 from pipelines.runner import Part, PartRecord
 
-ITEMS = Path(__file__).resolve().parents[1] / "examples" / "items"
+ITEMS = Path(__file__).resolve().parents[2] / "examples" / "items"
 ENDING_S = 30.0
 """How long children of a killed run may take to end: at most the 1.5 s of their imports where this was written."""
 
@@ -96,7 +96,7 @@ def start_command(config: RefreshConfig, folder: Path) -> subprocess.Popen[str]:
     """`kame refresh` in a session of its own; all its processes hold the pipe that is its output."""
     file = folder / f"{Path(config.out).name}.yaml"
     file.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
-    return subprocess.Popen(  # noqa: S603 - our own command
+    return subprocess.Popen(
         [Path(sys.executable).with_name("kame"), "refresh", "--json", "--config", str(file)],
         start_new_session=True,
         stdout=subprocess.PIPE,
