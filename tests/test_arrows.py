@@ -1,4 +1,4 @@
-"""The layers look only down, only flows knows Prefect, and no file is longer than 300 lines."""
+"""The layers look only down, only flows knows Prefect, and no file is longer than 500 lines."""
 
 import ast
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "flows": {"data_schemas", "backends", "pipelines", "kame_model"},
 }
 SCHEDULER = "prefect"
-MAX_LINES = 300
+MAX_LINES = 500
 HAND_WRITTEN = {".py", ".js", ".css", ".html", ".sh"}
 
 
@@ -48,7 +48,7 @@ def wrong_imports(root: Path) -> list[str]:
 
 
 def long_files(root: Path) -> list[str]:
-    """`file: lines`, for every file written by hand that has more than 300 lines."""
+    """`file: lines`, for every file written by hand that has more than 500 lines."""
     found: list[str] = []
     for folder in (*MAY_IMPORT, "tests", "benchmarks", "examples"):
         for file in sorted((root / folder).rglob("*")):
@@ -113,6 +113,6 @@ def test_an_import_along_the_arrows_is_not_found(tmp_path: Path, package: str, l
 
 def test_a_long_file_is_found(tmp_path: Path) -> None:
     (tmp_path / "dashboard" / "static").mkdir(parents=True)
-    (tmp_path / "dashboard" / "static" / "page.js").write_text("x\n" * 301)
-    (tmp_path / "dashboard" / "fits.py").write_text("x\n" * 300)
-    assert long_files(tmp_path) == ["dashboard/static/page.js: 301"]
+    (tmp_path / "dashboard" / "static" / "page.js").write_text("x\n" * 501)
+    (tmp_path / "dashboard" / "fits.py").write_text("x\n" * 500)
+    assert long_files(tmp_path) == ["dashboard/static/page.js: 501"]
