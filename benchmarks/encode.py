@@ -36,10 +36,10 @@ from benchmarks.token_storage import FORMATS, write_all
 from data_schemas.config.codec import NanoMimiConfig
 from data_schemas.config.encode import EncodeConfig
 from data_schemas.store import Store
-from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ, samples_to_seconds
-from kame_model.codec.parts import codebooks_of, scale_to
+from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from kame_model.encode.sound import Sound
 from kame_model.encode.workers import Encoded, Encoders
+from tests.support.codecs import random_model
 
 N_ROUNDS = 3
 SEED = 5
@@ -74,17 +74,11 @@ def weights_of(codec: str, path: str | None) -> Iterator[str]:
     if path is not None:
         yield path
         return
-    import torch
     from moshi.models import loaders
 
     with tempfile.TemporaryDirectory() as folder:
-        torch.manual_seed(SEED)
         kwargs: dict[str, Any] = dict(loaders._mimi_config) if codec == "mimi" else mimi_kwargs(NanoMimiConfig())
-        model = loaders.get_mimi(None, kwargs, num_codebooks=kwargs["quantizer"]["n_q"])
-        scale_to(model, 0.05 * torch.randn(1, 1, 10 * FRAME_N_SAMPLES))
-        for codebook in codebooks_of(model):
-            codebook.embedding_sum.normal_()  # else all codes are 0, and equal whatever happens
-        write_folder(model, kwargs, Store(folder))
+        write_folder(random_model(kwargs, SEED), kwargs, Store(folder))
         yield str(Path(folder) / WEIGHTS) if codec == "mimi" else folder
 
 

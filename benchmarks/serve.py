@@ -24,12 +24,12 @@ from typing import Any
 from benchmarks import serve_delays, serve_frames
 from benchmarks.serve_checkpoint import random_checkpoint
 from benchmarks.serve_questions import questions
-from benchmarks.serve_soak import soak
 from benchmarks.serve_soak_real import real_soak
 from benchmarks.serve_swap import swap
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.model.presets import PRESETS
 from tests.support.serving import tiny_checkpoint
+from tests.support.soak import soak
 
 
 def frames(options: argparse.Namespace) -> bool:

@@ -24,6 +24,7 @@ from kame_model.evaluate.proof import INTERRUPTION, held_out
 from kame_model.evaluate.said import key_words
 from pipelines.audio import from_flac
 from pipelines.mixing.timing import CHANNEL
+from tests.support.soak_verdict import words_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,11 +52,6 @@ def questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, seed:
         sound = codec.decode(np.ascontiguousarray(row.b.codes[:, : question_end_frame(row) + 1]))
         found.append(Question(row.dialogue_id, sound, key_words(words_of(row.answer))))
     return found
-
-
-def words_of(text: str) -> list[str]:
-    """A text's words in small letters, without marks."""
-    return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
 
 
 def _of_dataset(folder: str, splits: Sequence[str], seed: int) -> Iterator[Question]:

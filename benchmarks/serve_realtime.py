@@ -11,9 +11,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from backends.protocols import Samples
-from benchmarks.serve_arrivals import RealtimeSide
 from data_schemas.errors import BackendError
 from kame_model.serve.web.realtime_responses import to_pcm16
+from tests.support.arrivals import RealtimeSide
 
 _OWED_S = 3.0
 _OPEN_S = 60.0

@@ -27,9 +27,9 @@ from backends.protocols import Samples
 from backends.tts.kokoro import Kokoro
 from benchmarks.serve_process import Running, running
 from benchmarks.serve_real_callers import KINDS, BadCaller, Kind, talk_once
-from benchmarks.serve_recogniser import RecogniserProcess, recogniser_process
-from benchmarks.serve_verdict import LOADED, SENTENCES, WAYS, Held, Outage, Talk, broken_promises, grown
 from data_schemas.errors import BackendError
+from tests.support.recogniser_process import RecogniserProcess, recogniser_process
+from tests.support.soak_verdict import LOADED, SENTENCES, WAYS, Held, Outage, Talk, broken_promises, grown
 
 _IDLE_S = 5
 _ROUND_S = 45.0

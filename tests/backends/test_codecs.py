@@ -15,12 +15,12 @@ from safetensors.torch import save_file
 
 from backends import registry
 from backends.codec import nano_mimi
-from backends.codec.folder import KWARGS, WEIGHTS
+from backends.codec.folder import KWARGS, WEIGHTS, write_folder
 from backends.codec.moshi_codec import MoshiCodec
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
 from backends.protocols import Codec, Samples
-from benchmarks.encode import weights_of
 from data_schemas.errors import BackendError, ConfigError
+from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
 from tests.support.codecs import TINY, chirps, random_model, tiny_nano_mimi
 
@@ -258,12 +258,12 @@ def test_a_codec_takes_the_device_that_there_is(folder: Path, monkeypatch: pytes
         NanoMimi(NanoMimiOptions(path=str(folder), device="cuda:1"))
 
 
-def test_the_benchmark_makes_a_mimi_of_random_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mimi_loads_weights_of_its_shape(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     kwargs = mimi_kwargs(TINY.model_copy(update={"n_codebooks": 8}))
     kwargs["seanet"]["ratios"] = [8, 6, 5, 4]  # 25 Hz, as Mimi's
     monkeypatch.setattr(loaders, "_mimi_config", kwargs)
-    with weights_of("mimi", None) as path:
-        mimi = registry.build("codec", "mimi", {"path": path})
+    write_folder(random_model(kwargs), kwargs, Store(str(tmp_path)))
+    mimi = registry.build("codec", "mimi", {"path": str(tmp_path / WEIGHTS)})
     codes = mimi.encode([chirps(0, 20 * FRAME_N_SAMPLES)])[0]
     assert codes.shape == (8, 20)
     assert len(np.unique(codes)) > 1

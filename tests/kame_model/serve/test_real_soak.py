@@ -13,11 +13,11 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 
 from backends.listener.double import DoubleListener, DoubleListenerOptions
-from benchmarks.serve_arrivals import Arrived, RealtimeSide, longest_wait_s, n_gaps, n_missing
-from benchmarks.serve_recogniser import converse
-from benchmarks.serve_swap import SwapReport, report_of
-from benchmarks.serve_verdict import SENTENCES, WAYS, Held, Outage, Talk, broken_promises, grown
 from data_schemas.units import FRAME_S
+from tests.support.arrivals import Arrived, RealtimeSide, longest_wait_s, n_gaps, n_missing
+from tests.support.recogniser_process import converse
+from tests.support.soak_verdict import SENTENCES, WAYS, Held, Outage, Talk, broken_promises, grown
+from tests.support.swap_report import SwapReport, report_of
 
 OUTAGES = [Outage(104.0, 112.0), Outage(204.0, 212.0)]
 

@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.golden_losses import COMMAND, golden_losses
+from tests.support.golden_losses import COMMAND, golden_losses
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "nano_losses.json"
 
 
+@pytest.mark.full
 def test_losses_of_a_short_run_are_those_of_the_golden_file(tmp_path: Path) -> None:
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     assert golden["made_by"] == COMMAND

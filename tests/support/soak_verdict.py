@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from benchmarks.serve_questions import words_of
-
 PATHS = ("/api/chat", "/v1/realtime")
 MODES = ("tandem", "direct", "cascade")
 WAYS = tuple(itertools.product(PATHS, MODES))
@@ -28,6 +26,11 @@ _MOST_GROWN_MIB, _MOST_A_ROUND_MIB = 256.0, 3.0
 longest sentence so far, and keeps that (170 MiB between 3 and 25 words)."""
 _FEWEST_ROUNDS = 5
 """Of which a middle one tells more than chance."""
+
+
+def words_of(text: str) -> list[str]:
+    """A text's words in small letters, without marks."""
+    return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
 
 
 @dataclass(frozen=True, slots=True)

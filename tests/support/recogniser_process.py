@@ -1,4 +1,6 @@
-"""Moonshine behind a web socket, in a process of its own that can be killed: `python -m benchmarks.serve_recogniser`.
+"""Moonshine behind a web socket in a process of its own, which can be killed.
+
+    python -m tests.support.recogniser_process --port PORT
 
 It speaks the protocol of `backends/listener/websocket.py`, which the server's ears use to reach it.
 """
@@ -47,8 +49,8 @@ class RecogniserProcess:
         Raises:
             RunError: it does not start.
         """
-        command = [sys.executable, "-m", "benchmarks.serve_recogniser", "--port", str(self._port)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
+        command = [sys.executable, "-m", "tests.support.recogniser_process", "--port", str(self._port)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         if not self._process.stdout.readline():
             self.kill()

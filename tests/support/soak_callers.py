@@ -14,8 +14,8 @@ import sphn
 from starlette.types import ASGIApp, Message
 
 from backends.protocols import Samples
-from benchmarks.serve_arrivals import Arrived, RealtimeSide
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
+from tests.support.arrivals import Arrived, RealtimeSide
 from tests.support.serve_doubles import Fault, tone, words_in
 from tests.support.served import AsgiSocket
 

@@ -1,6 +1,6 @@
 """The losses of a short run of a tiny front-end on made-up rows, by which a change of numerics is seen.
 
-    python -m benchmarks.golden_losses > tests/golden/nano_losses.json
+    python -m tests.support.golden_losses > tests/golden/nano_losses.json
 
 Its test (`tests/kame_model/train/test_train_golden.py`) compares them to a thousandth: processors round differently.
 Make the file anew only for a change that is meant to change losses, and say so in the commit.
@@ -15,7 +15,7 @@ from typing import Any
 from kame_model.train.run import train
 from tests.support.train_runs import tiny_dataset, tiny_run, told
 
-COMMAND = "python -m benchmarks.golden_losses > tests/golden/nano_losses.json"
+COMMAND = "python -m tests.support.golden_losses > tests/golden/nano_losses.json"
 PARTS = ("loss", "text", "padding", "semantic", "acoustic", "answer", "text_fed", "gradient_norm")
 
 

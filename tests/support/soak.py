@@ -22,7 +22,6 @@ import psutil  # type: ignore[import-untyped]
 from starlette.types import ASGIApp
 
 from backends.tts.double import DoubleTts
-from benchmarks.serve_callers import UNHURT, SoakCaller, Told
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
@@ -45,6 +44,7 @@ from tests.support.serve_doubles import (
     words_in,
 )
 from tests.support.serving import LoudnessDetector, inline, serve_config
+from tests.support.soak_callers import UNHURT, SoakCaller, Told
 
 STEP_S = 0.02
 MOST_LATE_S = 2 * FRAME_S + 2 * STEP_S

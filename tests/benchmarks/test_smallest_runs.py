@@ -1,0 +1,113 @@
+"""Every benchmark at its smallest size, as the command its documentation names: it ends well and prints figures.
+
+What a benchmark judges (the same bytes after a kill, no word of another caller) is an exit code, so these runs are the
+checks themselves, at a size that fits a change; the sizes whose figures are published stand in benchmarks/README.md.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ITEMS = ROOT / "examples" / "items"
+pytestmark = pytest.mark.slow
+
+
+def run(module: str, *arguments: str | Path, codes: tuple[int, ...] = (0,)) -> str:
+    """What a benchmark prints; it must end with one of these exit codes."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode in codes, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_runs_killed_at_20_moments_and_run_again_give_the_same_bytes_and_leave_no_process() -> None:
+    table = run("kill", "--n", "20").partition("runs killed and run again")[2]
+    kinds = re.search(r"^step +(.*)$", table, re.MULTILINE)
+    assert kinds is not None
+    assert kinds[1].split() == ["time", "operation", "command"]
+    n_kills = {line.split("  ")[0]: list(map(int, line.split()[-3:])) for line in table.splitlines()[2:] if line}
+    assert [sum(column) for column in zip(*n_kills.values(), strict=True)] == [8, 8, 4]
+    reached = {step for step, counts in n_kills.items() if any(counts)}
+    assert reached >= {"plan", "script", "speech", "mixing", "oracle"}
+    assert reached & {"shards", "rejects", "card", "manifest", "run record"}
+
+
+def test_training_runs_killed_at_random_moments_end_with_the_same_losses_and_weights() -> None:
+    assert run("kill_training", "--n", "4", "--seed", "1").count("the same losses and weights") == 4
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("encode", ["--n", "4"]),
+        ("encode", ["--storage", "--rows", "50"]),
+        ("loader", ["--steps", "2"]),
+        ("train_step", ["--steps", "2"]),
+        ("speech", ["--only", "speed", "--dialogues", "1"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_benchmark_measures(module: str, arguments: Sequence[str]) -> None:
+    figures = json.loads(run(module, *arguments, "--json").splitlines()[-1])
+    assert figures
+
+
+def test_word_times_are_measured_against_the_synthesiser() -> None:
+    assert re.search(r"plain .*\d", run("timing", "--n", "1", "--truth", "espeak"))
+
+
+def test_the_streaming_recogniser_is_measured() -> None:
+    assert re.search(r"\d", run("listen"))
+
+
+def test_frame_times_of_a_server_are_measured() -> None:
+    printed = run("serve", "frames", "--sessions", "1", "--seconds", "1", "--rounds", "1")
+    assert "The most sessions in real time" in printed
+
+
+def test_callers_of_a_simulated_soak_leave_nothing() -> None:
+    assert json.loads(run("serve", "soak", "--n", "8"))["broken"] == []
+
+
+def test_a_chat_model_is_swapped_in_the_middle_of_a_talk() -> None:
+    report = json.loads(run("serve", "swap", "--swaps", "2", codes=(0, 1)))  # 1: frames were late on a busy machine
+    assert [each["changed_s"] is not None and not each["n_elsewhere"] for each in report["swaps"]] == [True, True]
+
+
+def test_words_of_a_dataset_are_heard(demo: Path) -> None:
+    assert json.loads(run("wer", demo, "--limit", "2", "--json").splitlines()[-1])
+
+
+def test_prompts_are_counted_beside_the_recipe(demo: Path) -> None:
+    recipe, ours = map(
+        json.loads, run("oracle_prompts", demo, "--n", "1", "--cap", "8", "--prompts", "v2").splitlines()
+    )
+    assert ours["requests"] <= recipe["requests"]
+    assert ours["tokens"] < recipe["tokens"]
+    assert recipe["requests_of_recipe"] == 1
+
+
+def test_waits_for_an_answer_are_measured_once(demo: Path, tmp_path: Path) -> None:
+    checkpoint = demo.with_name("demo-checkpoints") / "nano-demo-front-end-40"
+    arguments = ("delays", checkpoint, demo, "--n", "1", "--splits", "train", "--rows", tmp_path / "rows.jsonl")
+    run("serve", *arguments, "--most-wait-s", "5")
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert sorted(row["mode"] for row in rows) == ["cascade", "direct", "tandem"]
+    run("serve", *arguments, "--most-wait-s", "5")
+    assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == rows
+
+
+def test_a_sample_of_readings_is_drawn_by_its_seed() -> None:
+    def sample(seed: int) -> list[list[str]]:
+        printed = run("readings", "--source", "gsm8k", "--path", ITEMS / "gsm8k.jsonl", "--n", "4", "--seed", str(seed))
+        return [line.split("\t") for line in printed.splitlines()]
+
+    first = sample(1)
+    assert [len(cells) for cells in first] == [5] * 4
+    assert first == sample(1) != sample(2)
