@@ -7,7 +7,9 @@ TORCH_ARGS ?=
 # Folder that `make demo` writes.
 DEMO ?= demo
 DEMO_FOLDERS = $(DEMO) $(DEMO)-front-end $(DEMO)-checkpoints $(DEMO)-talk
-# More arguments for pytest: make test PYTEST_ARGS="-k speech -x"
+# One file or folder of tests, whatever its tier, without lint and voices: make test FILE=tests/data_schemas/test_ids.py
+FILE ?=
+# More arguments for pytest: make test FILE=tests/pipelines/script PYTEST_ARGS="-k money -x"
 PYTEST_ARGS ?=
 # Processes that run the tests, a file each at a time.
 TEST_PROCESSES ?= 2
@@ -15,6 +17,9 @@ UV_VERSION := 0.13.8
 
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+# A file runs in one process, so that what its tests share is made once.
+PYTEST_IN_PARALLEL = $(PYTEST) --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PACKAGES := data_schemas backends pipelines kame_model flows dashboard
 CHECKED := $(PACKAGES) tests $(if $(wildcard benchmarks/*.py),benchmarks)
@@ -30,7 +35,7 @@ export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install voices demo clean-demo test test-workers lint format system lock clean
+.PHONY: help install voices demo clean-demo quick test test-slow test-workers lint format system lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -76,12 +81,23 @@ demo: install voices ## make a dataset of 12 dialogues, train a small front-end 
 clean-demo: ## remove the demo's folders, so that the next demo begins anew
 	@rm -rf $(DEMO_FOLDERS)
 
-test: install voices lint ## lint, then run all tests, offline
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+quick: install ## run the quick tests, in under a minute: pure logic and doubles
+	@$(PYTEST_IN_PARALLEL) -m quick $(PYTEST_ARGS)
+
+ifdef FILE
+test: install
+	@$(PYTEST) $(FILE) $(PYTEST_ARGS)
+else
+test: install voices lint ## lint, then run the quick tests and the full ones, offline; FILE=... runs one file alone
+	@$(PYTEST_IN_PARALLEL) -m "not slow" $(PYTEST_ARGS)
+endif
+
+test-slow: install voices ## run the slow tests: kills, soaks, torchrun, pages, the demo, the wheel, benchmarks
+	@$(PYTEST_IN_PARALLEL) -m slow $(PYTEST_ARGS)
 
 test-workers: install ## make the worker environments (gigabytes), then run each engine's real tests
 	@for name in coqui whisperx whisper piper; do $(BIN)/kame backends install $$name || exit 1; done
-	@KAME_TEST_WORKERS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/workers $(PYTEST_ARGS)
+	@$(PYTEST) tests/workers $(PYTEST_ARGS)
 
 lint: install ## ruff and strict mypy on everything
 	@$(BIN)/ruff check --quiet $(CHECKED)

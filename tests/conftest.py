@@ -1,11 +1,16 @@
 """What holds for every test: no network but this machine, no telemetry, no state left over; and which skips may be.
 
 `KAME_FORBID_SKIPS=1` (set by `.ci/run`) turns a skipped test into a failed one, so that a check cannot stop running
-unseen. Only tests on the real items beside the project may still be skipped: their reason names `shared/data`.
+unseen. Two kinds of tests may still be skipped: those on the real items beside the project, whose reason names
+`shared/data`, and those of worker environments that are not installed.
+
+A test belongs to one of three tiers, by its marker: `quick`, `full` or `slow` (pyproject.toml says what each holds). A
+test without any of them is quick.
 """
 
 import ipaddress
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,8 +25,10 @@ import pytest
 if TYPE_CHECKING:
     from data_schemas.config import RefreshConfig
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-ALLOWED_SKIP = "shared/data"
+ROOT = Path(__file__).resolve().parents[1]
+SHARED_DATA = ROOT.parent / "shared" / "data"
+ALLOWED_SKIPS = ("shared/data", "the worker environment")
+TIERS = ("quick", "full", "slow")
 
 # Libraries read these when they are imported, so they are set before any test module is. The model cache
 # (KAME_CACHE) stays as it is: what was downloaded once serves all runs.
@@ -42,6 +49,23 @@ for _name in ("KAME_LLM_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PREFECT_
 # How long an example takes is the machine's affair, and a failure must come again when the test is run again.
 hypothesis.settings.register_profile("kame", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("kame")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """For the quick tier, leaves out files that are full or slow as a whole: importing them takes half of its time."""
+    if config.option.markexpr == "quick" and collection_path.suffix == ".py":
+        marks = re.search(
+            r"^pytestmark = .*mark\.(full|slow)\b", collection_path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        return True if marks else None
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects by marker
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not any(item.get_closest_marker(tier) for tier in TIERS):
+            item.add_marker("quick")
 
 
 class NetworkForbiddenError(RuntimeError):
@@ -85,6 +109,17 @@ def dataset(made: Path, tmp_path: Path) -> Path:
     """A copy of that dataset, without its store, that a test may spoil."""
     shutil.copytree(made, tmp_path / "dataset", ignore=shutil.ignore_patterns(".store"))
     return tmp_path / "dataset"
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dataset that `make demo` makes, with the folders that it writes beside it; nobody may write to them."""
+    out = tmp_path_factory.mktemp("demo") / "demo"
+    command = ["make", "--directory", str(ROOT), "-o", "install", "-o", "voices", "demo", f"DEMO={out}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    (out.parent / "printed.txt").write_text(done.stdout, encoding="utf-8")
+    return out
 
 
 @pytest.fixture
@@ -143,7 +178,7 @@ def _refuse(address: object) -> NoReturn:
 def _forbidden_skip(longrepr: object) -> str | None:
     """The reason of a skip that may not be, if it is one; a skip's report is (file, line, reason)."""
     reason = str(longrepr[2] if isinstance(longrepr, tuple) else longrepr)
-    forbidden = os.environ.get("KAME_FORBID_SKIPS") == "1" and ALLOWED_SKIP not in reason
+    forbidden = os.environ.get("KAME_FORBID_SKIPS") == "1" and not any(allowed in reason for allowed in ALLOWED_SKIPS)
     return f"{reason.removeprefix('Skipped: ')} [skipping is forbidden: KAME_FORBID_SKIPS=1]" if forbidden else None
 
 

@@ -1,11 +1,13 @@
 """`make demo`, with a stand-in for the command `kame`: what it is told to do, and what a refusal comes to."""
 
+import json
 import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import soundfile
 from typer.testing import CliRunner
 
 from data_schemas.config.front_end import FrontEndConfig
@@ -43,6 +45,23 @@ def test_most_of_its_training_is_after_the_warm_up(tmp_path: Path, monkeypatch: 
     training = train_config(config, "dialogues", "vocabulary", config.datasets)
     assert training.max_steps >= 5 * training.optim.warmup_steps
     assert f"-{training.max_steps} " in calls[3], "the checkpoint that is talked with is the one just trained"
+
+
+@pytest.mark.slow
+def test_it_makes_a_dataset_a_checkpoint_and_a_talk(demo: Path) -> None:
+    assert json.loads((demo / "dataset.json").read_text())["counts"]
+    assert soundfile.info(demo / "listen.wav").duration > 5
+    metrics = (demo.with_name("demo-front-end") / "seed-0" / "metrics.jsonl").read_text().splitlines()
+    assert sum(json.loads(line)["kind"] == "train" for line in metrics) == 40
+    checkpoint = demo.with_name("demo-checkpoints") / "nano-demo-front-end-40"
+    assert {each.name for each in checkpoint.iterdir()} >= {
+        "model.safetensors",
+        "config.json",
+        "kame.json",
+        "README.md",
+    }
+    talk = demo.with_name("demo-talk")
+    assert {each.suffix for each in talk.rglob("*")} >= {".wav", ".jsonl"}
 
 
 @pytest.mark.parametrize(("code", "is_told"), [(2, True), (8, False)])

@@ -19,6 +19,8 @@ from packaging.utils import canonicalize_name
 from data_schemas.config import SourceConfig, SplitConfig
 from pipelines.sources.items import read_items
 
+pytestmark = pytest.mark.full
+
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,6 +124,7 @@ def _imported(file: Path) -> set[str]:
     return {name.partition(".")[0] for name in plain | inside}
 
 
+@pytest.mark.slow
 def test_wheel_holds_every_file_of_every_package(tmp_path: Path) -> None:
     source = tmp_path / "source"
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc")

@@ -12,6 +12,8 @@ from backends.tts import kokoro_model
 from backends.tts.kokoro import Kokoro
 from data_schemas.errors import ConfigError
 
+pytestmark = pytest.mark.full
+
 TEXT = "Seven green apples."
 LAG_N_SAMPLES = 960  # the sound starts 40 ms before the durations say
 

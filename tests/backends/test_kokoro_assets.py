@@ -119,6 +119,7 @@ def test_the_program_prints_the_voices_and_ends_with_the_errors_code(
     assert "unknown SHA-256" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_the_model_is_joined_and_joined_anew_when_damaged(caplog: pytest.LogCaptureFixture) -> None:
     path = kokoro_assets.model_path()
     with path.open("r+b") as file:

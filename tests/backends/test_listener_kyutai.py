@@ -23,6 +23,8 @@ from tests.support.codecs import TINY, chirps, tiny_nano_mimi
 from tests.support.listening import Told
 from tests.support.vocabularies import train_with
 
+pytestmark = pytest.mark.full
+
 torch.set_num_threads(1)
 # The keys of huggingface.co/kyutai/stt-2.6b-en's config.json, with other sizes.
 SHAPE: dict[str, Any] = {

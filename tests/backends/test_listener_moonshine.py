@@ -12,6 +12,8 @@ from data_schemas.errors import BackendError
 from tests.support.listening import Told
 from tests.support.spoken_question import WORDS, silence, spoken_question
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def recogniser() -> Iterator[MoonshineListener]:

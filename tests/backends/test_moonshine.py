@@ -7,6 +7,8 @@ from backends.asr.moonshine import Moonshine, pieces
 from backends.protocols import Samples
 from backends.tts.kokoro import Kokoro
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def speech() -> Samples:

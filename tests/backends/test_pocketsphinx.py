@@ -12,6 +12,8 @@ from backends.protocols import AlignmentRefused, Samples
 from backends.tts.espeak import Espeak
 from backends.tts.kokoro import Kokoro
 
+pytestmark = pytest.mark.full
+
 PHONE = re.compile(
     "AA|AE|AH|AO|AW|AY|B|CH|D|DH|EH|ER|EY|F|G|HH|IH|IY|JH|K|L|M|N|NG|OW|OY|P|R|S|SH|T|TH|UH|UW|V|W|Y|Z|ZH"
 )

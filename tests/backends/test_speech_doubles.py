@@ -13,6 +13,7 @@ WORDS = st.lists(st.sampled_from(["two", "apples", "and", "don't", "DNA", "cost"
 
 
 @given(words=WORDS, speed=st.floats(0.5, 2))
+@pytest.mark.full
 def test_every_word_lies_exactly_where_the_aligner_says(words: list[str], speed: float) -> None:
     sound = DoubleTts().synthesise(", ".join(words) + ".", "double_b", speed).samples
     timings = DoubleAligner().align(sound, 24_000, words)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system")
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system"), pytest.mark.slow]
 KAME = Path(sys.executable).with_name("kame")
 TALK = Path(__file__).parents[2] / "dashboard" / "talk"
 PATIENCE_MS = 90_000

@@ -13,6 +13,8 @@ from backends.workers.environments import WorkerEnvironment
 from data_schemas.errors import BackendError, ConfigError
 from flows.cli import app
 
+pytestmark = pytest.mark.full
+
 
 def kame(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["backends", *(str(each) for each in arguments)])

@@ -18,6 +18,8 @@ from data_schemas.config import ChatConfig
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.refreshing import GOOD, ROWS, Bench, assert_one_message
 
+pytestmark = pytest.mark.full
+
 KEY = "sk-not-a-real-key"
 N_TOKENS = 1_500
 """More than a third, and less than all, of what the answers to `GOOD` take."""

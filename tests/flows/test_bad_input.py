@@ -17,6 +17,8 @@ from pipelines import refresh as pipeline
 from pipelines.refresh import one_run_at_a_time
 from tests.support.refreshing import GOOD, ROWS, Bench, assert_one_message
 
+pytestmark = pytest.mark.full
+
 
 def test_the_good_source_is_good(bench: Bench) -> None:
     result = bench.refresh("--json")

@@ -119,6 +119,7 @@ def test_check_ends_with_1_and_a_table_of_faults(dataset: Path) -> None:
     ]
 
 
+@pytest.mark.full
 def test_refresh_prints_figures_for_people_and_counts_for_programs(made_config: RefreshConfig, tmp_path: Path) -> None:
     sources = [part for each in made_config.sources for part in ("--source", f"{each.name}={each.path}")]
     settings = made_config.model_dump(mode="json") | {"sources": []}

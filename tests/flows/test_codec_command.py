@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 from flows.codec_command import app
 from tests.support.codecs import TINY, with_validation
 
+pytestmark = pytest.mark.full
+
 SMALL = [
     option
     for name, value in TINY.model_dump().items()

@@ -30,6 +30,8 @@ from pipelines.figures import Figures, tables
 from pipelines.quality.check import check
 from tests.support.codecs import with_validation
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium")
 QUIET_BROWSER = (

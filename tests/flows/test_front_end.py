@@ -35,6 +35,8 @@ from tests.support.codecs import count_encoded
 from tests.support.small_datasets import noisy_dialogue, write_dataset
 from tests.support.vocabularies import make_vocabulary
 
+pytestmark = pytest.mark.full
+
 
 class Watching:
     """Training's progress, remembered; `at` is called at each step."""

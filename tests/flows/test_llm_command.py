@@ -16,6 +16,8 @@ from data_schemas.config import ChatConfig
 from flows.cli import app
 from tests.backends.chat.fake_vllm import script_in
 
+pytestmark = pytest.mark.full
+
 KAME = Path(sys.executable).with_name("kame")
 
 

@@ -20,6 +20,8 @@ from flows.preview import preview
 from pipelines.served import run_in_memory
 from pipelines.stations import ORACLE
 
+pytestmark = pytest.mark.full
+
 
 def config(out: Path, sources: list[SourceConfig] | None = None) -> RefreshConfig:
     return RefreshConfig(

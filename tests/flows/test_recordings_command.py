@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from flows import recordings_command
 from tests.support.recorded import EGGS, record
 
+pytestmark = pytest.mark.full
+
 app = typer.Typer()
 app.command("recordings")(recordings_command.recordings)
 

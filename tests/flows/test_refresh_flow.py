@@ -46,6 +46,8 @@ from pipelines.sources.items import SourceReading
 from pipelines.stations import STAGES
 from tests.support.builders import make_item
 
+pytestmark = pytest.mark.full
+
 STEPS = (*STAGES, "compact")
 
 

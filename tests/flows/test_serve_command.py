@@ -23,6 +23,8 @@ from flows.cli import app
 from flows.serve_command import back_end, build_serve_config
 from tests.support.serving import tiny_checkpoint
 
+pytestmark = pytest.mark.full
+
 KAME = Path(sys.executable).with_name("kame")
 
 

@@ -17,6 +17,8 @@ from flows.serving import Serving
 from kame_model.serve.parts import Parts
 from tests.support.serving import doubles, tiny_checkpoint
 
+pytestmark = pytest.mark.full
+
 Told = Callable[[Serving], None]
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -22,6 +22,8 @@ from flows.serving import serving
 from kame_model.serve.talk import Call, in_real_time, talk
 from tests.support.serving import tiny_checkpoint
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

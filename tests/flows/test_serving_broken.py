@@ -17,6 +17,7 @@ from kame_model.serve.parts import Parts
 from tests.support.serving import doubles, saying, tiny_checkpoint
 
 
+@pytest.mark.full
 def test_a_broken_device_ends_the_process_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_checkpoint(tmp_path)
     readiness: list[int] = []

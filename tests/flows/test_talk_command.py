@@ -27,6 +27,8 @@ from kame_model.serve.talk import in_real_time
 from kame_model.serve.web import chat_socket
 from tests.support.serving import RepeatingChat, doubles, saying, tiny_checkpoint
 
+pytestmark = pytest.mark.full
+
 HEARD = re.compile("(delta )+golf( golf)*")
 """What is heard of the question; Opus smears its frames."""
 PATIENT = ["--set", "limits.max_sessions=1", "--set", "limits.max_backlog_s=10", "--set", "limits.max_unsent_s=10"]

@@ -16,6 +16,8 @@ from flows import train_flow
 from flows.front_end import Stopped
 from kame_model.checkpoint.index import entries
 
+pytestmark = pytest.mark.full
+
 
 def artifacts() -> dict[str, Artifact]:
     """The last artifact of each key."""

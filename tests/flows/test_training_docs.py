@@ -50,6 +50,7 @@ def tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tokens"
 
 
+@pytest.mark.full
 def test_the_recipe_that_the_page_opens_with(tokens: Path, tmp_path: Path) -> None:
     options = read_manifest(Store(str(tokens))).codec_options
     assert options == {"path": str(tmp_path / "codec")}  # found from anywhere; where it ran is nobody's business

@@ -20,6 +20,8 @@ from pipelines.figures import count
 from pipelines.mixing.timing import quality_of
 from pipelines.quality.check import check
 
+pytestmark = pytest.mark.full
+
 RECORDS: dict[str, type] = {"data": AudioDialogue, "oracle": OracleRow, "rejects": Reject}
 
 

@@ -22,6 +22,8 @@ from pipelines.stage import StageResult
 from tests.support.http_servers import QuietHandler, http_server
 from tests.support.spoken_dialogues import dialogues
 
+pytestmark = pytest.mark.full
+
 SPEECH = "/v1/audio/speech"
 GIVES_UP_S = 20.0
 N_DIALOGUES = 8

@@ -13,7 +13,6 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from backends.chat.double import DoubleEngine
-from benchmarks.kill import KINDS, kill_many
 from data_schemas.errors import KameError, StoreError
 from flows.run import run_refresh
 from pipelines.refresh import one_run_at_a_time
@@ -26,6 +25,8 @@ from tests.support.runs import (
     config_on_doubles,
     start_command,
 )
+
+pytestmark = pytest.mark.slow
 
 LOOK_AGAIN_S = 0.02
 
@@ -55,15 +56,6 @@ def wait_until(process: "subprocess.Popen[str]", condition: Callable[[], bool]) 
         except subprocess.TimeoutExpired:
             continue
         pytest.fail(f"the run ended too early: {process.communicate()[0]}")
-
-
-def test_killed_at_20_moments_and_run_again_gives_the_same_bytes_and_leaves_no_process(tmp_path: Path) -> None:
-    kills = list(kill_many(tmp_path, n=20, n_commands=2))
-    assert len(kills) == 20
-    assert {kill.kind for kill in kills} == set(KINDS)
-    steps = {kill.step for kill in kills}
-    assert steps >= {"plan", "script", "speech", "mixing", "oracle"}
-    assert steps & {"shards", "rejects", "card", "manifest", "run record"}
 
 
 @pytest.mark.parametrize("change", ["flip", "remove", "add"])

@@ -29,6 +29,8 @@ from pipelines.script.stage import ScriptStage
 from tests.support.builders import make_forms, make_item
 from tests.support.oracle_dialogues import Scripted, batch_of, laid_out, opened, oracle_stage
 
+pytestmark = pytest.mark.full
+
 ASKED = (
     "apples",
     "basket",

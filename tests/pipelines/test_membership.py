@@ -73,6 +73,7 @@ def test_new_items_get_new_parts_and_shards_and_old_ones_keep_theirs(book: Membe
 
 
 @given(limits=st.lists(st.integers(1, 12), min_size=1, max_size=5))
+@pytest.mark.full
 def test_whatever_is_read_in_whatever_order_nobody_moves(
     tmp_path_factory: pytest.TempPathFactory, limits: list[int]
 ) -> None:

@@ -213,6 +213,7 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
 
 @settings(max_examples=60)
 @given(dialogue=dialogues(), seed=st.integers(0, 2**40))
+@pytest.mark.full
 def test_a_dialogue_of_any_form_is_refused_or_breaks_no_rule(dialogue: Dialogue, seed: int) -> None:
     result = mix(dialogue, seed=seed)
     for row in result.outputs:

@@ -17,6 +17,8 @@ from data_schemas.reader import read_manifest
 from data_schemas.records import AudioDialogue, OracleRow
 from data_schemas.store import Store
 
+pytestmark = pytest.mark.full
+
 JOIN = """select count(*), count(distinct d.dialogue_id), sum(len(o.events))
           from '{0}/data/*.parquet' d join '{0}/oracles/default/*.parquet' o using (dialogue_id)"""
 

@@ -10,6 +10,8 @@ from pipelines.asking import run_alone
 from pipelines.oracle.fit import N_LOOKED_AT, FirstAnswers
 from tests.support.oracle_dialogues import USABLE, Scripted, batch_of, opened, oracle_stage, plain
 
+pytestmark = pytest.mark.full
+
 
 def warnings_of(answer: Any, n_dialogues: int, caplog: pytest.LogCaptureFixture) -> list[str]:
     dialogues = [plain(dialogue_id=f"mine-{n}-v0", item_id=f"mine-{n}") for n in range(n_dialogues)]

@@ -25,6 +25,8 @@ from tests.support.embedding_server import embedding_server
 from tests.support.oracle_datasets import dataset, rows_of
 from tests.support.oracle_dialogues import Scripted, batch_of, greeting, plain
 
+pytestmark = pytest.mark.full
+
 
 def climbing(payload: dict[str, Any], attempt: int) -> str:
     """Says more of the true answer at each level, by what the prompt shows."""

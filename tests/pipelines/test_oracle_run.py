@@ -14,6 +14,8 @@ from pipelines.oracle.random_answers import ONLY_ITEM
 from pipelines.quality.check import check
 from tests.support.runs import Silent, config_on_doubles
 
+pytestmark = pytest.mark.full
+
 RANDOM = OracleConfig(simulator="random", version="random")
 
 

@@ -172,6 +172,7 @@ def test_half_a_sentence_is_left_out_or_asked_for_again(written: str, said: str,
     assert answered == {(said, written, attempt)}
 
 
+@pytest.mark.full
 def test_a_share_of_the_dialogues_is_asked_for() -> None:
     dialogues = [plain(dialogue_id=f"mine-{number}-v0") for number in range(40)]
     low, high = (

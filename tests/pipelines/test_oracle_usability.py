@@ -13,6 +13,8 @@ from pipelines.asking import run_alone
 from pipelines.stage import StageResult
 from tests.support.oracle_dialogues import USABLE, Scripted, batch_of, opened, oracle_stage, plain
 
+pytestmark = pytest.mark.full
+
 SHORT = "It may be four."
 
 

@@ -16,6 +16,8 @@ from pipelines import served
 from pipelines.quality.check import check
 from tests.support.runs import Silent, config_on_doubles, contents
 
+pytestmark = pytest.mark.full
+
 ROWS = [
     {"q": "How many legs has a spider that has lost two of its eight?", "a": "six"},
     {"q": "Which city is the capital of Italy today?", "a": "Rome"},

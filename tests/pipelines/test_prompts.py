@@ -31,6 +31,7 @@ def everything(prompts: PromptTexts, level: int, hint: str, heard: str = "How ma
     n_turns=st.integers(0, 4),
     name=st.sampled_from(OUR_SETS),
 )
+@pytest.mark.full
 def test_level_0_never_contains_the_hint(heard: str, n_turns: int, name: str) -> None:
     history = [f"{who}: hello" for who in ("User", "Assistant") * 2][:n_turns]
     prompts = load_prompts(name)

@@ -26,6 +26,8 @@ from pipelines.oracle.prompts import PromptSet, load_prompts
 from pipelines.quality.check import Checked, check, examine
 from tests.support.runs import Silent, config_on_doubles
 
+pytestmark = pytest.mark.full
+
 ROWS = [{"question": f"How much is {n} plus {n} in this sum?", "answer": f"#### {2 * n}"} for n in range(2, 5)]
 MIDDLE = 0.5
 """Of these three dialogues one draws a place below it."""

@@ -21,6 +21,8 @@ from pipelines.figures import Figures
 from pipelines.stations import STAGES
 from tests.support.runs import ITEMS, Silent, answers, assert_same, config_on_doubles, contents
 
+pytestmark = pytest.mark.full
+
 Files = dict[str, tuple[int, int]]
 PROMPTS = Path(__file__).resolve().parents[2] / "pipelines" / "oracle" / "prompt_sets" / "v2.yaml"
 AFTER_WORDING = set(STAGES[STAGES.index("speech") :])

@@ -125,6 +125,7 @@ def users_of(split: str, config: SpeechConfig) -> set[str]:
     return {clips.clips[0].voice for clips in outputs}
 
 
+@pytest.mark.full
 def test_users_of_validation_and_test_are_strangers_to_train_where_that_is_asked_for() -> None:
     together = SpeechConfig(tts="double")
     assert users_of("train", together) & users_of("test", together)

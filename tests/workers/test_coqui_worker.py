@@ -12,6 +12,8 @@ from backends.tts.long_texts import say
 from data_schemas.errors import BackendError, ConfigError
 from tests.workers.conftest import RunInside
 
+pytestmark = pytest.mark.slow
+
 TEXT = "Natalia sold forty-eight clips, didn't she? Yes, she did."
 
 

@@ -9,6 +9,8 @@ from backends.protocols import SpeechRefused
 from backends.tts.piper import Piper
 from data_schemas.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 JOE = "en_US-joe-medium"
 TIMED = (
     "Natalia sold clips to forty eight friends, and then she sold half as many clips.",

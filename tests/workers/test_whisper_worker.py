@@ -7,6 +7,8 @@ from backends import registry
 from backends.protocols import Samples
 from data_schemas.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def sound() -> Samples:

@@ -11,6 +11,8 @@ from backends.protocols import AlignmentRefused, Samples
 from data_schemas.errors import BackendError, ConfigError
 from tests.workers.conftest import RunInside
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["Natalia", "sold", "forty", "eight", "clips", "and", "she", "didn't", "sell", "more"]
 
 

@@ -265,6 +265,7 @@ def test_a_port_that_speaks_no_http_fails_the_request(tmp_path: Path) -> None:
 
 
 @given(st.text())
+@pytest.mark.full
 def test_any_retry_after_header_is_a_wait_that_can_be_waited(header: str) -> None:
     assert retry_after_s(header) >= 0
 

@@ -15,6 +15,8 @@ from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError
 from tests.backends.chat.chatting import QUICK, Use, numbered, use
 
+pytestmark = pytest.mark.full
+
 CONFIG = ChatConfig(engine="double", max_attempts=3, max_in_flight=4)
 
 

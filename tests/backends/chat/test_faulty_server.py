@@ -21,6 +21,8 @@ from data_schemas.errors import BackendError, RequestError, StoreError
 from tests.backends.chat.chatting import asking, endpoint_at, numbered, use
 from tests.support.chat_server import FAULTS, MODEL, Behaviour, served
 
+pytestmark = pytest.mark.full
+
 CONFIG = ChatConfig(engine="openai", timeout_s=3.0, max_in_flight=16)
 KILLED = """
 import os, signal, sys

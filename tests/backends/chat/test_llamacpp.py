@@ -20,6 +20,8 @@ from backends.protocols import ChatReply, Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
 
+pytestmark = pytest.mark.full
+
 CONFIG = ChatConfig(n_slots=2, n_context=512, max_attempts=2)
 PAYLOAD = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 4, "temperature": 0.0}
 PARENT = """

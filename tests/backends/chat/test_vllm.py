@@ -23,6 +23,8 @@ from data_schemas.errors import BackendError, ConfigError
 from data_schemas.profiles import gpu
 from tests.backends.chat.fake_vllm import script_in
 
+pytestmark = pytest.mark.full
+
 CONFIG = ChatConfig(engine="vllm", model="lab/model", revision="abc")
 PARENT = """
 import sys

@@ -8,6 +8,8 @@ from backends.workers import environments, install
 from backends.workers.environments import STAMP, WorkerEnvironment
 from data_schemas.errors import BackendError, ConfigError
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(autouse=True)
 def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -16,6 +16,8 @@ from backends.workers import process
 from backends.workers.process import Worker, WorkerRefusal
 from data_schemas.errors import BackendError, ConfigError
 
+pytestmark = pytest.mark.full
+
 ENGINE = """
 import os, sys, threading
 from backends.workers.frames import EngineRefusal

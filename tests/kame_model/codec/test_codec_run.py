@@ -17,6 +17,8 @@ from kame_model.codec.run import RECORD, STATE, train_codec
 from kame_model.codec.training import StepFigures
 from tests.support.codecs import TINY, chirps
 
+pytestmark = pytest.mark.full
+
 CONFIG = CodecTrainConfig(
     model=TINY,
     minutes=None,

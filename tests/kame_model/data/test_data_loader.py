@@ -69,6 +69,7 @@ def test_processes_share_what_one_alone_would_see(rows: Path, world: int) -> Non
         assert all(same(one, other) for one, other in zip(alone.next_step(), together, strict=True))
 
 
+@pytest.mark.full
 def test_worker_processes_change_nothing(rows: Path) -> None:
     here, elsewhere = loader_of(config_of(rows)), loader_of(config_of(rows, workers=1))
     for _ in range(3):

@@ -20,6 +20,8 @@ from pipelines.audio import from_flac
 from tests.support.codecs import tiny_nano_mimi
 from tests.support.small_datasets import contents, encode_settings, noisy_dialogue, spoil_bit, ten_shards, write_dataset
 
+pytestmark = pytest.mark.full
+
 CARD = DoubleCodecOptions().card
 
 

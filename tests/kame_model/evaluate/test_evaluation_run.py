@@ -28,6 +28,8 @@ from kame_model.text.tokenizer import Tokenizer
 from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, tiny_front_end
 from tests.support.token_rows import vocabulary_of, write_token_rows
 
+pytestmark = pytest.mark.full
+
 WORDS = ("it", "is", "five", "six", *(f"w{chr(97 + at)}" for at in range(26)), *"ghijkl")
 N_FRAMES = 18
 

@@ -16,6 +16,8 @@ from kame_model.evaluate.proof import Outcome
 from kame_model.evaluate.run import FIGURES, ITEMS
 from kame_model.evaluate.seeds import OverSeeds, over_seeds, write_over_seeds
 
+pytestmark = pytest.mark.full
+
 
 def outcome(number: int, says: bool, condition: Condition = "right", **fields: Any) -> Outcome:
     values: dict[str, Any] = {

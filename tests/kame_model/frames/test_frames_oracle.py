@@ -84,6 +84,7 @@ def test_the_queue_feeds_what_training_lays_out(oracle: tuple[list[OracleTokenEv
 
 
 @given(oracle=oracles(), data=st.data())
+@pytest.mark.full
 def test_streamed_oracles_are_fed_alike_as_long_as_tokens_come_in_time(
     oracle: tuple[list[OracleTokenEvent], int], data: st.DataObject
 ) -> None:

@@ -133,6 +133,7 @@ def test_a_classifier_that_fails_is_told_as_a_failure() -> None:
     assert chat.asked == []
 
 
+@pytest.mark.full
 def test_nothing_that_fails_after_the_user_has_spoken_in_is_left_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
     class Stubborn(SlowChat):
         async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:

@@ -26,6 +26,8 @@ from kame_model.text.tokenizer import Tokenizer
 from tests.support.streaming_chat import StreamingChat, Write, piece, serving
 from tests.support.vocabularies import make_vocabulary
 
+pytestmark = pytest.mark.full
+
 SHORT = Prompt(
     version="short",
     instructions="You are friendly.",

@@ -19,6 +19,8 @@ from kame_model.serve.engine import Engine, FrameIn, FrameOut
 from tests.support.codecs import TINY, chirps, tiny_nano_mimi
 from tests.support.serving import tiny_checkpoint
 
+pytestmark = pytest.mark.full
+
 N_SLOTS, N_FRAMES = 2, 70  # more frames than the model's attention (64) and the codec's (10) look back
 LIKELIEST = SamplingConfig(use_sampling=False)
 

@@ -58,6 +58,7 @@ def test_an_embedded_engine_has_the_one_model() -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.full
 async def test_each_model_is_asked_for_by_its_name_and_counted() -> None:
     chat = StreamingChat("It is ", "five.")
     async with serving(chat) as endpoint:

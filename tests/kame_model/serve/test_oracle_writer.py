@@ -21,6 +21,8 @@ from pipelines.script.speakable import speak
 from tests.support.answers import drawn_answer, for_the_eye, pieces_of
 from tests.support.vocabularies import make_moshi_like, make_vocabulary
 
+pytestmark = pytest.mark.full
+
 MAX_WORDS = OracleConfig().max_words
 
 

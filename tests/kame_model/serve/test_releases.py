@@ -28,6 +28,8 @@ from tests.support.front_ends import tiny_config
 from tests.support.serving import Client, doubles, inline, serve_config
 from tests.support.vocabularies import make_moshi_like
 
+pytestmark = pytest.mark.full
+
 N_CODEBOOKS = 3
 """Of the front-end; the codec has more, as Mimi has 32 and Moshi speaks 8 of them."""
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.serve_soak import FAULTS, SoakReport, soak
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve import answering
 from kame_model.serve.conversation import Conversation
@@ -17,6 +16,9 @@ from kame_model.serve.session import Session
 from kame_model.serve.web.chat_socket import ChatSocket
 from kame_model.serve.web.realtime import RealtimeSocket
 from tests.support.serve_doubles import Fault, pitch_in, tone
+from tests.support.soak import FAULTS, SoakReport, soak
+
+pytestmark = pytest.mark.slow
 
 N_CALLERS = 24
 
@@ -67,7 +69,7 @@ def test_words_that_reach_another_are_found(checkpoint: Checkpoint, monkeypatch:
 
 
 def test_a_frame_that_comes_late_is_found(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.serve_soak.STEP_S", 0.3)
+    monkeypatch.setattr("tests.support.soak.STEP_S", 0.3)
     assert any("ms late" in each for each in short_soak(checkpoint, 2).broken)
 
 

@@ -59,6 +59,7 @@ WORDS = st.sampled_from(
 
 @settings(max_examples=100, deadline=None)
 @given(words=st.lists(WORDS, min_size=1, max_size=16), cuts=st.lists(st.integers(0, 60), max_size=12))
+@pytest.mark.full
 def test_words_numbers_and_signs_in_any_order(words: list[str], cuts: list[int]) -> None:
     answer = " ".join(words)
     try:

@@ -189,6 +189,7 @@ async def test_a_server_does_not_steer_the_terminal() -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.full
 async def test_a_server_that_never_says_that_it_is_ready_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(talk_module, "READY_S", 1.0)
     left = asyncio.Event()

@@ -40,6 +40,7 @@ def test_streamed_text_has_the_tokens_of_the_whole(tokenizer: Tokenizer, text: s
     assert streamed(tokenizer, text, cuts) == tokenizer.encode(text)
 
 
+@pytest.mark.full
 def test_a_thousand_random_cuts_of_real_sentences_change_no_token(tokenizer: Tokenizer) -> None:
     draw, text = random.Random(0), " ".join(TEXTS)
     whole = tokenizer.encode(text)

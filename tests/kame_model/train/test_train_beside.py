@@ -26,6 +26,8 @@ from kame_model.train.run import Silent, train
 from kame_model.train.saving import CHECKPOINTS, Checkpoints, saved_in
 from tests.support.train_runs import assert_same, tiny_dataset, tiny_run
 
+pytestmark = pytest.mark.full
+
 
 class Beside(Checkpoints):
     """Checkpoints that are written in the background whatever the device."""
@@ -96,6 +98,7 @@ def one_of_two(config: TrainConfig, rank: int, port: int) -> None:
         Path(config.out, f"told-{rank}").write_text(f"{seen.by_step[3]} {error}")
 
 
+@pytest.mark.slow
 def test_two_processes_agree_on_what_is_written_and_name_the_dialogues_of_either(tmp_path: Path) -> None:
     rows = tiny_dataset(tmp_path / "rows")
     keep = {"save_every": 1, "keep_last": 9, "evaluate_every": 9}

@@ -16,6 +16,8 @@ from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows
 from tests.support.train_runs import Asking, tiny_dataset, tiny_run
 
+pytestmark = pytest.mark.full
+
 KEEP: dict[str, Any] = {"save_every": 9, "keep_last": 1, "evaluate_every": 1}
 
 

@@ -9,6 +9,8 @@ from data_schemas.config.training import HardwareConfig
 from kame_model.train.parallel import parallelize
 from tests.support.front_ends import random_batch, tiny_front_end
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++, by which inductor compiles for processors")
 def test_a_compiled_layer_has_the_same_gradients_when_it_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:

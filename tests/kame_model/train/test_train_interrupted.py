@@ -5,8 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kame_model.train.saving import CHECKPOINTS, saved_in
 from tests.support.train_runs import TINY, tiny_dataset
+
+pytestmark = pytest.mark.slow
 
 INTERRUPTING = """
 import os, signal

@@ -8,6 +8,8 @@ from kame_model.train.run import train
 from tests.support.train_runs import Asking, Forking, run_tiny, tiny_dataset, tiny_run, told, weights
 from tests.support.vocabularies import make_vocabulary
 
+pytestmark = pytest.mark.slow
+
 IN_BF16 = 0.02
 """How far figures of equal runs may be apart where products are made in bf16, of 8 bits."""
 

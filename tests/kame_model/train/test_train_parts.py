@@ -20,6 +20,8 @@ from kame_model.train.stopping import StopRequest, listening
 from kame_model.train.throughput import Speedometer, flops_per_frame, n_frames_of, n_weights, peak_flops
 from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_config, tiny_front_end
 
+pytestmark = pytest.mark.full
+
 CONFIG = OptimConfig(learning_rate=1.0, warmup_steps=10, final_share=0.1)
 
 
@@ -206,6 +208,7 @@ def test_activation_checkpointing_changes_no_gradient() -> None:
     assert all(torch.equal(gradients[0][name], gradients[1][name]) for name in gradients[0])
 
 
+@pytest.mark.slow
 def test_compiled_layers_change_no_logit(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[torch.nn.Module] = []
 

@@ -12,6 +12,8 @@ from kame_model.train.saving import CHECKPOINTS, saved_in
 from tests.support.train_runs import Asking, Forking, assert_same, tiny_dataset, tiny_run, told
 from tests.support.vocabularies import make_vocabulary
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -75,6 +77,7 @@ def test_a_line_of_metrics_has_the_steps_of_both_kinds(place: Path, tmp_path: Pa
     assert (both["loss"], both["copy_loss"]) == (dialogues["loss"], copies["copy_loss"])
 
 
+@pytest.mark.slow
 def test_two_processes_rehearse_as_one(place: Path, tmp_path: Path) -> None:
     train(rehearsing(tmp_path / "alone", place, max_steps=4))
     assert Forking().run_together(rehearsing(tmp_path / "two", place, max_steps=4), 2) == [0, 0]

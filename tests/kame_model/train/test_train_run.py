@@ -20,6 +20,8 @@ from kame_model.train.runs import load_run
 from kame_model.train.saving import CHECKPOINTS, DONE, saved_in
 from tests.support.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:

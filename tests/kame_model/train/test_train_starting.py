@@ -16,6 +16,8 @@ from kame_model.train.saving import CHECKPOINTS, saved_in
 from tests.support.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
 from tests.support.vocabularies import make_vocabulary
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -29,6 +29,8 @@ from tests.support.runs import Silent, contents
 from tests.support.small_datasets import encode_settings
 from tests.support.vocabularies import make_vocabulary
 
+pytestmark = pytest.mark.full
+
 SECRET = (Line("B", 0.5, "My sister has seven parrots."), Line("A", 3.2, "What a lovely family."))
 
 

@@ -16,6 +16,8 @@ from pipelines.script.spoken import spoken_words
 from tests.support.builders import make_item
 from tests.support.forms import SUM, all_of, said, sums, written
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize("name", FORMS)
 def test_of_every_form_turns_alternate_and_say_what_their_utterances_do(name: str) -> None:

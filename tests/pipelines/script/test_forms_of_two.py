@@ -1,8 +1,12 @@
 """Forms in which one breaks in, asks on or nods: who may do so where, and what the other then says."""
 
+import pytest
+
 from pipelines.script.spoken import spoken_words
 from tests.support.builders import make_item
 from tests.support.forms import METALS, SUM, metals, sums, written
+
+pytestmark = pytest.mark.full
 
 
 def test_an_interruption_falls_inside_the_answer_and_is_answered_briefly() -> None:

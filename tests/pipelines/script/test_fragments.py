@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 
+import pytest
 from hypothesis import example, given, settings
 
 from data_schemas.number_words import cardinal_of
@@ -10,6 +11,8 @@ from pipelines.script.numerals import MAX_DIGITS, cardinal, digits, year
 from pipelines.script.speakable import SPOKEN, Unspeakable, speak
 from pipelines.script.spoken import lowered_words
 from tests.support.fragments import TEXTS
+
+pytestmark = pytest.mark.full
 
 
 def numbers_of(text: str) -> Counter[str]:

@@ -12,6 +12,8 @@ from pipelines.script.spoken import SPOKEN, Unspeakable, spoken_words
 from tests.support.builders import make_item
 from tests.support.fragments import TEXTS
 
+pytestmark = pytest.mark.full
+
 
 def outcome(question: str, answer: str = "a pike", options: tuple[str, ...] = ()) -> Exchange | str:
     """What is said, or the reason why nothing is."""

@@ -87,6 +87,7 @@ SOME_WORDS = ["right", "moment", "careful", "numbers", "think", "sure", "help", 
     question=st.sampled_from(list(QUESTIONS.values())),
     answer=st.lists(st.sampled_from(SOME_WORDS), min_size=1, max_size=4, unique=True),
 )
+@pytest.mark.full
 def test_no_lead_has_a_word_of_the_answer_that_the_question_lacks(question: str, answer: list[str]) -> None:
     said = exchange(question, " ".join(answer))
     hint = set(answer) - FUNCTION_WORDS - set(spoken_words(said.question.text.lower()))

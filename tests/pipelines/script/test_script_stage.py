@@ -15,6 +15,8 @@ from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
 from tests.support.builders import make_forms, make_item
 
+pytestmark = pytest.mark.full
+
 
 def item(number: int, question: str, answer: str, explanation: str | None = None) -> Item:
     where = {"item_id": f"made-{number}", "source": "made", "native_id": str(number), "revision": "r1"}

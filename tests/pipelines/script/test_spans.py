@@ -49,6 +49,7 @@ PIECES = st.sampled_from(
 
 @given(st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map(" ".join)))
 @settings(max_examples=300, deadline=None)
+@pytest.mark.full
 def test_spans_lie_in_the_text_and_cover_its_letters_and_digits(text: str) -> None:
     try:
         spoken = read_aloud(text)

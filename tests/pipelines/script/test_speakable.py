@@ -200,6 +200,7 @@ PIECES = st.sampled_from(
 @settings(max_examples=600, deadline=None)
 @example("a. A. Inc. B")
 @example("St. Mr. 5's")
+@pytest.mark.full
 def test_only_words_and_marks_come_out_and_speaking_again_changes_nothing(text: str) -> None:
     try:
         spoken = speak(text)
@@ -231,6 +232,7 @@ def test_an_unknown_reason_is_a_fault_of_ours() -> None:
 @pytest.mark.parametrize(
     "piece", ["the cat ", "1", "5 C ", "(", "^{", "\\frac{", "$a ", "a@b.", "A.", "m^", "H2O ", "\n"]
 )
+@pytest.mark.full
 def test_ten_thousand_characters_are_read_or_refused(piece: str) -> None:
     try:
         outcome = speak((piece * 10_000)[:10_000])

@@ -16,7 +16,7 @@ from tests.support.realtime_protocol import of_type
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 
 
 def with_models() -> Parts:

@@ -15,7 +15,7 @@ from kame_model.serve.web import caller
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 
 
 class Talker:

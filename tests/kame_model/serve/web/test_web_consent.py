@@ -18,7 +18,7 @@ from tests.support.inline_threads import InlineThreads
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import doubles, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 NOTICE = "What you say is kept for thirty days."
 
 

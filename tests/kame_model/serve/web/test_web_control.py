@@ -27,7 +27,7 @@ from tests.support.inline_threads import InlineThreads
 from tests.support.served import AsgiSocket, app_of, served
 from tests.support.serving import doubles, saying, until
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.full]
 MINE = "192.0.2.1"
 
 

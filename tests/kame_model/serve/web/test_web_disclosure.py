@@ -12,7 +12,7 @@ from kame_model.checkpoint.load import Checkpoint
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import LoudnessRecogniser, RepeatingChat, doubles, saying, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 INSIDE = "http://10.1.2.3:8000/v1"
 
 

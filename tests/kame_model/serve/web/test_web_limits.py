@@ -16,7 +16,7 @@ from kame_model.serve.web.chat_socket import SOUND_AT_ONCE_S, SOUND_SPEED
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 LENGTH_S = 4.0
 
 

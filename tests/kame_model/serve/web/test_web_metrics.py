@@ -12,6 +12,8 @@ from kame_model.serve.server import KameServer
 from kame_model.serve.web.metrics import Metrics
 from tests.support.serving import Client, doubles, inline, serve_config
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.asyncio
 @pytest.mark.looptime

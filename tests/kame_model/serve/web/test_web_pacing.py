@@ -153,6 +153,7 @@ async def test_it_returns_when_nothing_has_come_for_long_enough() -> None:
 
 @settings(max_examples=20)
 @given(pieces=st.lists(st.tuples(st.integers(0, 9_000), st.floats(0, 0.3)), max_size=30))
+@pytest.mark.full
 async def test_nothing_is_lost_doubled_or_turned_round(pieces: list[tuple[int, float]]) -> None:
     ear, n_sent = Ear(), 0
     async with pacing(ear) as pacer:

@@ -13,6 +13,7 @@ from tests.support.serving import saying
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
+@pytest.mark.full
 async def test_after_a_stall_the_caller_is_heard_without_delay_and_told_what_was_lost(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (server, app):
         socket = AsgiSocket(app, "/v1/realtime")
