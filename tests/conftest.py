@@ -12,6 +12,7 @@ import ipaddress
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -45,6 +46,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a process a core, so a thread each
 for _name in ("KAME_LLM_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PREFECT_API_URL"):
     os.environ.pop(_name, None)
+
+# A shell that starts this suite in the background has it, and all commands that tests interrupt, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes is the machine's affair, and a failure must come again when the test is run again.
 hypothesis.settings.register_profile("kame", deadline=None, derandomize=True)

@@ -21,6 +21,15 @@ pytestmark = pytest.mark.full
 KAME = Path(sys.executable).with_name("kame")
 
 
+def end_of(process: subprocess.Popen[str]) -> str:
+    """What a command that is ending says on its error stream; one that does not end is killed, and the test fails."""
+    try:
+        return process.communicate(timeout=30)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("engine", ["vllm", "llamacpp"])
 def test_it_prints_the_base_url_and_stops_with_the_command(engine: str, how: signal.Signals, tmp_path: Path) -> None:
@@ -36,7 +45,7 @@ def test_it_prints_the_base_url_and_stops_with_the_command(engine: str, how: sig
         servers = psutil.Process(serving.pid).children(recursive=True)
         assert len(servers) >= 1
         serving.send_signal(how)
-        _, said = serving.communicate(timeout=30)
+        said = end_of(serving)
     assert serving.returncode == 0
     assert "Traceback" not in said
     _, left = psutil.wait_procs(servers, timeout=20)
@@ -50,7 +59,7 @@ def test_a_server_that_ends_by_itself_ends_the_command_with_its_log(tmp_path: Pa
         serving.stdout.readline()
         pids = json.loads((tmp_path / "started.json").read_text(encoding="utf-8"))["pids"]
         os.kill(pids[0], signal.SIGKILL)
-        _, said = serving.communicate(timeout=30)
+        said = end_of(serving)
     assert serving.returncode == 4
     assert "The vLLM server stopped while it was needed" in said
 

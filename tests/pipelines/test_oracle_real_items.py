@@ -15,7 +15,7 @@ from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
 from tests.support.oracle_dialogues import laid_out
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 FILES = {
     "gsm8k": ("gsm8k_train.jsonl.gz", 800),
@@ -38,7 +38,6 @@ def dialogues(shared_data: Path) -> list[Dialogue]:
     return [dialogue for dialogue in laid if dialogue is not None]
 
 
-@pytest.mark.slow
 def test_there_are_enough_of_them_of_every_form(dialogues: list[Dialogue]) -> None:
     assert len(dialogues) >= N_DIALOGUES
     by_form = Counter(dialogue.form for dialogue in dialogues)
