@@ -1,6 +1,7 @@
 """One refresh from beginning to end; its steps are called as they are or as a scheduler's tasks, in one order."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -15,7 +16,7 @@ from pipelines.publish import compact_group, publish
 from pipelines.recordings import run as recordings
 from pipelines.refresh import Plan
 from pipelines.runner import OnPart, Part, PartRecord
-from pipelines.served import check_endpoints, endpoint_for, run_served
+from pipelines.served import chat_servers, run_served
 from pipelines.stations import ORACLE, SERVED_STAGES, STAGES, OnUsage
 from pipelines.workers import Workers
 
@@ -74,16 +75,16 @@ def run_refresh(config: RefreshConfig, progress: Progress, steps: Steps = PLAIN)
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
     steps.check(config)
-    with refresh.one_run_at_a_time(config), recorded(config) as record:
+    with refresh.one_run_at_a_time(config), recorded(config) as record, ExitStack() as while_needed:
         with record.timed("plan"):
             plan = steps.plan(config)
             record.n_kept, record.languages_left = plan.n_kept, plan.languages_left
-            check_endpoints(config, plan.parts)
+            servers = while_needed.enter_context(chat_servers(config, plan.parts))
         groups, n_items = steps.groups(plan), sum(part.n_items for part in plan.parts)
         with steps.workers(config) as workers:
             for stage in steps.stages:
                 progress.stage(stage, n_items)
-                with record.timed(stage), endpoint_for(config, stage, plan.parts) as endpoint:
+                with record.timed(stage), servers.endpoint_for(stage) as endpoint:
                     looks_around = stage == ORACLE and endpoint is None and plan.parts  # random ones: in other parts
                     for group in [plan.parts] if looks_around else groups:
                         if stage in SERVED_STAGES:

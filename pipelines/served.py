@@ -4,10 +4,10 @@
 simulator may be one that asks nobody. A stage that asks nobody is run like any other, in this process.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from backends.chat.budget import check_price
 from backends.chat.providers import price_of
@@ -41,29 +41,61 @@ def described(config: RefreshConfig, stage: str) -> StageDescription:
     return _asks_nobody(config, stage) if engine is None else _asks(config, stage, engine.describe())
 
 
+class _Server(NamedTuple):
+    """A chat server that is up, and what stops it."""
+
+    endpoint: Endpoint
+    stop: ExitStack
+
+
+class ChatServers:
+    """The chat servers of a run, by the stage that asks them; all are up."""
+
+    def __init__(self, by_stage: Mapping[str, _Server]) -> None:
+        self._by_stage = dict(by_stage)
+
+    @contextmanager
+    def endpoint_for(self, stage: str) -> Iterator[Endpoint | None]:
+        """The model of a stage for the time of a block, after which it is stopped unless a later stage asks it.
+
+        None where the stage asks nobody, or no part lacked its output when the servers were started.
+        """
+        if stage not in self._by_stage:
+            yield None
+            return
+        server = self._by_stage.pop(stage)
+        yield server.endpoint
+        if all(server is not other for other in self._by_stage.values()):
+            server.stop.close()
+
+
 @contextmanager
-def endpoint_for(config: RefreshConfig, stage: str, parts: Sequence[Part]) -> Iterator[Endpoint | None]:
-    """The model of a stage for the time of a block, started only when some part lacks the stage's output."""
-    engine = _engine(config, stage)
-    if engine is None or not Runner(Store(config.out)).pending(stage, parts):
-        yield None
-        return
-    with engine.serve() as endpoint:
-        yield endpoint
+def chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[ChatServers]:
+    """Starts, or reaches, each chat model that some part waits for: once a run, and before any part is worked on.
 
-
-def check_endpoints(config: RefreshConfig, parts: Sequence[Part]) -> None:
-    """Reaches each chat model once, before hours of speech are made that would then wait for it.
+    Hours of speech would else be made before it shows that the model cannot be had. Stages whose settings are equal
+    share one server. All are stopped when the block ends.
 
     Raises:
         BackendError: one cannot be started or reached, or refuses our key.
         ConfigError: a budget in dollars for a model whose price is not known.
     """
-    for stage in SERVED_STAGES:
-        chat = model_of(config, stage)
-        with endpoint_for(config, stage, parts) as endpoint:
-            if chat is not None and endpoint is not None:
-                check_price(endpoint, price_of(chat, endpoint.model), config.budget)
+    runner = Runner(Store(config.out))
+    started: list[tuple[ChatConfig, _Server]] = []
+    by_stage: dict[str, _Server] = {}
+    with ExitStack() as all_servers:
+        for stage in SERVED_STAGES:
+            chat = model_of(config, stage)
+            if chat is None or not runner.pending(stage, parts):
+                continue
+            server = next((server for asked, server in started if asked == chat), None)
+            if server is None:
+                stop = all_servers.enter_context(ExitStack())
+                server = _Server(stop.enter_context(chat_engine(chat).serve()), stop)
+                check_price(server.endpoint, price_of(chat, server.endpoint.model), config.budget)
+                started.append((chat, server))
+            by_stage[stage] = server
+        yield ChatServers(by_stage)
 
 
 def run_served(
@@ -78,7 +110,7 @@ def run_served(
 
     Args:
         parts: all of the plan's where the stage asks nobody; else as many as are to be asked for together.
-        endpoint: what `endpoint_for` gave.
+        endpoint: what `ChatServers.endpoint_for` gave.
         on_usage: is given what these parts take, counted while it runs.
     """
     store, chat = Store(config.out), model_of(config, stage)
@@ -91,7 +123,7 @@ def run_served(
         for part in pending:
             on_part(stage, part, runner.run(part, alone))
         return
-    assert endpoint is not None  # `endpoint_for` saw the same parts pending
+    assert endpoint is not None  # `chat_servers` saw the same parts pending
     asking = _asks(config, stage, endpoint)
     client = open_client(chat, endpoint, config.budget, store.at(ANSWERS), on_usage)
     n_at_once = parts_at_once(chat.n_in_flight, config.parts.dialogues_per_part)
