@@ -68,5 +68,5 @@ def recordings(
         }
         built = options.build_config(profile, config, typed)
         with Bars(quiet=as_json) as bars:
-            _, manifest, figures = run_refresh(built, bars, OF_RECORDINGS)
-        tell_dataset(built.out, manifest, figures, as_json)
+            record, manifest, figures = run_refresh(built, bars, OF_RECORDINGS)
+        tell_dataset(built.out, record, manifest, figures, as_json)

@@ -1,5 +1,6 @@
 """`kame refresh` and `kame preview`: what was typed to a configuration, and a run of it."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ from flows.terminal import AsJson, print_json, speaking_plainly
 if TYPE_CHECKING:
     from data_schemas.config import RefreshConfig
     from data_schemas.manifest import Manifest
+    from flows.record import RunRecord
     from pipelines.figures import Figures
 
 FEW_VOICES = 20
@@ -112,30 +114,36 @@ def _refresh(config: "RefreshConfig", prefect: bool, as_json: bool) -> None:
     if prefect:
         from flows.refresh_flow import run_as_flow
 
-        manifest, figures = run_as_flow(config)
+        record, manifest, figures = run_as_flow(config)
     else:
         with Bars(quiet=as_json) as bars:
             record, manifest, figures = run_refresh(config, bars)
-        for name, left in record.languages_left.items():
-            told = ", ".join(f"{language} {n}" for language, n in sorted(left.items()))
-            typer.echo(f"kame: {name} has questions in other languages that were left: {told}.", err=True)
-        if record.n_kept:
-            typer.echo(f"kame: {record.n_kept} items of earlier runs stay, beyond what was read now.", err=True)
-    if n_failed := figures.statuses["failed"]:
-        typer.echo(f"kame: {n_failed} oracle events failed; the same command asks again where a request did.", err=True)
-    tell_dataset(config.out, manifest, figures, as_json)
+    tell_dataset(config.out, record, manifest, figures, as_json)
 
 
-def tell_dataset(out: str, manifest: "Manifest", figures: "Figures", as_json: bool) -> None:
-    """What a dataset has come to."""
+def tell_dataset(out: str, record: "RunRecord", manifest: "Manifest", figures: "Figures", as_json: bool) -> None:
+    """What a dataset has come to, and on the error stream what its reader may not expect of this run."""
     from flows import show
 
+    for notice in _notices(record, figures):
+        typer.echo(f"kame: {notice}", err=True)
     if as_json:
         print_json({"out": out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
         return
     console = show.console()
     console.print(show.figures(figures))
     console.print(f"\nDataset: {out} (fingerprint {manifest.fingerprint}); card: {out}/README.md")
+
+
+def _notices(record: "RunRecord", figures: "Figures") -> Iterator[str]:
+    """What was left out of the dataset, kept in it from before, or failed: a sentence each."""
+    for name, left in record.languages_left.items():
+        told = ", ".join(f"{language} {n}" for language, n in sorted(left.items()))
+        yield f"{name} has questions in other languages that were left: {told}."
+    if record.n_kept:
+        yield f"{record.n_kept} items of earlier runs stay, beyond what was read now."
+    if n_failed := figures.statuses["failed"]:
+        yield f"{n_failed} oracle events failed; the same command asks again where a request did."
 
 
 def _tell_of_few_voices(config: "RefreshConfig") -> None:

@@ -28,6 +28,7 @@ except ModuleNotFoundError as error:
 from backends.protocols import Endpoint
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest, ShardEntry
+from flows.record import RunRecord
 from flows.run import Steps, publish_all, run_refresh
 from pipelines import publish as publishing
 from pipelines import refresh as pipeline
@@ -109,18 +110,18 @@ class LoggedProgress:
 
 
 @flow(name="refresh", persist_result=False)
-def refresh(config: RefreshConfig) -> tuple[Manifest, Figures]:
+def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
     """Makes or refreshes a dataset of spoken dialogues with oracles. Running again resumes.
 
     Args:
         config: What to make, from what, and with which back-ends. Paths are as the worker sees them.
     """
-    _, manifest, figures = run_refresh(config, LoggedProgress(), AS_TASKS)
+    record, manifest, figures = run_refresh(config, LoggedProgress(), AS_TASKS)
     for each in tables(figures):
         rows = [dict(zip(each.head, row, strict=True)) for row in each.rows]
         create_table_artifact(rows, key=each.key, description=f"{each.title}, {config.out}")
     create_markdown_artifact(card(manifest, figures), key="dataset-card", description=f"Card of {config.out}")
-    return manifest, figures
+    return record, manifest, figures
 
 
 def card(manifest: Manifest, figures: Figures) -> str:
@@ -128,7 +129,7 @@ def card(manifest: Manifest, figures: Figures) -> str:
     return render(manifest, figures).split("\n---\n", 1)[1]
 
 
-def run_as_flow(config: RefreshConfig) -> tuple[Manifest, Figures]:
+def run_as_flow(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
     """The flow run from this process, at the server of `PREFECT_API_URL` or one started for this run alone.
 
     Raises:

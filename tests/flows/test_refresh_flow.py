@@ -45,6 +45,7 @@ from pipelines.membership import MembershipBook
 from pipelines.sources.items import SourceReading
 from pipelines.stations import STAGES
 from tests.support.builders import make_item
+from tests.support.refreshing import Bench
 
 pytestmark = pytest.mark.full
 
@@ -107,7 +108,7 @@ def made(server: None, tmp_path_factory: pytest.TempPathFactory) -> Made:
     out, tasks = tmp_path_factory.mktemp("flow") / "dataset", TaskNames()
     logging.getLogger("prefect.task_runs").addHandler(tasks)
     try:
-        manifest, figures = refresh_flow.run_as_flow(doubles(out, workers=2))
+        _, manifest, figures = refresh_flow.run_as_flow(doubles(out, workers=2))
     finally:
         logging.getLogger("prefect.task_runs").removeHandler(tasks)
     return Made(out, manifest, figures, tasks.names, last_flow_run())
@@ -151,6 +152,21 @@ def test_artifacts_show_the_figures_and_the_card(made: Made) -> None:
     card = str(shown["dataset-card"].data)
     assert card.startswith("# Spoken dialogues with oracles")
     assert card.strip() in (made.out / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("typed", [(), ("--prefect",)], ids=["plain", "as a flow"])
+def test_a_run_says_what_it_left_out_and_what_it_kept(server: None, bench: Bench, typed: tuple[str, ...]) -> None:
+    texts = {"question": "What is two and one?", "options": {"A": "three", "B": "four"}}
+    about = {"correct_answer": "A", "category": "sums", "pic_path": None}
+    rows = [{"id": f"h{n}", "en": texts, "zh": texts, **about} for n in range(3)]
+    file = bench.file("rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows).encode())
+    bench.refresh(source=f"hssbench={file}")
+    result = bench.refresh("--limit", 2, *typed, source=f"hssbench={file}")
+    assert [line for line in result.stderr.splitlines() if line.startswith("kame: ")] == [
+        "kame: hssbench has questions in other languages that were left: zh 2.",
+        "kame: 1 items of earlier runs stay, beyond what was read now.",
+    ], result.output
 
 
 def test_a_source_of_which_all_was_refused_has_its_row() -> None:
