@@ -26,8 +26,8 @@ from benchmarks.serve_checkpoint import random_checkpoint
 from benchmarks.serve_questions import questions
 from benchmarks.serve_soak_real import real_soak
 from benchmarks.serve_swap import swap
+from data_schemas.presets import PRESETS
 from kame_model.checkpoint.load import load_checkpoint
-from kame_model.model.presets import PRESETS
 from tests.support.serving import tiny_checkpoint
 from tests.support.soak import soak
 
@@ -101,7 +101,7 @@ def _checkpoint(named: str | None, preset: str) -> Iterator[str | Path]:
         yield named
         return
     with tempfile.TemporaryDirectory() as folder:
-        yield random_checkpoint(Path(folder), PRESETS[preset]())
+        yield random_checkpoint(Path(folder), PRESETS[preset].model)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import Precision, TrainConfig
+from data_schemas.presets import PRESETS
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.data.loader import DialogueLoader
@@ -33,7 +34,6 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import add_lora
 from kame_model.model.presets import build_front_end, build_lm, lm_kwargs
 from kame_model.model.stock import eager_on_cpu
-from kame_model.train.recipes import recipe
 from kame_model.train.run import Silent, train
 from tests.support.made_rows import made_with, write_made
 
@@ -69,7 +69,7 @@ def benchmark_config(
     """
     by = made_with(text_card=1500, card=512, n_codebooks=8) if preset == "nano" else made_with(32_000, 2048, 8)
     write_made(folder / "rows", 64, 1, by, n_words=(20, 50))
-    settings = recipe(preset, "dialogues") | {
+    settings = PRESETS[preset].recipe("dialogues") | {
         "out": str(folder / "run"),
         "max_steps": n_steps,
         "hardware": {"precision": precision, "device": device},

@@ -75,7 +75,7 @@ Settings = Annotated[
 def train(
     dataset: Dataset,
     out: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "run",
-    preset: Annotated[str, typer.Option("--preset", help="nano, small or moshi-7b.")] = "nano",
+    preset: Annotated[str, typer.Option("--preset", help="Size: nano, small, moshi-7b or one of your own.")] = "nano",
     stage: Stage = "dialogues",
     max_steps: MaxSteps = None,
     max_hours: MaxHours = None,
@@ -174,13 +174,12 @@ def build_train_config(
     """
     from data_schemas.config.training import TrainConfig
     from data_schemas.errors import ConfigError
+    from data_schemas.presets import PRESETS
     from flows.options import put, read_yaml, validated
-    from kame_model.model.presets import PRESETS
-    from kame_model.train.recipes import recipe
 
     if preset not in PRESETS:
         raise ConfigError(f"There is no preset {preset!r}.", f"Choose one of: {', '.join(PRESETS)}.")
-    settings = recipe(preset, stage)
+    settings = PRESETS[preset].recipe(stage)
     for layer in ({} if file is None else read_yaml(file), typed):
         for name, value in layer.items():
             if value is not None:

@@ -1,19 +1,14 @@
 """From datasets to a registered checkpoint: the parameters of `kame front-end` and of the Prefect flow `train`."""
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic.config import JsonDict
 
 from data_schemas.config.base import Config, at_home
 from data_schemas.config.evaluation import Split
-
-OF_MOSHI = {
-    "init_from": "kyutai/moshiko-pytorch-bf16",
-    "tokenizer": "hf://kyutai/moshiko-pytorch-bf16/tokenizer_spm_32k_3.model",
-    "codec": "mimi",
-}
-"""What `moshi-7b` begins with and speaks, where nothing else is said: Kyutai's weights, vocabulary and codec."""
+from data_schemas.presets import PRESETS
 
 
 class DatasetShare(NamedTuple):
@@ -42,6 +37,17 @@ def dataset_share(text: str) -> DatasetShare:
     return DatasetShare(str(at_home(name)), None, weight)
 
 
+def _known_preset(name: str) -> str:
+    if name not in PRESETS:
+        raise ValueError(f"there is no preset {name!r}; choose one of: {', '.join(PRESETS)}")
+    return name
+
+
+def _offer_presets(schema: JsonDict) -> None:
+    """Makes the field of a form a choice."""
+    schema["enum"] = list(PRESETS)
+
+
 class FrontEndConfig(Config):
     """All that a run from shards to a checkpoint is told; what is left empty is made from the datasets themselves."""
 
@@ -68,10 +74,11 @@ class FrontEndConfig(Config):
         title="Folder of checkpoints",
         description="Where the finished checkpoint is put and registered, in index.json.",
     )
-    preset: Literal["nano", "small", "moshi-7b"] = Field(
+    preset: Annotated[str, AfterValidator(_known_preset)] = Field(
         default="nano",
         title="Size",
         description="nano: a laptop's CPU; small: one GPU; moshi-7b: from Kyutai's weights.",
+        json_schema_extra=_offer_presets,
     )
     oracle_version: str | None = Field(
         default=None, title="Oracles", description="Version where none stands behind a folder; empty: its own."
@@ -176,9 +183,10 @@ class FrontEndConfig(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _moshis_own(cls, fields: Any) -> Any:
-        if isinstance(fields, dict) and fields.get("preset") == "moshi-7b":
-            return OF_MOSHI | {name: value for name, value in fields.items() if value is not None}
+    def _begun_as_its_preset(cls, fields: Any) -> Any:
+        name = fields.get("preset", cls.model_fields["preset"].default) if isinstance(fields, dict) else None
+        if isinstance(name, str) and name in PRESETS and PRESETS[name].begins_with:
+            return {**PRESETS[name].begins_with, **{key: each for key, each in fields.items() if each is not None}}
         return fields
 
     @model_validator(mode="after")
@@ -187,6 +195,6 @@ class FrontEndConfig(Config):
             raise ValueError("datasets: name at least one folder")
         if any(each.weight <= 0 for each in self.shares):
             raise ValueError("datasets: a weight is more than 0")
-        if self.preset == "moshi-7b" and self.codec != "mimi":
-            raise ValueError("codec: moshi-7b speaks mimi alone; choose it")
+        if self.codec != (codec := PRESETS[self.preset].begins_with.get("codec", self.codec)):
+            raise ValueError(f"codec: {self.preset} speaks {codec} alone; choose it")
         return self

@@ -10,7 +10,7 @@ from data_schemas.config.base import Config
 class ModelConfig(Config):
     """Shape of a front-end. What it speaks with (vocabulary, codebooks) comes from the data, not from here.
 
-    Names are those of moshi's `LMModel` where they mean the same. `kame_model/model/presets.py` has full ones.
+    Names are those of moshi's `LMModel` where they mean the same. `data_schemas/presets.py` has full ones.
     """
 
     preset: str = Field(

@@ -235,7 +235,7 @@ class TrainConfig(Config):
         description="The run ends after so many hours of training, those of earlier starts counted; empty: by steps.",
     )
     seed: int = Field(default=0, ge=0, description="Seed of weights, order, swaps and everything drawn.")
-    model: ModelConfig = Field(description="The front-end; presets: nano, small, moshi-7b.")
+    model: ModelConfig = Field(description="The front-end's shape; a preset (data_schemas/presets.py) has a full one.")
     loss: LossConfig = Field(default_factory=LossConfig, description="Weights of the losses.")
     dropout: InputDropoutConfig = Field(
         default_factory=InputDropoutConfig, description="What the model is kept from seeing of its own past."

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from data_schemas import ids
 from data_schemas.errors import ConfigError, StoreError
+from data_schemas.presets import PRESETS
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
 from kame_model.checkpoint.place import CODEC_WEIGHTS, CONFIG, FACTS, KAME_RELEASE_CONFIG, TOKENIZER, Place
 from kame_model.checkpoint.tensors import ORACLE_KEY, read_tensors
-from kame_model.model.presets import lm_kwargs, moshi_7b
+from kame_model.model.presets import lm_kwargs
 
 _NOT_LM = ("model_type", "lm_gen_config", "tts_config", "stt_config", "model_id", "depformer_causal", "lora_rank")
 """Keys of a `config.json` that stock moshi takes out before it builds the model, beside all that end in `_name`
@@ -100,7 +101,7 @@ def digest_of_files(paths: Sequence[Path]) -> str:
 
 def _kwargs_7b() -> dict[str, Any]:
     """Moshi's own: what stock moshi takes where a repository has no configuration."""
-    return lm_kwargs(moshi_7b(), text_card=32_000, card=2048, n_codebooks=8)
+    return lm_kwargs(PRESETS["moshi-7b"].model, text_card=32_000, card=2048, n_codebooks=8)
 
 
 def _read_config(path: Path) -> dict[str, Any]:

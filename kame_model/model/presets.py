@@ -1,4 +1,4 @@
-"""Shapes of front-ends, each a function that returns a full configuration, and the model built of one."""
+"""The model built of a preset's shape; the presets themselves stand in `data_schemas/presets.py`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,58 +10,6 @@ from data_schemas.config.model import ModelConfig
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.sequence import delays
 from kame_model.model.front_end import FrontEnd
-
-
-def nano() -> ModelConfig:
-    """Trains on a laptop's CPU: 8.8 M parameters with 1,500 pieces and 8 codebooks of 512.
-
-    The temporal shape, the tied oracle and the tied text head are those of a trial that learnt to copy within minutes.
-    """
-    return ModelConfig(
-        preset="nano",
-        dim=256,
-        num_layers=4,
-        num_heads=8,
-        context=750,  # 60 s, longer than a dialogue of the demo
-        depformer_dim=128,
-        depformer_num_layers=1,
-        depformer_num_heads=4,
-        oracle="tied",
-        tie_text_head=True,
-    )
-
-
-def small() -> ModelConfig:
-    """Trains on one GPU from scratch: 306 M parameters with 8,000 pieces and Mimi's first 8 codebooks."""
-    return ModelConfig(
-        preset="small",
-        dim=1024,
-        num_layers=12,
-        num_heads=16,
-        context=1500,  # two minutes
-        depformer_dim=512,
-        depformer_num_layers=3,
-        depformer_num_heads=8,
-        oracle="tied",
-    )
-
-
-def moshi_7b() -> ModelConfig:
-    """Kyutai's Moshi and KAME's front-end, to be started from their weights (moshi/models/loaders.py, `_lm_kwargs`)."""
-    return ModelConfig(
-        preset="moshi-7b",
-        dim=4096,
-        num_layers=32,
-        num_heads=32,
-        context=3000,
-        depformer_dim=1024,
-        depformer_num_layers=6,
-        depformer_num_heads=16,
-    )
-
-
-PRESETS = {"nano": nano, "small": small, "moshi-7b": moshi_7b}
-"""By the name that is typed."""
 
 
 def lm_kwargs(config: ModelConfig, text_card: int, card: int, n_codebooks: int) -> dict[str, Any]:

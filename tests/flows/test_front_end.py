@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from backends import registry
 from backends.codec.moshi_codec import MoshiCodec
-from data_schemas.config.front_end import OF_MOSHI, DatasetShare, FrontEndConfig, dataset_share
+from data_schemas.config.front_end import DatasetShare, FrontEndConfig, dataset_share
 from data_schemas.errors import BackendError, ConfigError, DatasetError
+from data_schemas.presets import PRESETS
 from data_schemas.records import AudioDialogue
 from data_schemas.store import Store
 from flows import front_end
@@ -144,7 +145,7 @@ def test_settings_that_do_not_hold_are_told_before_a_codec_is_trained(config: Fr
 
 def test_moshis_size_comes_with_moshis_weights_vocabulary_and_codec() -> None:
     config = FrontEndConfig.model_validate({"datasets": ["d"], "preset": "moshi-7b", "init_from": None})
-    assert (config.init_from, config.tokenizer, config.codec) == tuple(OF_MOSHI.values())
+    assert (config.init_from, config.tokenizer, config.codec) == tuple(PRESETS["moshi-7b"].begins_with.values())
     assert config.tokenizer == MOSHI_TOKENIZER
     named = FrontEndConfig(datasets=["d"], preset="moshi-7b", init_from="mine", codec="mimi")
     assert named.init_from == "mine"

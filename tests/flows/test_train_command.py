@@ -3,12 +3,15 @@ from pathlib import Path
 
 import pytest
 import typer
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
+from data_schemas.config.front_end import FrontEndConfig
+from data_schemas.config.training import OptimConfig
 from data_schemas.errors import ConfigError
+from data_schemas.presets import PRESETS, Preset
 from flows.front_end_command import settings_of
 from flows.train_command import build_train_config, train
-from kame_model.model.presets import PRESETS
 from tests.support.train_runs import TINY, tiny_dataset
 
 app = typer.Typer()
@@ -62,6 +65,23 @@ def test_each_preset_has_a_whole_recipe_for_each_stage(preset: str, stage: str) 
     assert config.lora is not None
     assert config.lora.rank == 4
     assert config.optim.learning_rate == 0.5
+
+
+@pytest.mark.full
+def test_a_preset_of_ones_own_is_one_entry(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/model.md says; it trains on rows, and datasets take it."""
+    data = {"batch_frames": 300, "copy_share": 0.0, "substitute_share": 0.0}
+    monkeypatch.setitem(PRESETS, "tiny", Preset(model=TINY, dialogues={"data": data}))
+    out = tmp_path / "run"
+    code, said = run(rows, "--preset", "tiny", "--out", out, "--max-steps", 1, "--set", "hardware.device=cpu")
+    assert code == 0, said
+    assert json.loads((out / "config.json").read_text())["config"]["model"]["preset"] == "tiny"
+    copying = build_train_config("tiny", "copy", None, {"data.datasets": [{"path": "rows"}]})
+    assert copying.optim == OptimConfig(), "what an entry does not say is as in KAME's release"
+    assert FrontEndConfig(datasets=["d"], preset="tiny").preset == "tiny"
+    assert "tiny" in FrontEndConfig.model_json_schema()["properties"]["preset"]["enum"]
+    with pytest.raises(ValidationError, match="no preset 'huge'; choose one of: nano, small, moshi-7b, tiny"):
+        FrontEndConfig(datasets=["d"], preset="huge")
 
 
 def test_what_is_typed_goes_over_the_file_and_the_file_over_the_recipe(tmp_path: Path) -> None:

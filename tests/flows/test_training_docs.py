@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from data_schemas.config.front_end import OF_MOSHI
 from data_schemas.config.training import TrainConfig
+from data_schemas.presets import PRESETS
 from data_schemas.store import Store
 from flows import train_command
 from flows.cli import app
@@ -22,6 +22,7 @@ from tests.support.train_runs import TINY
 from tests.support.vocabularies import make_vocabulary
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
+MOSHI = PRESETS["moshi-7b"].begins_with
 SMALLER = {
     "model": TINY.model_dump(),
     "data": {"batch_frames": 300},
@@ -75,10 +76,10 @@ def test_the_recipe_of_moshis_own_size_is_a_whole_run(monkeypatch: pytest.Monkey
     assert done.exit_code == 0, done.output
     assert runs[0].lora is not None
     assert (runs[0].model.dim, runs[0].lora.rank) == (4096, 64)
-    assert runs[0].init_from == OF_MOSHI["init_from"]
+    assert runs[0].init_from == MOSHI["init_from"]
     encoding = recipes()[1][0]
-    assert f"--tokenizer {OF_MOSHI['tokenizer']}" in encoding
-    assert f"--codec {OF_MOSHI['codec']} " in encoding
+    assert f"--tokenizer {MOSHI['tokenizer']}" in encoding
+    assert f"--codec {MOSHI['codec']} " in encoding
 
 
 def test_rows_that_are_gone_are_told_when_the_codec_is_asked_for(tokens: Path, tmp_path: Path) -> None:
