@@ -35,7 +35,10 @@ class ScriptConfig(Config):
 
 
 class FormShares(Config):
-    """How often each form of dialogue is made, as weights; 0: never. Each default stands with its reason."""
+    """How often each form of dialogue is made, as weights; 0: never. Each default stands with its reason.
+
+    A form of your own is a field here and a file of its name in `pipelines/script/forms/` (docs/dialogues.md).
+    """
 
     plain: float = Field(
         default=0.28, ge=0, description="Question, answer: what most callers do, and the form all others build on."
@@ -70,6 +73,15 @@ class FormShares(Config):
         if not any(self.model_dump().values()):
             raise ValueError("at least one form needs a share above 0")
         return self
+
+    def that_matter(self) -> dict[str, float]:
+        """The shares that decide what is made, for fingerprints.
+
+        A form whose default is 0 is left out while it is at 0: to add one makes no dataset anew. The others always
+        count, as they did before there were such forms.
+        """
+        fields = type(self).model_fields
+        return {name: share for name, share in self.model_dump().items() if share or fields[name].default}
 
 
 class FormsConfig(Config):

@@ -50,7 +50,7 @@ class ScriptStage:
         """Configuration of script and forms, lexicon, variants and seed; the version tells the rules themselves."""
         return {
             "config": what_matters(self._config),
-            "forms": what_matters(self._forms),
+            "forms": what_matters(self._forms) | {"shares": self._forms.shares.that_matter()},
             "lexicon": self._lexicon.digest,
             "variants": self._variants,
             "seed": self._seed,

@@ -1,50 +1,19 @@
-"""Plain: question and answer. Greeting: the two greet first."""
+"""Question and answer."""
 
 import random
-from typing import Final
 
 from data_schemas.config import FormsConfig
 from data_schemas.records import Turn
 from pipelines.script.forms.answering import answer
-from pipelines.script.forms.turns import Reply, assistant_turn, user_turn, verbatim
+from pipelines.script.forms.turns import assistant_turn, user_turn
 from pipelines.script.phrasing import Exchange
-
-_GREETINGS: Final = (
-    "Hello.", "Hi there.", "Hello there.", "Hey, are you there?", "Good morning.", "Good afternoon.", "Good evening.",
-    "Hi, can you hear me?", "Hello, I have a question.", "Hi, can I ask you something?", "Hey, how are you?",
-    "Hello, nice to talk to you.",
-)  # fmt: skip
-_ANSWERS: Final = {
-    "Hey, are you there?": ("Yes, I'm here. What can I do for you?", "I'm here. How can I help?"),
-    "Hi, can you hear me?": ("Yes, I can hear you. How can I help?", "Loud and clear. What can I do for you?"),
-    "Hello, I have a question.": ("Hello. Go ahead.", "Sure, ask away."),
-    "Hi, can I ask you something?": ("Of course, go ahead.", "Sure, what would you like to know?"),
-    "Hey, how are you?": ("Fine, thank you. How can I help?", "Very well, thanks. What can I do for you?"),
-    "Hello, nice to talk to you.": ("Nice to talk to you too. How can I help?", "Likewise. What's on your mind?"),
-}
-_ANY_ANSWER: Final = (
-    "Hello. How can I help?", "Hi. What can I do for you?", "Hello. What would you like to know?",
-    "Hi there. What's on your mind?", "Hello. I'm listening.",
-)  # fmt: skip
 
 
 def fits(exchange: Exchange) -> bool:
-    """Every exchange can be had plainly, and after a greeting."""
+    """Every exchange can be had plainly."""
     return True
 
 
-def write_plain(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
+def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """The question, the answer."""
     return user_turn(0, exchange.question), assistant_turn(1, answer(exchange, config, rng))
-
-
-def write_greeting(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """The user greets, the assistant greets back; then question and answer."""
-    greeting = rng.choice(_GREETINGS)
-    back = rng.choice(_ANSWERS.get(greeting, _ANY_ANSWER))
-    return (
-        user_turn(0, verbatim(greeting)),
-        assistant_turn(1, Reply(None, verbatim(back), None, None)),
-        user_turn(2, exchange.question),
-        assistant_turn(3, answer(exchange, config, rng)),
-    )

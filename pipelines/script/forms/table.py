@@ -1,21 +1,17 @@
-"""The forms by name. Their default shares stand in `FormShares`, with a reason each."""
+"""The forms by name: each has a share in `FormShares`, with its reason, and a file of its name here.
+
+A file has `fits(exchange)`, which exchanges the form is for, and `write(exchange, config, rng)`, the turns it makes of
+one. docs/dialogues.md has an example.
+"""
 
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Final
 
-from data_schemas.config import FormsConfig
+from data_schemas.config import FormsConfig, FormShares
 from data_schemas.records import Turn
-from pipelines.script.forms import (
-    backchannel,
-    early_start,
-    follow_up,
-    interruption,
-    pauses,
-    plain,
-    self_correction,
-)
 from pipelines.script.phrasing import Exchange
 
 
@@ -27,17 +23,13 @@ class Form:
     write: Callable[[Exchange, FormsConfig, random.Random], tuple[Turn, ...]]
 
 
-FORMS: Final[Mapping[str, Form]] = {
-    "plain": Form(plain.fits, plain.write_plain),
-    "greeting": Form(plain.fits, plain.write_greeting),
-    "two_breaths": Form(pauses.fits_two_breaths, pauses.write_two_breaths),
-    "follow_up": Form(follow_up.fits, follow_up.write),
-    "interruption": Form(interruption.fits, interruption.write),
-    "self_correction": Form(self_correction.fits, self_correction.write),
-    "early_start": Form(early_start.fits, early_start.write),
-    "backchannel": Form(backchannel.fits, backchannel.write),
-    "thinking_pause": Form(pauses.fits_thinking_pause, pauses.write_thinking_pause),
-}
+def _form(name: str) -> Form:
+    """The form whose file has that name."""
+    file = import_module(f"pipelines.script.forms.{name}")
+    return Form(file.fits, file.write)
+
+
+FORMS: Final[Mapping[str, Form]] = {name: _form(name) for name in FormShares.model_fields}
 
 RECORDED: Final = "recorded"
 """The form of what people and a server really said: nobody wrote it, so it is none of `FORMS`."""

@@ -1,4 +1,4 @@
-"""The user falls silent inside the question: for a breath, or to think."""
+"""The user falls silent in mid-question, to think."""
 
 import random
 from dataclasses import replace
@@ -7,39 +7,21 @@ from typing import Final
 from data_schemas.config import FormsConfig
 from data_schemas.records import Turn
 from pipelines.script.forms.answering import answer
-from pipelines.script.forms.clauses import breath_breaks, pause_breaks
+from pipelines.script.forms.clauses import pause_breaks
 from pipelines.script.forms.turns import assistant_turn, inserted, user_turn
 from pipelines.script.phrasing import Exchange
 from pipelines.script.spoken import Spoken, spoken_words
-
-_BREATH_S: Final = (0.3, 0.9)
-"""A breath: below the second of silence that KAME's recipe takes for the end of a turn. One who thinks exceeds it."""
 
 _THINKING_S: Final = (1.0, 2.5)
 _FILLERS: Final = ("um", "uh", "let me think", "let me see", "hmm", "hold on", "one moment")
 
 
-def fits_two_breaths(exchange: Exchange) -> bool:
-    """Whether the question has a clause boundary with enough words on both sides."""
-    return bool(breath_breaks(exchange.question.text))
-
-
-def write_two_breaths(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """The question in two utterances of one turn, then the answer."""
-    at = rng.choice(breath_breaks(exchange.question.text))
-    pause_s = _draw_s(_BREATH_S, rng)
-    return (
-        user_turn(0, exchange.question, pauses={at: pause_s}),
-        assistant_turn(1, answer(exchange, config, rng)),
-    )
-
-
-def fits_thinking_pause(exchange: Exchange) -> bool:
+def fits(exchange: Exchange) -> bool:
     """Whether there is a place in the question where one may stop to think."""
     return bool(pause_breaks(exchange.question.text))
 
 
-def write_thinking_pause(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
+def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """The user stops in mid-question, two times in three with a word or two that holds the turn."""
     question, at = exchange.question, rng.choice(pause_breaks(exchange.question.text))
     if rng.random() < 2 / 3:
@@ -47,7 +29,7 @@ def write_thinking_pause(exchange: Exchange, config: FormsConfig, rng: random.Ra
         question = _holding(question, at, filler)
         at += len(spoken_words(filler))
     return (
-        user_turn(0, question, pauses={at: _draw_s(_THINKING_S, rng)}),
+        user_turn(0, question, pauses={at: round(rng.uniform(*_THINKING_S), 3)}),
         assistant_turn(1, answer(exchange, config, rng)),
     )
 
@@ -59,7 +41,3 @@ def _holding(question: Spoken, at: int, filler: str) -> Spoken:
         return inserted(question, at, f"{filler.capitalize()}.")
     words[at - 1] = words[at - 1].rstrip(",;:") + ","
     return inserted(replace(question, text=" ".join(words)), at, f"{filler},")
-
-
-def _draw_s(bounds_s: tuple[float, float], rng: random.Random) -> float:
-    return round(rng.uniform(*bounds_s), 3)

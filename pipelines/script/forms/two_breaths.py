@@ -1,0 +1,29 @@
+"""The question comes in two breaths of one turn."""
+
+import random
+from typing import Final
+
+from data_schemas.config import FormsConfig
+from data_schemas.records import Turn
+from pipelines.script.forms.answering import answer
+from pipelines.script.forms.clauses import breath_breaks
+from pipelines.script.forms.turns import assistant_turn, user_turn
+from pipelines.script.phrasing import Exchange
+
+_BREATH_S: Final = (0.3, 0.9)
+"""A breath: below the second of silence that KAME's recipe takes for the end of a turn. One who thinks exceeds it."""
+
+
+def fits(exchange: Exchange) -> bool:
+    """Whether the question has a clause boundary with enough words on both sides."""
+    return bool(breath_breaks(exchange.question.text))
+
+
+def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
+    """The question in two utterances of one turn, then the answer."""
+    at = rng.choice(breath_breaks(exchange.question.text))
+    pause_s = round(rng.uniform(*_BREATH_S), 3)
+    return (
+        user_turn(0, exchange.question, pauses={at: pause_s}),
+        assistant_turn(1, answer(exchange, config, rng)),
+    )
