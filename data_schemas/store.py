@@ -1,5 +1,8 @@
 """Files of a dataset: written beside and renamed, read with their errors translated. fsspec underneath.
 
+On a local disk a file's content is on the disk before it takes its name, and its name before anything that says that it
+is there: after a power cut a file is whole or not there, as after a kill. What that costs: `benchmarks.durability`.
+
 Everything else in `pipelines` names files by paths relative to a store's root, so that a bucket can take the place of
 a folder. Today only local folders are tried.
 """
@@ -7,10 +10,11 @@ a folder. Today only local folders are tried.
 import errno
 import hashlib
 import io
+import os
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,6 +22,7 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
 
 from data_schemas.errors import ConfigError, StoreError
 
@@ -77,7 +82,7 @@ class Store:
         Raises:
             StoreError: it is not there or cannot be read.
         """
-        with self._translated(path, "read"):
+        with self.translated(path, "read"):
             return bytes(self.fs.cat_file(self.at(path)))
 
     def read_table(self, path: str, columns: Sequence[str] | None = None, sha256: str | None = None) -> pa.Table:
@@ -108,7 +113,7 @@ class Store:
 
     @contextmanager
     def _parquet(self, path: str) -> Iterator[pq.ParquetFile]:
-        with self._translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
+        with self.translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
             try:
                 yield pq.ParquetFile(source)
             except (pa.ArrowException, OSError) as error:
@@ -118,45 +123,159 @@ class Store:
 
     def describe(self, path: str) -> Written:
         """The size and checksum of a file that is there."""
-        with self._translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
+        with self.translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
             sha256 = hashlib.file_digest(source, "sha256").hexdigest()
         return Written(path, self.n_bytes(path), sha256)
 
     def write_bytes(self, path: str, data: bytes) -> Written:
         """Writes a file whole or not at all."""
-        with self.writing(path) as sink:
-            sink.write(data)
-        return Written(path, len(data), hashlib.sha256(data).hexdigest())
+        with self.batch() as batch:
+            return batch.write_bytes(path, data)
 
     def write_table(self, path: str, table: pa.Table) -> Written:
         """Writes a table as one Parquet file; the same table gives the same bytes."""
-        sink = io.BytesIO()
-        pq.write_table(table, sink, compression="zstd")
-        return self.write_bytes(path, sink.getvalue())
+        with self.batch() as batch:
+            return batch.write_table(path, table)
 
     @contextmanager
     def writing(self, path: str) -> Iterator[Any]:
         """A binary file that takes its name only when the block ends well."""
-        beside = self.at(f"{path}.{uuid.uuid4().hex}{TEMPORARY}")
-        with self._translated(path, "write"):
-            self.fs.makedirs(beside.rpartition("/")[0], exist_ok=True)
-            try:
-                with self.fs.open(beside, "wb") as sink:
-                    yield sink
-                self.fs.mv(beside, self.at(path))
-            except BaseException:
-                if self.fs.exists(beside):
-                    self.fs.rm_file(beside)
-                raise
+        with self.batch() as batch, batch.writing(path) as sink:
+            yield sink
 
     @contextmanager
-    def _translated(self, path: str, doing: str) -> Iterator[None]:
+    def batch(self) -> Iterator["Batch"]:
+        """Files that take their names when the block ends well, in the order in which they were written.
+
+        All contents are on the disk before the first file takes its name, which takes hardly longer than for one file.
+
+        Raises:
+            StoreError: one cannot be written, or not be put on the disk. None of them is there then, unless it took the
+                place of an older one: that has its old or its new content.
+        """
+        batch = Batch(self)
+        try:
+            yield batch
+            batch.take_names()
+        finally:
+            batch.discard()
+
+    @contextmanager
+    def translated(self, path: str, doing: str) -> Iterator[None]:
+        """Turns what the disk refuses in the block into a `StoreError` that names the file."""
         try:
             yield
         except OSError as error:
             remedy = _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Look at the folder's rights and disk."
             why = error.strerror or str(error)
             raise StoreError(f"Cannot {doing} {self.at(path)}: {why}.", remedy) from error
+
+
+class Batch:
+    """Files that are written beside their places and take their names together; `Store.batch` makes one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._asides: list[tuple[str, str]] = []  # a file's path, and where its content is so far
+        self._folders: dict[str, str] = {}  # those in which names change, with a path that is the reason
+
+    def write_bytes(self, path: str, data: bytes) -> Written:
+        """As `Store.write_bytes`."""
+        with self.writing(path) as sink:
+            sink.write(data)
+        return Written(path, len(data), hashlib.sha256(data).hexdigest())
+
+    def write_table(self, path: str, table: pa.Table) -> Written:
+        """As `Store.write_table`."""
+        sink = io.BytesIO()
+        pq.write_table(table, sink, compression="zstd")
+        return self.write_bytes(path, sink.getvalue())
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[Any]:
+        """As `Store.writing`; the file takes its name at the end of the batch."""
+        store, aside = self._store, f"{path}.{uuid.uuid4().hex}{TEMPORARY}"
+        with store.translated(path, "write"):
+            self._make_folder(path)
+            try:
+                with store.fs.open(store.at(aside), "wb") as sink:
+                    yield sink
+            except BaseException:
+                self._remove(aside)
+                raise
+        self._asides.append((path, aside))
+
+    def take_names(self) -> None:
+        """Puts all contents on the disk, gives each file its name, and puts the names on the disk.
+
+        Raises:
+            StoreError: as `Store.batch`.
+        """
+        store, new = self._store, []
+        for path, aside in self._asides:
+            self._sync(store.at(aside), path)
+        try:
+            while self._asides:
+                path, aside = self._asides[0]
+                if not store.exists(path):
+                    new.append(path)
+                with store.translated(path, "write"):
+                    store.fs.mv(store.at(aside), store.at(path))
+                del self._asides[0]
+            for folder, path in self._folders.items():
+                self._sync(folder, path)
+        except BaseException:
+            for path in reversed(new):  # what says that others are there was written after them
+                self._remove(path)
+            raise
+
+    def discard(self) -> None:
+        """Removes what has not taken its name."""
+        for _, aside in self._asides:
+            self._remove(aside)
+
+    def _make_folder(self, path: str) -> None:
+        """Makes a file's folder, and notes in which folders there are new names: the file's, and those of folders."""
+        folder = self._store.at(path).rpartition("/")[0]
+        if self._is_local:
+            above = Path(folder)
+            self._folders.setdefault(folder, path)
+            while not above.exists():
+                above = above.parent
+                self._folders.setdefault(str(above), path)
+        self._store.fs.makedirs(folder, exist_ok=True)
+
+    def _sync(self, place: str, path: str) -> None:
+        """Puts a file's content, or a folder's names, on a local disk; other stores keep what they have taken."""
+        if self._is_local:
+            with self._store.translated(path, "write"):
+                sync(place)
+
+    def _remove(self, path: str) -> None:
+        """Removes a file that may be there; where the disk refuses that too, its first error is the one to tell."""
+        with suppress(OSError):
+            if self._store.exists(path):
+                self._store.remove(path)
+
+    @property
+    def _is_local(self) -> bool:
+        return isinstance(self._store.fs, LocalFileSystem)
+
+
+def sync(place: str | Path) -> None:
+    """Puts a file's content, or the names in a folder, on the disk.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if not (error.errno == errno.EINVAL and Path(place).is_dir()):  # some network folders take no such request
+            raise
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -175,7 +294,10 @@ def new_folder(out: str | Path) -> Iterator[Path]:
         shutil.rmtree(aside, ignore_errors=True)  # what a killed writer left
         aside.mkdir(parents=True)
         yield aside
+        for each in (*aside.rglob("*"), aside):
+            sync(each)
         aside.rename(target)
+        sync(target.parent)
     except OSError as error:
         raise StoreError(
             f"Cannot write {out}: {error.strerror or error}.", "Look at its rights and its disk."

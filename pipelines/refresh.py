@@ -214,13 +214,10 @@ def all_rejects(config: RefreshConfig, plan: Plan, stages: Sequence[str] = STAGE
 
 
 def _parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
-    parts = []
     by_part = sorted(members, key=lambda member: member.part_id)  # stable: source order inside a part
-    for _, group in groupby(by_part, key=lambda member: member.part_id):
-        own = list(group)
-        part = make_part(own, recipes)
-        runner.put_items(part, [member.item for member in own])
-        parts.append(part)
+    groups = [list(group) for _, group in groupby(by_part, key=lambda member: member.part_id)]
+    parts = [make_part(group, recipes) for group in groups]
+    runner.put_items((part, [each.item for each in group]) for part, group in zip(parts, groups, strict=True))
     return parts
 
 

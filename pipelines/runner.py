@@ -5,7 +5,7 @@ checksum and the rejects. Only what has a record is there; what is recorded is n
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from data_schemas.arrow import from_table, schema_of, to_table
 from data_schemas.errors import StoreError
 from data_schemas.fingerprint import fingerprint
 from data_schemas.records import Item, Reject
-from data_schemas.store import Store, Written
+from data_schemas.store import Batch, Store
 from pipelines.membership import Member
 from pipelines.stage import Recipe, Stage, StageDescription, StageResult
 
@@ -84,10 +84,12 @@ class Runner:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def put_items(self, part: Part, items: Sequence[Item]) -> None:
-        """Lays down what the first stage reads."""
-        if self.record(part, ITEMS) is None:
-            self._put(part, ITEMS, StageResult(list(items), []), Item)
+    def put_items(self, parts: Iterable[tuple[Part, Sequence[Item]]]) -> None:
+        """Lays down what the first stage reads of each part."""
+        with self.store.batch() as batch:
+            for part, items in parts:
+                if self.record(part, ITEMS) is None:
+                    self._put(batch, part, ITEMS, StageResult(list(items), []), Item)
 
     def record(self, part: Part, stage: str) -> PartRecord | None:
         """The record of a stage's output for a part, or None where there is none or its file is gone or cut."""
@@ -154,10 +156,11 @@ class Runner:
 
     def keep(self, part: Part, stage: StageDescription, result: StageResult[Any]) -> PartRecord:
         """Records what a stage made of a part."""
-        return self._put(part, stage.name, result, stage.output_type)
+        with self.store.batch() as batch:
+            return self._put(batch, part, stage.name, result, stage.output_type)
 
-    def _put(self, part: Part, stage: str, result: StageResult[Any], record_type: type) -> PartRecord:
-        written: Written = self.store.write_table(part.path(stage), to_table(result.outputs, record_type))
+    def _put(self, batch: Batch, part: Part, stage: str, result: StageResult[Any], record_type: type) -> PartRecord:
+        written = batch.write_table(part.path(stage), to_table(result.outputs, record_type))
         record = PartRecord(
             n_rows=len(result.outputs),
             n_bytes=written.n_bytes,
@@ -166,7 +169,7 @@ class Runner:
             rejects=result.rejects,
         )
         text = json.dumps({"stage": stage, "fingerprint": part.fingerprints[stage], **asdict(record)}, indent=1)
-        self.store.write_bytes(part.record_path(stage), text.encode())
+        batch.write_bytes(part.record_path(stage), text.encode())
         return record
 
 

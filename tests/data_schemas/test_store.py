@@ -1,15 +1,19 @@
 """Files are whole or not there, and what is wrong with one is said in our words."""
 
 import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from data_schemas.errors import StoreError
-from data_schemas.store import TEMPORARY, Store
+from data_schemas.store import TEMPORARY, Store, new_folder
 
 TABLE = pa.table({"a": list(range(1_000)), "b": [f"text {n}" for n in range(1_000)]})
 
@@ -179,3 +183,134 @@ def test_a_folder_whose_files_cannot_take_their_names_stays_clean(
         store.write_bytes("a", b"x")
     monkeypatch.undo()
     assert names(store) == []
+
+
+Calls = list[tuple[str, str]]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Every `fsync` and `rename` with the name of its file or folder, in order; "aside" while that is not final."""
+    made: Calls = []
+    fsync, rename = os.fsync, os.rename
+
+    def note(call: str, place: str | os.PathLike[str]) -> None:
+        name = Path(place).name
+        made.append((call, f"{name.split('.')[0]} aside" if name.endswith(TEMPORARY) else name))
+
+    def noted_fsync(descriptor: int) -> None:
+        note("fsync", Path(f"/proc/self/fd/{descriptor}").readlink())
+        fsync(descriptor)
+
+    def noted_rename(old: str, new: str) -> None:
+        note("rename", new)
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "rename", noted_rename)
+    return made
+
+
+def test_a_content_is_on_the_disk_before_its_name_and_its_name_before_it_is_told(store: Store, calls: Calls) -> None:
+    store.write_bytes("manifest", b"x")
+    assert calls == [
+        ("fsync", "manifest aside"),
+        ("rename", "manifest"),
+        ("fsync", "store"),
+        ("fsync", Path(store.root).parent.name),  # the store's own name is new
+    ]
+    calls.clear()
+    store.write_bytes("manifest", b"y")
+    assert calls == [("fsync", "manifest aside"), ("rename", "manifest"), ("fsync", "store")]
+
+
+def test_the_names_of_new_folders_are_on_the_disk_too(store: Store, calls: Calls) -> None:
+    store.write_bytes("file", b"x")
+    calls.clear()
+    with store.writing("parts/p0/shard") as sink:
+        sink.write(b"x")
+    names_synced = [("fsync", "p0"), ("fsync", "parts"), ("fsync", "store")]
+    assert calls == [("fsync", "shard aside"), ("rename", "shard"), *names_synced]
+
+
+def test_of_a_batch_all_contents_come_before_the_first_name(store: Store, calls: Calls) -> None:
+    store.write_bytes("p0/old", b"x")
+    calls.clear()
+    with store.batch() as batch:
+        batch.write_table("p0/part", TABLE)
+        batch.write_bytes("p0/record", b"x")
+        assert calls == []
+        assert not store.exists("p0/part")
+    assert calls == [
+        ("fsync", "part aside"),
+        ("fsync", "record aside"),
+        ("rename", "part"),
+        ("rename", "record"),
+        ("fsync", "p0"),
+    ]
+
+
+def test_a_batch_that_fails_leaves_nothing(store: Store) -> None:
+    def fail_after_two() -> None:
+        with store.batch() as batch:
+            batch.write_bytes("part", b"x")
+            with suppress(ValueError), batch.writing("half") as sink:
+                sink.write(b"half")
+                raise ValueError
+            batch.write_bytes("record", b"x")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail_after_two()
+    assert names(store) == []
+
+
+def test_a_folder_written_into_is_on_the_disk_before_it_takes_its_name(tmp_path: Path, calls: Calls) -> None:
+    with new_folder(tmp_path / "export") as aside:
+        (aside / "weights").write_bytes(b"x")
+    assert calls == [("fsync", "weights"), ("fsync", "export aside"), ("rename", "export"), ("fsync", tmp_path.name)]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, code: int, is_at_fault: Callable[[Path], bool]) -> None:
+    """A disk that fails to take what is at fault, by its path."""
+    fsync = os.fsync
+
+    def faulty(descriptor: int) -> None:
+        if is_at_fault(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(code, os.strerror(code))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", faulty)
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+@pytest.mark.parametrize("path", ["new", "kept"])
+def test_a_disk_that_fails_to_keep_a_file_is_named_and_leaves_no_new_file(
+    store: Store, monkeypatch: pytest.MonkeyPatch, what: str, path: str
+) -> None:
+    store.write_bytes("kept", b"old")
+    failing(monkeypatch, errno.EIO, lambda place: place.is_dir() == (what == "folder"))
+    with pytest.raises(StoreError, match=rf"Cannot write .*/{path}: Input/output error.*disk"):
+        store.write_bytes(path, b"now")
+    assert names(store) == ["kept"]
+    assert store.read_bytes("kept") == (b"now" if (what, path) == ("folder", "kept") else b"old")
+
+
+def test_a_folder_that_takes_no_such_request_is_written_to(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some network file systems answer so; of a file it is an error."""
+    failing(monkeypatch, errno.EINVAL, lambda place: place.is_dir())
+    store.write_bytes("a", b"x")
+    assert store.read_bytes("a") == b"x"
+    monkeypatch.undo()
+    failing(monkeypatch, errno.EINVAL, lambda place: place.is_file())
+    with pytest.raises(StoreError, match="Invalid argument"):
+        store.write_bytes("b", b"x")
+
+
+def test_a_store_that_is_no_local_disk_is_written_to_as_before(store: Store, calls: Calls) -> None:
+    store.fs, store.root = MemoryFileSystem(), "/somewhere"
+    store.write_table("a/b/shard", TABLE)
+    store.write_bytes("a/b/shard", b"other")
+    assert store.read_bytes("a/b/shard") == b"other"
+    assert store.files("a") == ["a/b/shard"]
+    assert calls == []

@@ -80,7 +80,7 @@ def parts(runner: Runner) -> list[Part]:
         items = [make_item(f"part {number} item {n}", item_id=f"mine-{number}-{n}") for n in range(N_ITEMS)]
         members = [Member(item=item, part_id=f"p{number}", shard_id="s0") for item in items]
         part = make_part(members, recipes_of({"wording": Wording()}))
-        runner.put_items(part, items)
+        runner.put_items([(part, items)])
         made.append(part)
     return made
 

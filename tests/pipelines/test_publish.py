@@ -17,7 +17,7 @@ from data_schemas.manifest import MANIFEST, Manifest
 from data_schemas.named_yaml import read_model
 from data_schemas.reader import read_manifest
 from data_schemas.records import SCHEMA_VERSION
-from data_schemas.store import Store
+from data_schemas.store import Batch, Store
 from flows.oracle_command import app as oracle_app
 from flows.run import run_refresh
 from pipelines.card import CARD
@@ -90,13 +90,13 @@ def test_the_manifest_lists_every_file_with_its_rows_and_checksum(config: Refres
 
 def test_the_manifest_is_written_last(config: RefreshConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    write: Callable[..., Any] = Store.writing
+    write: Callable[..., Any] = Batch.writing
 
-    def noted(self: Store, path: str) -> Any:
+    def noted(self: Batch, path: str) -> Any:
         written.append(path)
         return write(self, path)
 
-    monkeypatch.setattr(Store, "writing", noted)
+    monkeypatch.setattr(Batch, "writing", noted)
     refresh(config)
     of_dataset = [path for path in written if not path.startswith((".store", "runs"))]
     assert of_dataset[-2:] == [CARD, MANIFEST]

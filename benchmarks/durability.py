@@ -1,0 +1,137 @@
+"""What it costs that files are on the disk before they are said to be whole: each case with `fsync` and without.
+
+    python -m benchmarks.durability [--parts 200] [--rounds 5] [--folder DIR] [--json]
+
+Without: `os.fsync` does nothing, so that the same code writes the same files and the system puts them on the disk when
+it likes. Both are measured turn about, so the same neighbours trouble both. The cases: one file of a part's record's
+size and one of a part's sound; a part's output with its record, one by one and as the batch that the runner writes; the
+items of many parts, as the plan lays them down; and whole runs on doubles, where nothing is said or recognised and
+writing weighs the most.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from unittest import mock
+
+from data_schemas.store import Store
+from flows.run import run_refresh
+from tests.support.runs import Silent, config_on_doubles
+
+RECORD: Final = os.urandom(1_500)
+SOUND: Final = os.urandom(15_000_000)
+"""As large as a part's finished dialogues: 16 of 30 s, stereo, in FLAC."""
+
+Case = Callable[[Store], None]
+
+
+def write_record(store: Store) -> None:
+    """One small file."""
+    store.write_bytes("record.json", RECORD)
+
+
+def write_sound(store: Store) -> None:
+    """One large file."""
+    store.write_bytes("sound.parquet", SOUND)
+
+
+def write_one_by_one(store: Store) -> None:
+    """A small output and its record, each a batch of its own."""
+    store.write_bytes("part/script.parquet", RECORD)
+    store.write_bytes("part/script.json", RECORD)
+
+
+def write_output(store: Store) -> None:
+    """The same as the runner writes them."""
+    with store.batch() as batch:
+        batch.write_bytes("part/script.parquet", RECORD)
+        batch.write_bytes("part/script.json", RECORD)
+
+
+def write_plan(n_parts: int) -> Case:
+    """The items of many parts, as the plan lays them down."""
+
+    def write(store: Store) -> None:
+        with store.batch() as batch:
+            for n in range(n_parts):
+                batch.write_bytes(f"parts/{n}/items.parquet", RECORD)
+                batch.write_bytes(f"parts/{n}/items.json", RECORD)
+
+    return write
+
+
+def run_on_doubles(store: Store) -> None:
+    """A whole run, in one process."""
+    run_refresh(config_on_doubles(Path(store.root) / "dataset"), Silent())
+
+
+@contextmanager
+def syncing(is_on: bool) -> Iterator[list[int]]:
+    """With `fsync` or without; the list has an entry a call."""
+    calls, fsync = [], os.fsync
+
+    def count(descriptor: int) -> None:
+        calls.append(descriptor)
+        if is_on:
+            fsync(descriptor)
+
+    with mock.patch("os.fsync", count):
+        yield calls
+
+
+def measure(case: Case, n_rounds: int, folder: str | None) -> dict[str, float]:
+    """Median seconds of a case with `fsync` and without, and how many calls it makes; every round in a new folder."""
+    taken_s: dict[bool, list[float]] = {True: [], False: []}
+    n_calls = 0
+    for n in range(2 * n_rounds):
+        is_on = n % 2 == 0
+        with tempfile.TemporaryDirectory(dir=folder) as root, syncing(is_on) as calls:
+            started_s = time.perf_counter()
+            case(Store(root))
+            taken_s[is_on].append(time.perf_counter() - started_s)
+            n_calls = len(calls)
+    return {
+        "with_s": statistics.median(taken_s[True]),
+        "without_s": statistics.median(taken_s[False]),
+        "n_fsync": n_calls,
+    }
+
+
+def main() -> None:
+    """Prints a line a case."""
+    parser = argparse.ArgumentParser(prog="benchmarks.durability", description="Cost of fsync.")
+    parser.add_argument("--parts", type=int, default=200, help="parts of a plan")
+    parser.add_argument("--rounds", type=int, default=5, help="of each case, with and without")
+    parser.add_argument("--folder", help="where to write; else the system's folder for temporary files")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    options = parser.parse_args()
+    cases: dict[str, Case] = {
+        "a record": write_record,
+        "a part's sound, 15 MB": write_sound,
+        "an output and its record, one by one": write_one_by_one,
+        "an output and its record, together": write_output,
+        f"the items of {options.parts} parts": write_plan(options.parts),
+        "a run on doubles": run_on_doubles,
+    }
+    with tempfile.TemporaryDirectory(dir=options.folder) as warm:
+        run_on_doubles(Store(warm))  # imports and models are loaded once
+    found = {name: measure(case, options.rounds, options.folder) for name, case in cases.items()}
+    if options.json:
+        print(json.dumps(found))
+        return
+    for name, each in found.items():
+        print(
+            f"{name:40} with fsync {each['with_s'] * 1e3:9.1f} ms, without {each['without_s'] * 1e3:9.1f} ms, "
+            f"{each['n_fsync']} calls"
+        )
+
+
+if __name__ == "__main__":
+    main()
