@@ -38,7 +38,6 @@ app = typer.Typer(
     "8 a loss that is no number, 130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 app.command()(refresh_command.refresh)
 app.command()(refresh_command.preview)

@@ -148,3 +148,15 @@ def test_wrong_options_are_json_for_programs_too() -> None:
     told = kame("refresh", "--map", "question", "--json")
     assert told.exit_code == 2
     assert "does not fit" in json.loads(told.stdout)["error"]
+
+
+@pytest.mark.full
+def test_the_shell_completes_commands_and_options_with_the_script_that_is_printed() -> None:
+    kame = Path(sys.executable).with_name("kame")
+    script = f"""
+        eval "$({kame} --show-completion)"
+        COMP_WORDS=(kame ref) COMP_CWORD=1; _kame_completion {kame}; echo "${{COMPREPLY[*]}}"
+        COMP_WORDS=(kame refresh --lim) COMP_CWORD=2; _kame_completion {kame}; echo "${{COMPREPLY[*]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == ["refresh", "--limit"], done.stderr
