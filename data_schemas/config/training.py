@@ -161,7 +161,9 @@ class OptimConfig(Config):
     beta1: float = Field(default=0.9, ge=0, lt=1, description="AdamW's first β.")
     beta2: float = Field(default=0.95, ge=0, lt=1, description="AdamW's second β.")
     eps: float = Field(default=1e-5, gt=0, description="AdamW's ε.")
-    weight_decay: float = Field(default=0.1, ge=0, le=1, description="Decay of matrices; vectors have none.")
+    weight_decay: float = Field(
+        default=0.1, ge=0, le=1, description="Decay of matrices and embeddings; norms have none."
+    )
     # Warm-up, clipping: kyutai-labs/moshi-finetune, finetune/args.py: pct_start 0.05, here of 2,000 steps; max_norm 1.
     warmup_steps: int = Field(default=100, ge=0, description="Steps of linear warm-up.")
     final_share: float = Field(

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from data_schemas.config.training import OptimConfig
 
+_DECAYING = (nn.Linear, nn.Embedding)
+"""Modules whose `weight` decays: matrices, adapters among them, and tables of embeddings."""
+
 
 def trained(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that are trained, by name."""
@@ -16,13 +19,17 @@ def trained(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def make_optimiser(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
-    """AdamW over the trained weights; matrices and tables decay, vectors (norms, the oracle's shift) do not."""
-    parameters = list(trained(model).values())
-    groups = [
-        {"params": [each for each in parameters if each.ndim > 1], "weight_decay": config.weight_decay},
-        {"params": [each for each in parameters if each.ndim <= 1], "weight_decay": 0.0},
-    ]
-    on_gpu = any(each.device.type == "cuda" for each in parameters)
+    """AdamW over the trained weights; matrices and tables decay, norms' scales and the oracle's shift do not.
+
+    A weight's number of dimensions does not tell which it is: moshi's norm scales are (1, 1, dim). So it goes by the
+    module that holds the weight.
+    """
+    decaying = {f"{name}.weight" for name, each in model.named_modules() if isinstance(each, _DECAYING)}
+    parameters = trained(model)
+    matrices = [each for name, each in parameters.items() if name in decaying]
+    vectors = [each for name, each in parameters.items() if name not in decaying]
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    on_gpu = any(each.device.type == "cuda" for each in parameters.values())
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
         lr=config.learning_rate,

@@ -151,12 +151,13 @@ class Trainer:
         if saved is None:
             return False
         tensors = self._tensors()
+        groups = tensors["optimiser"].pop("param_groups")  # the configuration's; a checkpoint may hold others
         state = self._parts.checkpoints.load(saved, tensors)
         set_state_dict(
             self._parts.model,
             self._optimiser,
             model_state_dict=tensors["model"],
-            optim_state_dict=tensors["optimiser"],
+            optim_state_dict={**tensors["optimiser"], "param_groups": groups},
             options=StateDictOptions(strict=self._config.lora is None),
         )
         self._parts.loader.load_state_dict(state["loader"])

@@ -13,7 +13,7 @@ from kame_model.frames.batch import Batch
 from kame_model.model.lora import add_lora
 from kame_model.model.presets import build_front_end
 from kame_model.train.logs import METRICS, MetricsLog, SpikeWatch, Window, Windows, read_metrics
-from kame_model.train.optimiser import MovingAverage, learning_rate, make_optimiser
+from kame_model.train.optimiser import MovingAverage, learning_rate
 from kame_model.train.parallel import parallelize
 from kame_model.train.processes import find_device
 from kame_model.train.stopping import StopRequest, listening
@@ -36,19 +36,6 @@ def test_learning_rate_rises_in_a_line_and_falls_as_a_cosine() -> None:
 
 def test_learning_rate_without_warm_up_begins_at_its_height() -> None:
     assert learning_rate(0, 10, OptimConfig(learning_rate=0.5, warmup_steps=0)) == 0.5
-
-
-def test_matrices_decay_and_vectors_do_not() -> None:
-    model = tiny_front_end(oracle="tied")
-    model.lm.text_linear.weight.requires_grad_(False)
-    optimiser = make_optimiser(model, OptimConfig(weight_decay=0.1))
-    decay = {id(each): group["weight_decay"] for group in optimiser.param_groups for each in group["params"]}
-    trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
-    assert {decay[id(each)] for each in trained.values() if each.ndim > 1} == {0.1}
-    assert decay[id(trained["oracle.shift"])] == 0.0
-    assert set(decay) == {id(each) for each in trained.values()}
-    assert optimiser.defaults["betas"] == (0.9, 0.95)
-    assert optimiser.defaults["eps"] == 1e-5
 
 
 def test_moving_average_follows_and_gives_the_weights_back() -> None:
