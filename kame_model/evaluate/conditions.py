@@ -18,7 +18,10 @@ OF_STRANGERS: tuple[Condition, ...] = ("wrong", "corrected")
 """Those in which another dialogue's oracle is heard."""
 
 CORRECTED_AFTER_S = 1.0
-"""How long after the answer began a wrong oracle is replaced by the right one."""
+"""How long after a wrong answer began, its lead not counted, its oracle is replaced by the right one."""
+
+_N_OPENING = 2
+"""Tokens by which the beginning of an answer is known: one alone may stand in a lead, too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,12 +32,15 @@ class Script:
         other: int16[n, T], the recorded user's codes.
         events: oracles with the frames at which they come.
         answer_from_frame: from here on a word of the model's is its answer (the question has been heard).
-        correction: tokens of an oracle that comes `correction_after_frames` after the answer's first word; none: empty.
+        opening: the first tokens of the answer that is to be corrected, as its oracle tells it; no lead is part of it.
+        correction: tokens of an oracle that comes `correction_after_frames` after the opening began to be said; none:
+            empty.
     """
 
     other: Codes
     events: list[OracleTokenEvent]
     answer_from_frame: int
+    opening: Sequence[int] = ()
     correction: Sequence[int] = ()
     correction_after_frames: int = round(CORRECTED_AFTER_S * FRAMES_PER_S)
 
@@ -50,9 +56,16 @@ def script_for(row: TokenRow, stranger: TokenRow | None, condition: Condition, d
     right = row.a.oracle.events()
     wrong = [] if stranger is None else aligned(stranger.a, row.a)
     events = {"right": right, "none": [], "wrong": wrong, "corrected": wrong}[condition]
-    last = row.a.answering_event()
-    correction = [] if condition != "corrected" or last is None else row.a.oracle.said(last).tolist()
-    return Script(row.b.codes, shifted(events, delay_frames), question_end_frame(row), correction)
+    heard, asked_frame = shifted(events, delay_frames), question_end_frame(row)
+    if condition != "corrected" or stranger is None:
+        return Script(row.b.codes, heard, asked_frame)
+    return Script(row.b.codes, heard, asked_frame, _answer(stranger)[:_N_OPENING], _answer(row))
+
+
+def _answer(row: TokenRow) -> list[int]:
+    """The tokens of the answer as the oracle tells it, without lead and tail; none where no event knows it."""
+    event = row.a.answering_event()
+    return [] if event is None else row.a.oracle.said(event).tolist()
 
 
 def question_end_frame(row: TokenRow) -> int:

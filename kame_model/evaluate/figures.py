@@ -7,14 +7,22 @@ import jiwer
 from data_schemas.config.base import Config
 from kame_model.evaluate.conditions import CONDITIONS, Condition
 from kame_model.evaluate.proof import Outcome
+from kame_model.evaluate.said import times_said
 
 CONFIDENCE = 0.95
+
+
+def _is_repeated(outcome: Outcome) -> bool | None:
+    """Whether a turn says its answer more often than its oracle does; what later turns say, other oracles tell."""
+    n_said = times_said(outcome.answer.split(), outcome.said_in_turn.split())
+    return n_said > max(outcome.n_told, 1) if n_said else None
+
 
 MEASURES: dict[str, Callable[[Outcome], bool | None]] = {
     "said": lambda each: each.n_said > 0,
     "said_stranger": lambda each: each.n_stranger > 0,
     "said_at_last": lambda each: None if each.n_said_at_last is None else each.n_said_at_last > 0,
-    "repeated": lambda each: each.n_said > max(each.n_told, 1) if each.n_said else None,
+    "repeated": _is_repeated,
     "silent": lambda each: each.delay_s is None,
     "heard": lambda each: None if each.n_heard is None else each.n_heard > 0,
 }
@@ -45,7 +53,8 @@ class ConditionFigures(Config):
         said: the true answer was said.
         said_stranger: the answer of the dialogue whose oracle the wrong one is was said.
         said_at_last: the answer that was said last, after the correction, is the true one; null where there was none.
-        repeated: the true answer was said more often than the oracle says it, of those that said it.
+        repeated: in the answer's turn the true answer was said more often than the oracle says it, of those turns that
+            said it.
         silent: nothing was said once the question was heard.
         wer: what was said in the answer's turn against the oracle that told it; null without an oracle.
         wer_recorded: the same of what the recording says there, so that leads and tails can be told from stammering.

@@ -13,8 +13,10 @@ from kame_model.checkpoint.weights import digest_of_files, look_into
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.proof import Outcome
 
-VERSION: Final = 1
-"""Of what a run and its judgement come to; raising it has every condition run again."""
+VERSION: Final = 2
+"""Of what a run and its judgement come to; raising it has every condition run again.
+
+2: an answer is told by an amount or all its words; a correction waits for the answer behind the lead."""
 
 
 class Finished:

@@ -28,8 +28,10 @@ class FreeRun:
     Attributes:
         text: int32[T], its inner monologue.
         own: int16[n, T], its sound.
-        answer_frame: the frame of its answer's first word; None: it said nothing once the question was heard.
-        correction_frame: the frame at which a correction came; None: none did.
+        answer_frame: the frame of the first word of its answer, or of the lead before it; None: it said nothing once
+            the question was heard.
+        correction_frame: the frame at which a correction came; None: none did, or the answer to be corrected was not
+            begun.
     """
 
     text: NDArray[np.int32]
@@ -89,12 +91,14 @@ def _run_batch(front_end: FrontEnd, gen: FrontEndGen, scripts: Sequence[Script])
 
 
 class _Slot:
-    """One dialogue's oracle queue, and the eye that is kept on when its answer begins."""
+    """One dialogue's oracle queue, and the eye that is kept on when its answer begins, after a lead or at once."""
 
     def __init__(self, script: Script, start_id: int) -> None:
         self.script = script
         self.answer_frame: int | None = None
         self.correction_frame: int | None = None
+        self._opened_frame: int | None = None
+        self._said: list[tuple[int, int]] = []  # frames and tokens of the answer and its lead
         self._queue = OracleQueue(start_id)
         self._coming = sorted(script.events, key=lambda event: event[0])
 
@@ -109,10 +113,16 @@ class _Slot:
 
     def hear(self, frame: int, token: int) -> None:
         """Takes note of what the model said in a frame."""
-        if self.answer_frame is None and frame >= self.script.answer_from_frame and token not in _SILENT:
-            self.answer_frame = frame
+        if frame < self.script.answer_from_frame or token in _SILENT:
+            return
+        self._said.append((frame, token))
+        self.answer_frame = self._said[0][0]
+        opening = list(self.script.opening)
+        last = self._said[-len(opening) :]
+        if self._opened_frame is None and opening and [each for _, each in last] == opening:
+            self._opened_frame = last[0][0]
 
     def _is_due(self, frame: int) -> bool:
-        if not self.script.correction or self.answer_frame is None or self.correction_frame is not None:
+        if not self.script.correction or self._opened_frame is None or self.correction_frame is not None:
             return False
-        return frame >= self.answer_frame + self.script.correction_after_frames
+        return frame >= self._opened_frame + self.script.correction_after_frames

@@ -20,7 +20,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.conditions import CONDITIONS
 from kame_model.evaluate.figures import ConditionFigures, figures
-from kame_model.evaluate.finished import Finished
+from kame_model.evaluate.finished import VERSION, Finished
 from kame_model.evaluate.listening import Hearing, listened
 from kame_model.evaluate.proof import Outcome, Ran, held_out, run_condition
 from kame_model.evaluate.report import as_markdown
@@ -130,6 +130,7 @@ def _write(
 ) -> None:
     items = "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in outcomes)
     told = {
+        "version": VERSION,
         "checkpoint": str(checkpoint.place.name),
         "dataset_fingerprint": dataset.fingerprint,
         "configuration": config.model_dump(mode="json"),

@@ -2,7 +2,12 @@
 
 from collections.abc import Sequence
 
-from data_schemas.number_words import number_at
+from data_schemas.number_words import cardinal_of, number_at
+
+_PARTS = frozenset({"dozen", "half", "halves", "quarter", "quarters"})
+_OPERATORS = frozenset({"divided", "minus", "over", "plus", "to"})
+_JOINING = frozenset({"and", "times"})
+"""Words behind a number that make another amount of it: at once, and these two where a further number follows."""
 
 
 def times_said(answer: Sequence[str], text: Sequence[str]) -> int:
@@ -26,12 +31,24 @@ def ends_of(answer: Sequence[str], text: Sequence[str]) -> list[int]:
 
 
 def key_words(answer: Sequence[str]) -> list[str]:
-    """The words of an answer that tell it: the number it begins with, if it begins with one, else all of them.
+    """The words of an answer that tell it: the number that it begins with, if that is the amount, else all of them.
 
-    "thirty six students got B" is said where "thirty six" is.
+    "thirty six students got B" is said where "thirty six" is. The first words of "one could argue so", "first in first
+    out", "four to one" and "two dollars and five cents" are said in many other answers too.
     """
     n_number = number_at(answer, 0) if answer else 0
-    return list(answer[: n_number or len(answer)])
+    return list(answer[:n_number] if n_number and _is_amount(answer[:n_number], answer[n_number:]) else answer)
+
+
+def _is_amount(number: Sequence[str], rest: Sequence[str]) -> bool:
+    """Whether a number at the beginning of an answer is all of its amount.
+
+    Not "one" alone, which is a pronoun as often; no ordinal, fractions among them; and none that goes on in the rest.
+    """
+    if list(number) == ["one"] or cardinal_of(number[-1]) != number[-1] or (_PARTS | _OPERATORS).intersection(rest[:1]):
+        return False
+    joining = next((at for at, word in enumerate(rest[:2]) if word in _JOINING), len(rest))
+    return not any(cardinal_of(word) or word in _PARTS for word in rest[joining + 1 : joining + 3])
 
 
 def _number_runs(text: Sequence[str]) -> list[tuple[int, int]]:

@@ -169,7 +169,8 @@ def _read(folder: str) -> _Evaluation:
         told = json.loads((Path(folder) / FIGURES).read_text(encoding="utf-8"))
         lines = (Path(folder) / ITEMS).read_text(encoding="utf-8").splitlines()
         outcomes = [Outcome(**json.loads(line)) for line in lines]
-        run = {"dataset": told["dataset_fingerprint"], **told["configuration"]}
+        # Evaluations of before version 2 did not say theirs.
+        run = {"version": told.get("version", 1), "dataset": told["dataset_fingerprint"], **told["configuration"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DatasetError(
             f"{folder} holds no evaluation that can be read: {error}.", "Make it with `kame evaluate --out` again."

@@ -145,7 +145,7 @@ def test_figures_are_by_condition_and_apart_where_the_question_holds_the_answer(
     outcomes = [
         outcome(),
         outcome(n_said=0, said="", delay_s=None),
-        outcome(n_said=3),
+        outcome(n_said=2, said="it is five is five"),
         outcome(in_question=True),
         outcome("wrong", n_said=0, n_stranger=1, said="it is six", told="it is six"),
         outcome("corrected", n_said_at_last=1),
@@ -153,7 +153,7 @@ def test_figures_are_by_condition_and_apart_where_the_question_holds_the_answer(
     lines = {(each.condition, each.group): each for each in figures(outcomes)}
     right = lines["right", "answer not in the question"]
     assert (right.said.n, right.said.of, right.repeated.n, right.silent.n) == (2, 3, 1, 1)
-    assert right.wer == pytest.approx(3 / 9, abs=1e-4)
+    assert right.wer == pytest.approx(5 / 9, abs=1e-4)
     assert right.wer_recorded == pytest.approx(3 / 9, abs=1e-4), "leads and tails count in both"
     assert right.median_delay_s == 0.4
     assert lines["right", "answer in the question"].said.of == 1
@@ -173,6 +173,23 @@ def test_what_is_said_in_the_users_next_turn_is_no_more_the_answer(tokenizer: To
     run = run_of(tokenizer, {12: "five", 26: "five"})
     found = judged(turned, other, "right", run, tokenizer)
     assert (found.said, found.said_in_turn, found.recorded) == ("five five", "five", "wait five")
+
+
+def test_a_follow_ups_own_recording_does_not_say_its_answer_too_often(tokenizer: Tokenizer) -> None:
+    """Its second turn tells the answer again, as its second question asks; the first turn's oracle tells it once."""
+    one, other = row("one", "five", tokenizer), row("other", "six", tokenizer)
+    said = tokenizer.encode("it is five")
+    oracle = OracleTokens.pack([QUESTION_END, 25], [1.0, 1.0], [5, 5], [True, True], [said, said], [said, said])
+    recording = run_of(tokenizer, {12: "it", 13: "is", 14: "five", 30: "no", 31: "wait", 32: "five"})
+    follow_up = replace(one, form="follow-up", a=replace(one.a, oracle=oracle, text=recording.text))
+    again = run_of(tokenizer, {12: "it", 13: "is", 14: "five", 18: "is", 19: "five", 32: "five"})
+    late = run_of(tokenizer, {12: "wait", 32: "five"})
+    (own,), (stammered,), (only_later,) = (
+        figures([judged(follow_up, other, "right", run, tokenizer)]) for run in (recording, again, late)
+    )
+    assert (own.said.n, own.repeated.n, own.repeated.of) == (1, 0, 1)
+    assert (stammered.said.n, stammered.repeated.n, stammered.repeated.of) == (1, 1, 1)
+    assert (only_later.said.n, only_later.repeated.of) == (1, 0), "that turn does not say it at all"
 
 
 def test_a_share_has_wilsons_interval() -> None:

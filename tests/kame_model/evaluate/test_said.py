@@ -35,11 +35,57 @@ def test_what_is_put_into_a_text_is_found_there(before: list[str], answer: list[
 @pytest.mark.parametrize(
     ("answer", "key"),
     [
-        ("thirty six students got B", "thirty six"),
-        ("an expansion path", "an expansion path"),
+        ("thirty six students got b", "thirty six"),
+        ("seventy two clips altogether in april and may", "seventy two"),
         ("three point five meters", "three point five"),
+        ("point five percent", "point five"),
+        ("minus one hundred fifty one kilocalories per mole", "minus one hundred fifty one"),
+        ("one hundred and twenty dollars", "one hundred and twenty"),
+        ("a hundred dollars", "a hundred"),
+        ("twelve hours before it goes off", "twelve"),
+        ("two donuts because forty eight divided by twenty four equals two", "two"),
+        ("four more laps", "four"),
+        ("eighteen years old", "eighteen"),
+        ("forty five times a year", "forty five"),
+        ("eighty dogs and cats in the village", "eighty"),
+        ("one", "one"),
+        ("six", "six"),
+        ("nineteen fourteen", "nineteen fourteen"),
         ("", ""),
     ],
 )
-def test_a_number_tells_an_answer_that_begins_with_it(answer: str, key: str) -> None:
+def test_the_amount_that_an_answer_begins_with_tells_it(answer: str, key: str) -> None:
     assert key_words(answer.split()) == key.split()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "an expansion path",
+        "none of the above",
+        "both of them are true",
+        "one could argue that the court erred",
+        "one of the most diverse colonies",
+        "one and only one sperm will fertilize the egg",
+        "one dollar",
+        "one half",
+        "one third of the cake",
+        "two thirds of the class",
+        "first in first out",
+        "first degree murder",
+        "second agricultural revolution",
+        "twenty first century literature",
+        "two and a half hours",
+        "eighty dogs and twenty cats",
+        "two dollars and eighty two cents",
+        "three hundred seventy four and two thirds hours",
+        "four to one",
+        "seven over three",
+        "three quarters of an hour",
+        "ten dozen donuts",
+        "two point eight times ten to the power of thirteen hertz",
+        "one hundred minus x",
+    ],
+)
+def test_all_words_tell_an_answer_that_only_begins_like_an_amount(answer: str) -> None:
+    assert key_words(answer.split()) == answer.split()

@@ -86,12 +86,23 @@ def test_items_come_and_go_with_what_every_seed_made_of_them() -> None:
 
 
 def test_what_is_asked_of_some_is_counted_of_those() -> None:
-    runs = [[outcome(0, True, n_said=3), outcome(1, False)], [outcome(0, True), outcome(1, True)]]
+    runs = [
+        [outcome(0, True, said_in_turn="five or five"), outcome(1, False, said_in_turn="")],
+        [outcome(0, True), outcome(1, True)],
+    ]
     lines = {each.measure: each for each in over_seeds(runs)}
     assert lines["repeated"].each == [1.0, 0.0]
     assert lines["repeated"].value == pytest.approx(1 / 3, abs=1e-4)
     assert "heard" not in lines
     assert "said_at_last" not in lines
+
+
+def test_an_evaluation_that_was_judged_by_an_earlier_rule_is_no_row_of_the_table(tmp_path: Path) -> None:
+    folders = [written(tmp_path / name, seed_of(20)) for name in ("earlier", "now")]
+    figures = tmp_path / "now" / FIGURES
+    figures.write_text(json.dumps(json.loads(figures.read_text()) | {"version": 2}))
+    with pytest.raises(ConfigError, match=r"not evaluated alike; they differ in: version"):
+        write_over_seeds(folders, str(tmp_path / "both"))
 
 
 def test_the_command_writes_the_table(tmp_path: Path) -> None:
