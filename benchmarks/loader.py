@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.train_step import Bare, benchmark_config
+from benchmarks.train_step import Bare, benchmark_config, make_inputs
 from data_schemas.config.training import DatasetMixConfig, TrainConfig
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import DialogueLoader
@@ -81,6 +81,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         config = benchmark_config(Path(folder), "nano", 1, "fp32", "cpu")
+        make_inputs(config)
         if options.rows:
             mixed = [DatasetMixConfig(path=options.rows)]
             config = config.model_copy(update={"data": config.data.model_copy(update={"datasets": mixed})})

@@ -6,6 +6,9 @@ The bare pass is stock moshi's: `forward_text`, `forward_depformer_training`, cr
 optimiser, no data. A whole step is what `kame train` does: batches made, oracle, losses told apart, clipping, AdamW,
 metrics. Both see the same micro-batches, turn about, and each step counts at its best. Aim on CPU: a ratio of 0.9.
 
+Hardware settings (precision, activation checkpointing) are those of the preset's recipe unless typed; the bare pass has
+the same precision, and never computes activations again. `--dry-run` prints the configuration that would be measured.
+
 Weights are random. With `--lora-rank` adapters are trained in both, the run's beside a checkpoint of random weights
 that is written first (moshi-7b: 16 GB in the temporary folder).
 """
@@ -23,7 +26,7 @@ from torch.nn import functional
 
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import Precision, TrainConfig
-from data_schemas.presets import PRESETS
+from flows.train_command import build_train_config
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.data.loader import DialogueLoader
@@ -34,6 +37,7 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import add_lora
 from kame_model.model.presets import build_front_end, build_lm, lm_kwargs
 from kame_model.model.stock import eager_on_cpu
+from kame_model.train.processes import find_device
 from kame_model.train.run import Silent, train
 from tests.support.made_rows import made_with, write_made
 
@@ -60,35 +64,46 @@ class Stopwatch(Silent):
 
 
 def benchmark_config(
-    folder: Path, preset: str, n_steps: int, precision: str, device: str, lora_rank: int | None = None
+    folder: Path, preset: str, n_steps: int, precision: str | None, device: str | None, lora_rank: int | None = None
 ) -> TrainConfig:
-    """A run of a preset on made-up dialogues of 15 to 40 s, as long as the corpus's.
+    """A run by a preset's recipe on the rows and beside the weights that `make_inputs` puts into the folder.
 
     Args:
+        precision, device: None: the recipe's.
         lora_rank: of adapters, beside random weights; None: all weights are trained.
     """
-    by = made_with(text_card=1500, card=512, n_codebooks=8) if preset == "nano" else made_with(32_000, 2048, 8)
-    write_made(folder / "rows", 64, 1, by, n_words=(20, 50))
-    settings = PRESETS[preset].recipe("dialogues") | {
+    typed: dict[str, Any] = {
         "out": str(folder / "run"),
         "max_steps": n_steps,
-        "hardware": {"precision": precision, "device": device},
+        "init_from": None if lora_rank is None else str(folder / "base"),
+        "lora.rank": lora_rank,
+        "hardware.precision": precision,
+        "hardware.device": device,
+        "data.datasets": [{"path": str(folder / "rows")}],
+        "data.workers": 0,
+        "data.copy_share": 0.0,  # made-up rows have no vocabulary
+        "data.substitute_share": 0.0,
+        "keep.evaluate_examples": 0,
+        "keep.save_every": 10**6,
+        "keep.log_every": n_steps,
+        "keep.tensorboard": False,
     }
-    here = {"datasets": [{"path": str(folder / "rows")}], "workers": 0}
-    here |= {"copy_share": 0.0, "substitute_share": 0.0}  # made-up rows have no vocabulary
-    settings["data"] = settings.get("data", {}) | here
-    settings["keep"] = {"evaluate_examples": 0, "save_every": 10**6, "log_every": n_steps, "tensorboard": False}
-    if lora_rank is not None:
-        base = random_base(folder / "base", ModelConfig.model_validate(settings["model"]), by, device)
-        settings |= {"init_from": str(base), "lora": {"rank": lora_rank}}
-    return TrainConfig.model_validate(settings)
+    return build_train_config(preset, "dialogues", None, typed)
 
 
-def random_base(folder: Path, model: ModelConfig, by: MadeWith, device: str) -> Path:
+def make_inputs(config: TrainConfig) -> None:
+    """Made-up dialogues of 15 to 40 s, as long as the corpus's, and the weights beside which adapters stand."""
+    is_nano = config.model.preset == "nano"
+    by = made_with(text_card=1500, card=512, n_codebooks=8) if is_nano else made_with(32_000, 2048, 8)
+    write_made(Path(config.data.datasets[0].path), 64, 1, by, n_words=(20, 50))
+    if config.init_from is not None:
+        random_base(Path(config.init_from), config.model, by, find_device(config.hardware.device))
+
+
+def random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.device) -> None:
     """A checkpoint of random weights in bf16."""
     front_end = build_front_end(model, by.text_card, by.card, by.n_codebooks, device)
     export_checkpoint(front_end, None, None, folder, TrainingFacts(), torch.bfloat16)
-    return folder
 
 
 def batches_of(config: TrainConfig) -> list[Batch]:
@@ -105,7 +120,7 @@ class Bare:
     def __init__(self, config: TrainConfig) -> None:
         (dataset, *_) = open_datasets(config.data.datasets)
         kwargs = lm_kwargs(config.model, dataset.text_card, dataset.card, dataset.n_codebooks)
-        self.device = torch.device("cuda" if config.hardware.device == "cuda" else "cpu")
+        self.device = find_device(config.hardware.device)
         self.is_mixed = config.hardware.precision == "bf16-mixed"
         self.lm = build_lm(kwargs, self.device)
         if config.lora is not None:
@@ -132,25 +147,22 @@ def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=-1)
 
 
-def measure(
-    preset: str, n_steps: int, precision: str, device: str, lora_rank: int | None = None, n_rounds: int = 2
-) -> dict[str, Any]:
+def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
     """Seconds of whole and bare steps, the first left out, and their ratio."""
     whole: list[list[float]] = []
     bare: list[list[float]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        config = benchmark_config(Path(folder), preset, n_steps, precision, device, lora_rank)
-        batches, stock = batches_of(config), Bare(config)
-        for number in range(n_rounds):
-            bare.append([stock.step(batch) for batch in batches])
-            watch = Stopwatch()
-            result = train(config.model_copy(update={"out": f"{folder}/run-{number}"}), watch)
-            whole.append(watch.seconds())
+    make_inputs(config)
+    batches, stock = batches_of(config), Bare(config)
+    for number in range(n_rounds):
+        bare.append([stock.step(batch) for batch in batches])
+        watch = Stopwatch()
+        result = train(config.model_copy(update={"out": f"{config.out}-{number}"}), watch)
+        whole.append(watch.seconds())
     bare_s, whole_s = (sum(map(min, zip(*(each[1:] for each in rounds), strict=True))) for rounds in (bare, whole))
     told = {name: watch.figures[name] for name in ("frames_per_s", "tokens_per_s", "mfu")}
-    sizes = {"n_weights": result.n_weights, "n_trained": result.n_trained, "n_steps": n_steps}
-    names = {"preset": preset, "precision": precision}
-    return {**sizes, **names, "bare_s": bare_s, "whole_s": whole_s, "ratio": bare_s / whole_s, **told}
+    sizes = {"n_weights": result.n_weights, "n_trained": result.n_trained, "n_steps": config.max_steps}
+    by = {"preset": config.model.preset, "hardware": config.hardware.model_dump()}
+    return {**sizes, **by, "bare_s": bare_s, "whole_s": whole_s, "ratio": bare_s / whole_s, **told}
 
 
 def main() -> None:
@@ -161,16 +173,24 @@ def main() -> None:
     parser.add_argument("--preset", default="nano")
     parser.add_argument("--steps", type=int, default=12, help="optimiser steps a round; the first does not count")
     parser.add_argument("--lora-rank", type=int, help="train adapters of this rank; else all weights")
-    parser.add_argument("--precision", default="fp32", choices=get_args(Precision))
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--precision", choices=get_args(Precision), help="else the recipe's")
+    parser.add_argument("--device", help="cpu or cuda; else the recipe's")
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--dry-run", action="store_true", help="print the configuration, as JSON, and measure nothing")
     options = parser.parse_args()
-    measured = measure(options.preset, options.steps, options.precision, options.device, options.lora_rank)
+    chosen = (options.preset, options.steps, options.precision, options.device, options.lora_rank)
+    with tempfile.TemporaryDirectory() as folder:
+        config = benchmark_config(Path(folder), *chosen)
+        if options.dry_run:
+            print(config.model_dump_json())
+            return
+        measured = measure(config)
     if options.json:
         print(json.dumps(measured))
         return
     trained = f"{measured['n_trained'] / 1e6:.1f} of {measured['n_weights'] / 1e6:.1f} M weights trained"
-    print(f"{measured['preset']}, {trained}, {measured['precision']}")
+    hardware = ", ".join(f"{name} {value}" for name, value in measured["hardware"].items())
+    print(f"{measured['preset']}, {trained}; {hardware}")
     print(f"whole steps {measured['whole_s']:.2f} s, bare passes {measured['bare_s']:.2f} s: {measured['ratio']:.2f}")
     print(
         f"{measured['frames_per_s']:.0f} frames/s, {measured['tokens_per_s']:.0f} tokens/s, MFU {measured['mfu']:.1%}"
