@@ -1,5 +1,6 @@
 """`kame checkpoint`: a run's weights as a folder that others load, and what such a folder is."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -11,7 +12,7 @@ app = typer.Typer(help="Weights as a folder that others load.", no_args_is_help=
 
 @app.command()
 def export(
-    run: Annotated[str, typer.Argument(help="Folder of a training run.")],
+    run: Annotated[str, typer.Argument(help="Folder that `kame train` wrote; of several seeds the first is taken.")],
     out: Annotated[str, typer.Argument(help="Folder to write; it must not exist yet.")],
     codec: Annotated[
         str | None, typer.Option("--codec", help="mimi, nano-mimi, or none; else what the rows were encoded with.")
@@ -27,18 +28,22 @@ def export(
         import torch
 
         from kame_model.checkpoint.from_run import codec_of, export_run
+        from kame_model.train.runs import FoundRun, find_run
 
-        found = codec_of(run) if codec is None else (codec, {})
+        found = find_run(run) or FoundRun(Path(run))  # of which the export says what it lacks
+        if found.seed is not None:
+            typer.echo(f"from {found}", err=True)
+        name, options = codec_of(found.folder) if codec is None else (codec, {})
         facts = export_run(
-            run,
+            found.folder,
             out,
-            None if codec == "none" else (found[0], found[1] if codec_path is None else {"path": codec_path}),
+            None if codec == "none" else (name, options if codec_path is None else {"path": codec_path}),
             tokenizer,
             which,
             getattr(torch, dtype),
         )
         if as_json:
-            print_json({"out": out, **facts.model_dump(mode="json")})
+            print_json({"out": out, "run": str(found.folder), "seed": found.seed, **facts.model_dump(mode="json")})
         else:
             typer.echo(f"{out}: {facts.preset}, {facts.training.step} steps; what it is: {out}/README.md")
 

@@ -1,6 +1,7 @@
 """`kame evaluate`: a checkpoint runs held-out dialogues by itself, with the right oracle, none, and a wrong one."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,13 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    checkpoint: Annotated[str, typer.Argument(help="Folder of a checkpoint, or owner/name on the Hub.")],
+    checkpoint: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of a checkpoint, or owner/name on the Hub; or a folder that `kame train` wrote, whose best "
+            "weights are exported to the temporary folder. Of several seeds the first is taken."
+        ),
+    ],
     tokens: Annotated[str, typer.Argument(help="Folder of token rows, encoded with the checkpoint's codec.")],
     out: Annotated[str, typer.Option("--out", help="Folder of the report.")] = "evaluation",
     split: Annotated[list[str], typer.Option("--split", help="validation, test or train; repeatable.")] = [],  # noqa: B006
@@ -32,20 +39,26 @@ def evaluate(
 
         from data_schemas.config.evaluation import EvaluationConfig
         from flows.options import parse_settings, put, validated
+        from kame_model.checkpoint.from_run import exported
         from kame_model.checkpoint.load import load_checkpoint
         from kame_model.encode.token_dataset import TokenDataset
         from kame_model.evaluate.conditions import CONDITIONS
         from kame_model.evaluate.run import REPORT
         from kame_model.evaluate.run import evaluate as run
         from kame_model.train.processes import find_device
+        from kame_model.train.runs import find_run
 
         said = {"splits": split or ["validation"], "n_items": n_items, "delay_s": delay_s, "seed": seed}
         for name, value in parse_settings(settings).items():
             put(said, name.split("."), value)
         config = validated(EvaluationConfig, said)
-        loaded, dataset = load_checkpoint(checkpoint, find_device(device)), TokenDataset(tokens)
-        n_rows = min(n_items, sum(each in config.splits for each in dataset.splits))
-        with Progress(disable=as_json, transient=True) as progress:
+        found, where = find_run(checkpoint), find_device(device)
+        if found is not None:
+            typer.echo(f"of {found}", err=True)
+        opened = nullcontext(load_checkpoint(checkpoint, where)) if found is None else exported(found.folder, where)
+        with opened as loaded, Progress(disable=as_json, transient=True) as progress:
+            dataset = TokenDataset(tokens)
+            n_rows = min(n_items, sum(each in config.splits for each in dataset.splits))
             task = progress.add_task("running", total=n_rows * len(CONDITIONS))
             lines = run(
                 loaded, dataset, config, out, hearing() if listen else None, lambda n: progress.advance(task, n)

@@ -1,5 +1,8 @@
 """A training run's weights as a checkpoint's folder."""
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +13,7 @@ from data_schemas.store import Store
 from kame_model.checkpoint.codec_files import Options, codec_files
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import KameJson, TrainingFacts
+from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.encode.manifest import read_manifest
 from kame_model.text.tokenizer import Tokenizer
 from kame_model.train.runs import RunFacts, chosen, load_run, read_facts
@@ -55,6 +59,23 @@ def export_run(
     return export_checkpoint(front_end, vocabulary, files, out, _training(facts, saved), dtype)
 
 
+@contextmanager
+def exported(run: Path, device: torch.device | str = "cpu") -> Iterator[Checkpoint]:
+    """A run's best weights as a checkpoint, which lies in the temporary folder for as long as the block lasts.
+
+    Args:
+        run: its folder, by which the checkpoint is named.
+        device: where the front-end goes.
+
+    Raises:
+        ConfigError, DatasetError, StoreError: see `export_run` and `codec_of`.
+    """
+    with tempfile.TemporaryDirectory(prefix="kame-checkpoint-") as folder:
+        export_run(run, Path(folder) / "checkpoint", codec_of(run))
+        loaded = load_checkpoint(Path(folder) / "checkpoint", device)
+        yield loaded._replace(place=loaded.place._replace(name=str(run)))
+
+
 def codec_of(run: str | Path) -> tuple[str, Options]:
     """Name and options of the codec that a run's data was encoded with, as its token rows say.
 
@@ -67,7 +88,8 @@ def codec_of(run: str | Path) -> tuple[str, Options]:
         manifest = read_manifest(Store(rows))
     except DatasetError as error:
         raise ConfigError(
-            f"The codec of {run} is not known: {error.what}", "Name it: --codec and --codec-path, or --codec none."
+            f"The codec of {run} is not known: {error.what}",
+            "Name it: --codec and --codec-path, or --codec none, of `kame checkpoint export`.",
         ) from error
     return manifest.made_with.codec, manifest.codec_options
 

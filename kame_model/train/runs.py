@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from pydantic import Field, ValidationError
@@ -77,6 +77,44 @@ class RunFacts(Config):
         The run's length is left out, and so is all of `MAY_CHANGE`: precision and device too.
         """
         return ids.digest("run", _what_counts(self), [each.weight for each in self.config.data.datasets])
+
+
+class FoundRun(NamedTuple):
+    """A run's folder, found in the place that was named.
+
+    Attributes:
+        folder: of the run itself.
+        seed: of the run, where the place holds one for each seed; None: the place is the run's folder.
+        other_seeds: whose runs lie there too.
+    """
+
+    folder: Path
+    seed: int | None = None
+    other_seeds: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        if self.seed is None:
+            return str(self.folder)
+        others = (
+            f"; of seed {' or '.join(map(str, self.other_seeds))} name the run's folder" if self.other_seeds else ""
+        )
+        return f"{self.folder}, the run of seed {self.seed}{others}"
+
+
+def find_run(place: str | Path) -> FoundRun | None:
+    """The run in a folder that `kame train` wrote: of token rows that folder, of datasets OUT/seed-N/run.
+
+    Of several seeds it is the first one that has a checkpoint. None where there is no run.
+    """
+    folder = Path(place).expanduser()
+    if (folder / CONFIG).is_file() and (folder / CHECKPOINTS).is_dir():
+        return FoundRun(folder)
+    named = {each.parent.parent.name.removeprefix("seed-"): each.parent for each in folder.glob(f"seed-*/run/{CONFIG}")}
+    runs = {int(seed): each for seed, each in named.items() if seed.isdecimal()}
+    if not runs:
+        return None
+    first, *others = sorted(runs, key=lambda seed: (not saved_in(runs[seed] / CHECKPOINTS), seed))
+    return FoundRun(runs[first], first, tuple(sorted(others)))
 
 
 def read_facts(folder: str | Path) -> RunFacts:
