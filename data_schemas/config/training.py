@@ -197,6 +197,11 @@ class HardwareConfig(Config):
         default=False, description="Compute activations again in the backward pass: less memory, a third more work."
     )
     compile: bool = Field(default=False, description="torch.compile of the transformers' layers.")
+    reduce_gradients: Literal["micro-batch", "step"] = Field(
+        default="micro-batch",
+        description="When several processes add up their gradients. micro-batch: after each, and a process holds those "
+        "of its shard alone; step: once, which is less traffic and whole float32 gradients on each process.",
+    )
 
 
 class KeepConfig(Config):

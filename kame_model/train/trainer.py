@@ -204,7 +204,7 @@ class Trainer:
         tallies = torch.zeros(N_TALLIES, dtype=torch.float64, device=device)
         n_frames = 0
         for place, micro in enumerate(batches):
-            if isinstance(model, FSDPModule):
+            if isinstance(model, FSDPModule) and config.hardware.reduce_gradients == "step":
                 model.set_requires_gradient_sync(place == len(batches) - 1)
             n_frames += n_frames_of(micro.batch)
             draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, micro.number))

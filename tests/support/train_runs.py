@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import TrainConfig
+from kame_model.model.front_end import FrontEnd
 from kame_model.train.logs import METRICS, read_metrics
 from kame_model.train.run import Silent, train
 from kame_model.train.runs import load_run
@@ -155,6 +159,23 @@ def run_as(config: TrainConfig, rank: int, world: int, port: int) -> None:
     train(config)
 
 
+def run_as_noting_gradients(config: TrainConfig, rank: int, world: int, port: int) -> None:
+    """As `run_as`; `gradients-RANK.json` in the run's folder tells what is held as each training pass begins.
+
+    Of each pass: how many numbers of the weights' gradients lie in this process.
+    """
+    held: list[int] = []
+
+    def note(module: torch.nn.Module, _: object) -> None:
+        if isinstance(module, FrontEnd) and isinstance(module, FSDPModule) and module.training:  # the sharded one
+            gradients = [each.grad for each in module.parameters() if each.grad is not None]
+            held.append(sum(each.to_local().numel() for each in gradients if isinstance(each, DTensor)))
+
+    register_module_forward_pre_hook(note)
+    run_as(config, rank, world, port)
+    (Path(config.out) / f"gradients-{rank}.json").write_text(json.dumps(held))
+
+
 class Forking:
     """Runs functions in processes of their own, forked from one that has PyTorch and moshi imported."""
 
@@ -169,12 +190,12 @@ class Forking:
         process.join()
         return process.exitcode or 0
 
-    def run_together(self, config: TrainConfig, world: int) -> list[int]:
+    def run_together(self, config: TrainConfig, world: int, target: Callable[..., None] = run_as) -> list[int]:
         """One run in several processes; their exit codes."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        processes = [self._context.Process(target=run_as, args=(config, rank, world, port)) for rank in range(world)]
+        processes = [self._context.Process(target=target, args=(config, rank, world, port)) for rank in range(world)]
         for each in processes:
             each.start()
         for each in processes:

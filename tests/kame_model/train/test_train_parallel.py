@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -5,7 +6,16 @@ import pytest
 import torch
 
 from kame_model.train.run import train
-from tests.support.train_runs import Asking, Forking, run_tiny, tiny_dataset, tiny_run, told, weights
+from tests.support.train_runs import (
+    Asking,
+    Forking,
+    run_as_noting_gradients,
+    run_tiny,
+    tiny_dataset,
+    tiny_run,
+    told,
+    weights,
+)
 from tests.support.vocabularies import make_vocabulary
 
 pytestmark = pytest.mark.slow
@@ -66,6 +76,33 @@ def test_two_processes_train_as_one_and_either_goes_on_where_the_other_stopped(
     assert train(changing, Asking(2)).step == 2
     assert forking.run_together(changing, 2) == [0, 0]
     alike(told(tmp_path / "changing"), told(tmp_path / "alone"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("reducing", [{}, {"reduce_gradients": "step"}], ids=["each-micro-batch", "each-step"])
+def test_micro_batches_add_up_on_two_processes_as_on_one(
+    tmp_path: Path, forking: Forking, reducing: dict[str, Any]
+) -> None:
+    rows, how = tiny_dataset(tmp_path / "rows"), {"max_steps": 3, "optim": {"accumulation": 4}}
+    train(tiny_run(tmp_path / "alone", rows, **how))
+    assert forking.run_together(tiny_run(tmp_path / "two", rows, **how, hardware=reducing), 2) == [0, 0]
+    alike(told(tmp_path / "two"), told(tmp_path / "alone"))  # the norms of the gradients among it
+    right = weights(tmp_path / "alone")
+    for name, each in weights(tmp_path / "two").items():
+        torch.testing.assert_close(each, right[name], atol=2e-4, rtol=1e-3)
+
+
+@pytest.mark.full
+def test_between_micro_batches_each_process_holds_the_gradients_of_its_shard_alone(
+    tmp_path: Path, forking: Forking
+) -> None:
+    rows, how = tiny_dataset(tmp_path / "rows"), {"max_steps": 2, "optim": {"accumulation": 6}}
+    n_trained = train(tiny_run(tmp_path / "alone", rows, **how)).n_trained
+    run = tiny_run(tmp_path / "two", rows, **how, keep={"evaluate_examples": 0})
+    assert forking.run_together(run, 2, run_as_noting_gradients) == [0, 0]
+    held = [json.loads((tmp_path / "two" / f"gradients-{rank}.json").read_text()) for rank in range(2)]
+    assert [sum(each) for each in zip(*held, strict=True)] == [0, n_trained, n_trained] * 2
+    assert max(map(max, held)) < 0.6 * n_trained, "one holds more than its shard"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16-mixed"])
