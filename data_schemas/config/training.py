@@ -10,7 +10,7 @@ from data_schemas.config.model import InputDropoutConfig, LoraConfig, LossConfig
 
 Stage = Literal["copy", "dialogues"]
 Precision = Literal["fp32", "bf16-mixed"]
-BestBy = Literal["loss", "answer"]
+BestBy = Literal["answer", "text", "loss"]
 
 
 class DelayConfig(Config):
@@ -210,8 +210,10 @@ class KeepConfig(Config):
     save_every: int = Field(default=500, ge=1, description="Steps between checkpoints.")
     keep_last: int = Field(default=2, ge=1, le=1000, description="Latest checkpoints kept.")
     keep_best: bool = Field(default=True, description="Keep the best checkpoint on validation as well.")
-    best_by: BestBy = Field(
-        default="loss", description="The best has the least loss: all of it, sound included, or the answer's words'."
+    best_by: BestBy | None = Field(
+        default=None,
+        description="The best has the least loss, with the right oracle, of: answer, its words' text; text, all words; "
+        "loss, all that is trained, mostly sound. Empty: as the run was begun, else answer (text where there is none).",
     )
     save_async: bool = Field(default=True, description="On a GPU, write checkpoints beside the training.")
     log_every: int = Field(default=10, ge=1, description="Steps between lines of metrics.")

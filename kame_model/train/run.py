@@ -9,7 +9,7 @@ import filelock
 import torch
 
 from data_schemas import ids
-from data_schemas.config.training import TrainConfig
+from data_schemas.config.training import BestBy, TrainConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.data import copying, lessons
 from kame_model.data.example import ExampleMaker, Judged
@@ -24,7 +24,7 @@ from kame_model.train.evaluating import Evaluation, Evaluator
 from kame_model.train.filling import filled
 from kame_model.train.logs import MetricsLog
 from kame_model.train.processes import Processes, joined
-from kame_model.train.runs import RunFacts, SpeaksWith, begin
+from kame_model.train.runs import RunFacts, SpeaksWith, begin, read_facts
 from kame_model.train.saving import CHECKPOINTS, DONE, Checkpoints, saved_in
 from kame_model.train.starting import digest_of
 from kame_model.train.stopping import StopRequest, listening
@@ -104,6 +104,8 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
     speaks_with = SpeaksWith.of(datasets[0])
     fingerprints = [] if config.stage == "copy" else [each.fingerprint for each in datasets]
     loader, judged = _data(config, datasets, processes)
+    keep = config.keep.model_copy(update={"best_by": _best_by(config, judged)})
+    config = config.model_copy(update={"keep": keep})
     if processes.is_first:
         is_read = config.lora is not None or not saved_in(out / CHECKPOINTS)  # as `with_weights` does
         base = digest_of(config.init_from) if config.init_from and is_read else None
@@ -160,13 +162,24 @@ def _judged(config: TrainConfig, datasets: list[TokenDataset], n_examples: int) 
         ).units
     ]
     order = torch.randperm(len(units), generator=torch.Generator().manual_seed(ids.seed_for("validation", config.seed)))
-    judged = [maker.judge(units[at]) for at in order[:n_examples].tolist()]
-    if config.keep.best_by == "answer" and judged and not any(each.example.answer_mask.any() for each in judged):
+    return [maker.judge(units[at]) for at in order[:n_examples].tolist()]
+
+
+def _best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
+    """What tells the best checkpoint: as told, or as the run was begun with, or the answer, where one is to be said.
+
+    Raises:
+        ConfigError: it is told to be the answer, and none is to be said.
+    """
+    told, has_answer = config.keep.best_by, any(each.example.answer_mask.any() for each in judged)
+    if told is None and saved_in(Path(config.out) / CHECKPOINTS):
+        told = read_facts(config.out).config.keep.best_by
+    if told == "answer" and judged and not has_answer:
         raise ConfigError(
             "No validation dialogue has an answer, by whose loss the best checkpoint was to be told.",
-            "Set keep.best_by to loss.",
+            "Set keep.best_by to text or loss.",
         )
-    return judged
+    return told or ("answer" if has_answer or not judged else "text")
 
 
 def _pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:

@@ -173,10 +173,10 @@ def saved_in(folder: Path) -> list[Saved]:
     ]
 
 
-def score_of(state: Mapping[str, Any], best_by: BestBy) -> float | None:
+def score_of(state: Mapping[str, Any], best_by: BestBy | None) -> float | None:
     """What tells the best checkpoint, the least: a figure of validation with the right oracle.
 
-    None where nobody looked at validation just when the checkpoint was written.
+    None where nobody looked at validation just when the checkpoint was written, or nothing is to tell the best.
     """
     if state.get("evaluation_step") != state["step"]:
         return None
@@ -184,7 +184,7 @@ def score_of(state: Mapping[str, Any], best_by: BestBy) -> float | None:
     return score
 
 
-def best_of(saved: list[Saved], best_by: BestBy) -> Saved | None:
+def best_of(saved: list[Saved], best_by: BestBy | None) -> Saved | None:
     """The one of the least score; None where none has a score."""
     scores = {each: score for each in saved if (score := score_of(each.state(), best_by)) is not None}
     return min(scores, key=lambda each: scores[each], default=None)

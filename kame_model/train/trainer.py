@@ -30,7 +30,7 @@ from kame_model.train.logs import (
     means_of,
 )
 from kame_model.train.optimiser import MovingAverage, learning_rate, make_optimiser
-from kame_model.train.saving import Checkpoints
+from kame_model.train.saving import Checkpoints, score_of
 from kame_model.train.stopping import StopRequest
 from kame_model.train.throughput import Speedometer, n_frames_of
 
@@ -273,8 +273,9 @@ class Trainer:
         if self.log is not None:
             self.log.write("evaluation", self.step, self.evaluation)
         progress.evaluated(self.step, self.evaluation)
-        score = self.evaluation["right"][self._config.keep.best_by]
-        is_better = self._best is None or score < self._best
+        looked = {"step": self.step, "evaluation_step": self.step, "evaluation": self.evaluation}
+        score = score_of(looked, self._config.keep.best_by)
+        is_better = score is not None and (self._best is None or score < self._best)
         self._best = score if is_better else self._best
         return is_better
 

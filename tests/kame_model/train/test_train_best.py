@@ -10,7 +10,7 @@ import pytest
 from data_schemas.errors import ConfigError
 from kame_model.train.evaluating import Evaluator
 from kame_model.train.run import train
-from kame_model.train.runs import load_run
+from kame_model.train.runs import load_run, read_facts
 from kame_model.train.saving import CHECKPOINTS, saved_in
 from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows
@@ -23,37 +23,56 @@ KEEP: dict[str, Any] = {"save_every": 9, "keep_last": 1, "evaluate_every": 1}
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks at validation of which the second has the least loss, and the first the least loss of the answer."""
-    told = iter([(3.0, 0.5), (1.0, 0.6), (2.0, 0.7), (2.0, 0.7)])
+    """Looks at validation: the first has the least loss of the answer, the second of all, the third of the text."""
+    told = iter([(3.0, 0.5, 0.9), (1.0, 0.6, 0.8), (2.0, 0.7, 0.7), (2.0, 0.7, 0.8)])
 
     def look(*_: Any) -> dict[str, dict[str, float]]:
-        loss, answer = next(told)
-        return {"right": {"loss": loss, "answer": answer}}
+        return {"right": dict(zip(("loss", "answer", "text"), next(told), strict=True))}
 
     monkeypatch.setattr(Evaluator, "__call__", look)
 
 
-@pytest.mark.parametrize(("best_by", "best"), [("loss", 2), ("answer", 1)])
+@pytest.mark.parametrize(
+    ("keep", "best"),
+    [({}, 1), ({"best_by": "answer"}, 1), ({"best_by": "loss"}, 2), ({"best_by": "text"}, 3)],
+    ids=["by default", "answer", "loss", "text"],
+)
 @pytest.mark.usefixtures("looks")
-def test_the_best_is_kept_and_exported_by_what_was_asked_for(tmp_path: Path, best_by: str, best: int) -> None:
-    config = tiny_run(tmp_path / "run", tiny_dataset(tmp_path / "rows"), max_steps=4, keep=KEEP | {"best_by": best_by})
+def test_the_best_is_kept_and_exported_by_what_was_asked_for(tmp_path: Path, keep: dict[str, str], best: int) -> None:
+    config = tiny_run(tmp_path / "run", tiny_dataset(tmp_path / "rows"), max_steps=4, keep=KEEP | keep)
     train(config, Asking(3))
     train(config)  # gone on with, the fourth is no better than those before
     assert [each.step for each in saved_in(tmp_path / "run" / CHECKPOINTS)] == [best, 4]
     assert load_run(tmp_path / "run", "best")[2].step == best
 
 
+@pytest.mark.parametrize(("later", "best"), [({}, 2), ({"best_by": "answer"}, 1)], ids=["as begun", "answer"])
 @pytest.mark.usefixtures("looks")
-def test_what_tells_the_best_may_be_changed(tmp_path: Path) -> None:
+def test_a_run_goes_on_with_what_told_its_best_unless_that_is_changed(
+    tmp_path: Path, later: dict[str, str], best: int
+) -> None:
+    """Runs of before were begun with `loss`, then the default."""
     rows = tiny_dataset(tmp_path / "rows")
-    train(tiny_run(tmp_path / "run", rows, max_steps=3, keep=KEEP | {"keep_last": 3}))
-    train(tiny_run(tmp_path / "run", rows, max_steps=4, keep=KEEP | {"best_by": "answer"}))
-    assert load_run(tmp_path / "run", "best")[2].step == 1
+    train(tiny_run(tmp_path / "run", rows, max_steps=3, keep=KEEP | {"keep_last": 3, "best_by": "loss"}))
+    train(tiny_run(tmp_path / "run", rows, max_steps=4, keep=KEEP | later))
+    assert load_run(tmp_path / "run", "best")[2].step == best
+
+
+def mute_dataset(folder: Path) -> Path:
+    """Rows of whose validation nobody answers anything, as in recorded talk."""
+    made = [make_row(number, split, made_with()) for number, split in enumerate(("train", "train", "validation"))]
+    mute = replace(made[2].a, answer_mask=np.zeros_like(made[2].a.answer_mask))
+    write_token_rows(folder, made[:2], [replace(made[2], a=mute)], made_with=made_with())
+    return folder
 
 
 def test_without_an_answer_on_validation_no_best_can_be_told_by_it(tmp_path: Path) -> None:
-    made = [make_row(number, split, made_with()) for number, split in enumerate(("train", "train", "validation"))]
-    mute = replace(made[2].a, answer_mask=np.zeros_like(made[2].a.answer_mask))
-    write_token_rows(tmp_path / "rows", made[:2], [replace(made[2], a=mute)], made_with=made_with())
+    rows = mute_dataset(tmp_path / "rows")
     with pytest.raises(ConfigError, match=r"No validation dialogue has an answer.*keep\.best_by"):
-        train(tiny_run(tmp_path / "run", tmp_path / "rows", keep={"best_by": "answer"}))
+        train(tiny_run(tmp_path / "run", rows, keep={"best_by": "answer"}))
+
+
+def test_without_an_answer_on_validation_its_text_tells_the_best(tmp_path: Path) -> None:
+    train(tiny_run(tmp_path / "run", mute_dataset(tmp_path / "rows"), max_steps=1, keep={"evaluate_every": 1}))
+    assert read_facts(tmp_path / "run").config.keep.best_by == "text"
+    assert load_run(tmp_path / "run", "best")[2].step == 1

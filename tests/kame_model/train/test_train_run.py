@@ -103,7 +103,7 @@ def test_a_finished_run_has_nothing_left_to_do(rows: Path, whole: Path, tmp_path
 def test_the_last_checkpoints_and_the_best_one_are_kept(rows: Path, tmp_path: Path) -> None:
     keep = {"save_every": 1, "keep_last": 2, "evaluate_every": 1}
     train(tiny_run(tmp_path / "run", rows, keep=keep, optim={"learning_rate": 1e-9}))
-    scores = {line["step"]: line["right"]["loss"] for line in told(tmp_path / "run") if line["kind"] == "evaluation"}
+    scores = {line["step"]: line["right"]["answer"] for line in told(tmp_path / "run") if line["kind"] == "evaluation"}
     best = min(scores, key=lambda step: scores[step])
     assert steps_saved(tmp_path / "run") == sorted({best, 5, 6})
     assert load_run(tmp_path / "run", "best")[2].step == best

@@ -60,7 +60,7 @@ def test_beside_the_training_a_checkpoint_counts_when_it_is_settled(tmp_path: Pa
 
 
 def test_the_last_ones_and_the_best_stay(tmp_path: Path) -> None:
-    keeping = checkpoints(tmp_path, keep_last=2)
+    keeping = checkpoints(tmp_path, keep_last=2, best_by="loss")
     for step, loss in ((1, 3.0), (2, 1.0), (3, None), (4, 2.0), (5, None), (6, None)):
         keeping.save(step, tensors(step), {} if loss is None else looked_at(step, loss=loss))
     assert saved_steps(tmp_path) == [2, 5, 6]
