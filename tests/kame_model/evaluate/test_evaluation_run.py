@@ -20,6 +20,7 @@ from kame_model.encode.manifest import MadeWith
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.conditions import CONDITIONS
+from kame_model.evaluate.finished import VERSION
 from kame_model.evaluate.proof import held_out
 from kame_model.evaluate.run import FIGURES, ITEMS, REPORT, evaluate
 from kame_model.frames.ids import PADDING_ID
@@ -107,7 +108,7 @@ def test_every_condition_is_run_and_told(checkpoint: Checkpoint, tokenizer: Toke
     assert len(items) == 8
     assert {each["answer"] for each in items} == {"five", "six"}
     told = json.loads((tmp_path / "out" / FIGURES).read_text())
-    assert told["dataset_fingerprint"] == dataset.fingerprint
+    assert (told["dataset_fingerprint"], told["version"]) == (dataset.fingerprint, VERSION)
     report = (tmp_path / "out" / REPORT).read_text()
     assert all(word in report for word in ("right", "corrected", "mine-1-v0", "Answer not in the question"))
 
