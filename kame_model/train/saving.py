@@ -27,6 +27,7 @@ from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from data_schemas.config.training import BestBy, KeepConfig
 from data_schemas.errors import StoreError
+from data_schemas.store import sync
 from kame_model.train.processes import Processes
 
 CHECKPOINTS, DONE, STATE = "checkpoints", "DONE", "state.json"
@@ -146,11 +147,11 @@ class Checkpoints:
         if self._processes.is_first:
             aside, whole = self._aside(step), self._folder / f"step-{step:08d}"
             _write_synced(aside / STATE, json.dumps({"step": step, **state}))
-            _sync_folder(aside)
+            sync(aside)
             aside.rename(whole)
             _write_synced(whole / DONE, "")
-            _sync_folder(whole)
-            _sync_folder(self._folder)
+            sync(whole)
+            sync(self._folder)
             self._prune()
         self._processes.wait()
 
@@ -210,15 +211,6 @@ def _write_synced(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Puts the names in a folder on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _left_over(folder: Path) -> list[Path]:

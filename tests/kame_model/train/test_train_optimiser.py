@@ -9,9 +9,10 @@ import torch
 
 from data_schemas.config.model import LoraConfig
 from data_schemas.config.training import OptimConfig
+from data_schemas.presets import PRESETS
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import add_lora
-from kame_model.model.presets import PRESETS, build_front_end
+from kame_model.model.presets import build_front_end
 from kame_model.train import trainer
 from kame_model.train.optimiser import make_optimiser, trained
 from kame_model.train.run import train
@@ -43,7 +44,7 @@ ORACLE = {"table": ({"oracle.embedding"}, set[str]()), "tied": ({"oracle.project
 
 def front_end(preset: str, oracle: Literal["table", "tied"]) -> FrontEnd:
     """A preset on a device of no memory."""
-    config = PRESETS[preset]().model_copy(update={"oracle": oracle})
+    config = PRESETS[preset].model.model_copy(update={"oracle": oracle})
     return build_front_end(config, 1500, 64, 8, "meta")
 
 
