@@ -271,7 +271,8 @@ class LiveChat(Protocol):
         An empty piece says that the model thinks; what it thinks is not told.
 
         Raises:
-            RequestError: this request failed; `AnswerCut` at its end: the model might write no more.
+            RequestError: this request failed; `AnswerCut` at its end: the model might write no more;
+                `UnexpectedThought`: what was told was thought.
             BackendError: the endpoint refuses us or is gone.
         """
 

@@ -69,6 +69,13 @@ class AnswerCut(RequestError):
     """A streamed answer that ends because the model might write no more; what came of it stands."""
 
 
+class UnexpectedThought(RequestError):
+    """A streamed answer that holds what the chat model thought, of a model that is not said to think (`chat.thinks`).
+
+    What of it was told already was thought, and no answer; the same request would get the same again.
+    """
+
+
 class BudgetError(KameError):
     """The run may not pay for another request; what was answered is kept, and the same command goes on."""
 

@@ -16,10 +16,10 @@ from backends.chat.answers import counted, estimated_tokens
 from backends.chat.connection import open_async
 from backends.chat.faults import FaultTranslator, TryAgainError
 from backends.chat.providers import full_url, key_env_of, provider_of, read_api_key
-from backends.chat.thoughts import ThoughtStream
+from backends.chat.thoughts import SET_THINKS, ThoughtStream
 from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
-from data_schemas.errors import AnswerCut, BackendError, RequestError
+from data_schemas.errors import AnswerCut, BackendError, RequestError, UnexpectedThought
 
 if TYPE_CHECKING:
     import openai
@@ -57,9 +57,9 @@ class LiveUsage:
 class OpenAILiveChat:
     """Asks any OpenAI-compatible endpoint; `aclose` (or `async with`) closes its connections.
 
-    The key is read from the environment and goes into no message or log. A model that has written a mark of thought, or
-    is said to think (`config.thinks`), is asked without stops, which would end its thought, and nothing of its answers
-    leaves before `</think>`.
+    The key is read from the environment and goes into no message or log. A model that is said to think
+    (`config.thinks`) is asked without stops, which would end its thought, and nothing of its answers leaves before
+    `</think>`. What one answer holds changes nothing for the others: any caller's prompt may ask for marks of thought.
 
     Attributes:
         usage: one object, which grows.
@@ -87,7 +87,8 @@ class OpenAILiveChat:
 
         Raises:
             AnswerCut: at the end, where the model might write no more.
-            RequestError: refused, cut off, or not to be read; or it turned out to think, and is asked otherwise now.
+            UnexpectedThought: it holds thought, and the model is not said to think.
+            RequestError: refused, cut off, or not to be read.
             BackendError: the endpoint refuses our key or model, or nobody is there.
         """
         answer = _Answer(payload, thinks=self._thinks)
@@ -110,7 +111,6 @@ class OpenAILiveChat:
             self.usage.n_failed += 1
             raise
         finally:
-            self._thinks = self._thinks or answer.has_thought
             answer.count(self.usage)
 
     async def aclose(self) -> None:
@@ -176,22 +176,17 @@ class _Answer:
         self.is_cut = False
         self._n_in, _ = estimated_tokens(payload)
         self._characters, self._thoughts = CharacterStream(), ThoughtStream(is_expected=thinks)
-        self._is_news = not thinks  # that it thinks, where it does
+        self._is_said_to_think = thinks
         self._n_pieces = self._n_told = 0
         self._told: Any = None
         self._has_ended = False
-
-    @property
-    def has_thought(self) -> bool:
-        """Whether a mark of thought is in it."""
-        return self._thoughts.has_thought
 
     def piece_of(self, event: Any) -> str | None:
         """The text that an event adds; empty: it thinks; None: nothing.
 
         Raises:
             ValueError: it is no event of this protocol.
-            RequestError: what was told was thought.
+            UnexpectedThought: what was told was thought.
         """
         try:
             self._told = event.get("usage") or self._told
@@ -218,14 +213,12 @@ class _Answer:
         """What was held back of it, at its end.
 
         Raises:
-            RequestError: a stop ended a thought of which nobody knew.
+            UnexpectedThought: a stop ended the thought of a model that is not said to think.
         """
         rest = self._thoughts.finish(is_cut=self.is_cut)
-        if self.has_thought and self._is_news and not (self._n_told or rest or self.is_cut):
-            raise RequestError(
-                "The chat model wrote nothing but the beginning of a thought.",
-                "From now on it is known to think; set chat.thinks, so that it is from the first request on.",
-            )
+        has_answer = self._n_told or rest or self.is_cut
+        if self._thoughts.has_thought and not self._is_said_to_think and not has_answer:
+            raise UnexpectedThought("The chat model wrote nothing but the beginning of a thought.", SET_THINKS)
         return rest
 
     def check_is_whole(self) -> None:

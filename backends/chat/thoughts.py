@@ -3,7 +3,10 @@
 import re
 from typing import Final
 
-from data_schemas.errors import RequestError
+from data_schemas.errors import UnexpectedThought
+
+SET_THINKS: Final = "If it does so often, set chat.thinks: nothing is then told before its thought has ended."
+"""What to do about a model that is not said to think, and has."""
 
 _BEGIN: Final = "<think>"
 _END: Final = "</think>"
@@ -47,7 +50,7 @@ class ThoughtStream:
         """Adds the next piece, of any length; returns what of the answer can now be told.
 
         Raises:
-            RequestError: what was told was thought.
+            UnexpectedThought: what was told was thought.
         """
         self._held += piece
         if not self._has_ended:
@@ -76,9 +79,8 @@ class ThoughtStream:
             self.has_thought = self._has_ended = True
             self._held = after
             if self._has_begun:
-                raise RequestError(
-                    "The chat model thinks aloud, and what it thought was taken for its answer.",
-                    "From now on it is known to think; set chat.thinks, so that it is from the first request on.",
+                raise UnexpectedThought(
+                    "The chat model thinks aloud, and what it thought was taken for its answer.", SET_THINKS
                 )
         elif not self._has_begun:
             self.has_thought = before.lstrip().startswith(_BEGIN)

@@ -46,6 +46,11 @@ class OracleQueue:
         self._waiting.extend(new)
         return True
 
+    def withdraw(self, oracle: int) -> None:
+        """Forgets what waits of an oracle, as if it had ended with what was fed; of another one nothing changes."""
+        if oracle == self._fed:
+            self._waiting.clear()
+
     def push(self, tokens: Iterable[int]) -> None:
         """A whole oracle, which takes the place of the one before; one without tokens changes nothing."""
         self.extend(self.start(), tokens)

@@ -31,7 +31,7 @@ async def answer_of(back_end: BackEnd, conversation: Conversation, most_wait_s: 
         AnswerCut: at the end, where it is not whole.
         UnfitAnswer: the chat model thinks for too long, or wrote nothing but what it thought.
         TimeoutError: nothing came for so long.
-        RequestError, BackendError: see `LiveChat.stream`.
+        UnexpectedThought, RequestError, BackendError: see `LiveChat.stream`.
     """
     most = back_end.max_tokens
     n_pieces = n_chars = 0

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from backends.protocols import Samples, SpeechRefused
-from data_schemas.errors import AnswerCut
+from data_schemas.errors import AnswerCut, UnexpectedThought
 from kame_model.serve.conversation import Conversation
 from kame_model.serve.requests import Answer, Requests
 from kame_model.serve.sentences import Sentences
@@ -100,7 +100,9 @@ class Cascade:
 
     async def _answer(self) -> None:
         self._n_asked += 1
-        await self._requests.ask(f"cascade-{self._n_asked}", self._conversation.heard, self._have_said)
+        failure = await self._requests.ask(f"cascade-{self._n_asked}", self._conversation.heard, self._have_said)
+        if isinstance(failure, UnexpectedThought):
+            self._sound.clear()  # what waits there was thought
 
     async def _have_said(self, answer: Answer) -> int:
         """Has an answer said sentence by sentence while it is being written.
@@ -146,6 +148,10 @@ async def _write(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
                     written(sentence)
         if rest := parted.rest():
             written(rest)
+    except UnexpectedThought:
+        while not sentences.empty():  # thought, too, and not yet in the voice's hands
+            sentences.get_nowait()
+        raise
     finally:
         sentences.put_nowait(None)
     return n_pieces

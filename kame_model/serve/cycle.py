@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from data_schemas.config.serving import CycleConfig
-from data_schemas.errors import AnswerCut
+from data_schemas.errors import AnswerCut, UnexpectedThought
 from kame_model.serve.conversation import Conversation
 from kame_model.serve.oracle_writer import OracleWriter
 from kame_model.serve.requests import Answer, Requests
@@ -167,7 +167,7 @@ class BackEndCycle:
     async def _answer(self, request: _Request, heard: str) -> None:
         try:
             failure = await self._requests.ask(request.writer.number, heard, partial(self._write, request))
-            if failure is not None and not isinstance(failure, UnfitAnswer):
+            if failure is not None and not isinstance(failure, UnfitAnswer | UnexpectedThought):
                 self._failed(request)
         finally:
             self._remove(request)
@@ -181,6 +181,9 @@ class BackEndCycle:
                     break  # what a server writes on is for nobody
         except AnswerCut:
             is_cut = True
+        except UnexpectedThought:
+            writer.withdraw()
+            raise
         self._queued(request, answer, writer.finish(is_cut=is_cut))
         return writer.n_tokens
 

@@ -63,6 +63,11 @@ class OracleWriter:
         words = "" if self._whispered.is_over else self._whispered.feed(self._spoken.finish())
         return self._queued(words + self._whispered.finish(is_cut=is_cut), is_last=True)
 
+    def withdraw(self) -> None:
+        """Takes out of the queue what still waits there of this oracle; it is over."""
+        self._queue.withdraw(self._number)
+        self._is_overtaken = True
+
     def _queued(self, words: str, *, is_last: bool) -> str:
         if self._is_overtaken or not (words or is_last):
             return ""

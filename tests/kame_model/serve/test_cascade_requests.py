@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from data_schemas.config.serving import RouteConfig
-from data_schemas.errors import BackendError, ConfigError
+from data_schemas.errors import BackendError, ConfigError, UnexpectedThought
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.routing import BackEnd, Choice, Router
 from tests.support.cascade_talk import SlowChat, Talk, talking
@@ -69,6 +69,21 @@ def test_a_chat_model_that_fails_is_told_and_the_next_turn_is_answered(
     assert talk.text == " All is well."
     assert chat.n_open == 0
     assert (talk.counts.n_asked, talk.counts.n_failed, talk.counts.n_answered) == (2, 1, 1)
+
+
+def test_what_was_thought_is_read_out_no_further() -> None:
+    chat = SlowChat(["Rings? ", "It may be. ", UnexpectedThought("It thinks aloud.")], ["All is well."], gap_s=0.0)
+    talk = Talk(chat)
+
+    async def course() -> None:
+        talk.ask("Which is nearest?")
+        await talk.listen(100)
+        talk.ask("And now?")
+        await talk.listen(60)
+
+    talking(talk, course)
+    assert [each["reason"] for each in talk.told("oracle_failed")] == ["It thinks aloud."]
+    assert talk.text == " All is well."
 
 
 def test_an_answer_without_end_is_cut_and_told(caplog: pytest.LogCaptureFixture) -> None:

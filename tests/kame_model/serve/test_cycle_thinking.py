@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from data_schemas.errors import RequestError
+from data_schemas.errors import RequestError, UnexpectedThought
 from kame_model.serve.spoken_stream import SpokenStream
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.timed_chat import QUICK, SIXTY, CycleTalk, Step, TimedChat
@@ -43,10 +43,18 @@ def test_a_thought_that_takes_too_long_is_told_once_and_cancelled(tokenizer: Tok
     assert chat.given_up == [0]
 
 
-def test_a_model_that_turns_out_to_think_is_asked_again(tokenizer: Tokenizer) -> None:
-    chat = TimedChat([(0.1, RequestError("It thinks aloud."))], [(0.5, ""), *QUICK])
+def test_a_request_that_fails_is_asked_again(tokenizer: Tokenizer) -> None:
+    chat = TimedChat([(0.1, RequestError("It broke."))], [(0.5, ""), *QUICK])
     talk = told(chat, tokenizer)
     assert (talk.queued(), len(chat.asked_s)) == (SIXTY, 2)
+
+
+def test_what_was_thought_and_waits_to_be_whispered_is_withdrawn_and_asked_for_once(tokenizer: Tokenizer) -> None:
+    thought: list[Step] = [*QUICK, (0.1, UnexpectedThought("It thinks aloud."))]
+    chat = TimedChat(thought)
+    talk = told(chat, tokenizer)
+    assert [each["reason"] for each in talk.told("oracle_failed")] == ["It thinks aloud."]
+    assert (talk.queued(), len(chat.asked_s)) == ("", 1)
 
 
 def test_what_cannot_be_said_is_asked_for_once(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
