@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Literal, NoReturn
 
 from data_schemas.config.serving import LimitsConfig
-from data_schemas.units import FRAME_S
 from kame_model.serve.meter import FrameMeter
 
-RefusalReason = Literal["full", "busy", "too_many_sessions", "too_many_starts", "draining"]
-"""full: every slot is taken · busy: the others would lose their real time · too_many_sessions, too_many_starts: of this
-address · draining: the server is about to end."""
+RefusalReason = Literal["full", "busy", "too_slow", "measuring", "too_many_sessions", "too_many_starts", "draining"]
+"""full: every slot is taken · busy: the others would lose their real time · too_slow: not even one caller would have it
+· measuring: it is being found out how many there can be · too_many_sessions, too_many_starts: of this address ·
+draining: the server is about to end."""
 
 _MINUTE_S = 60.0
 
@@ -34,13 +34,14 @@ class Admission:
 
     Attributes:
         n_refused: how often it said no, by reason.
+        is_measuring: nobody is let in just now, for seconds: the device's slots are being made anew.
     """
 
     def __init__(self, limits: LimitsConfig, meter: FrameMeter) -> None:
         self.n_refused: Counter[RefusalReason] = Counter()
         self._limits, self._meter = limits, meter
         self._starts: deque[tuple[float, str]] = deque()
-        self._is_draining = False
+        self._is_draining = self.is_measuring = False
 
     def drain(self) -> None:
         """From now on nobody is let in."""
@@ -69,11 +70,11 @@ class Admission:
             return Refused("too_many_sessions", f"There are {most} sessions from your address already.")
         if n_started >= limits.max_starts_per_minute:
             return Refused("too_many_starts", f"{n_started} sessions were begun from your address in the last minute.")
+        if self.is_measuring:
+            return Refused("measuring", "The server is finding out how many callers it bears; try again in a moment.")
         if n_free == 0:
             return Refused("full", "Every place is taken; try again later.")
-        if present and not self._has_time(n_on_device, now_s):
-            return _busy()
-        return None
+        return self._lack_of_time(len(present), n_on_device, now_s)
 
     def admit(self, address: str, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> None:
         """Lets a caller in, who counts as one of its address's starts; the arguments are those of `refusal`.
@@ -96,18 +97,20 @@ class Admission:
         Raises:
             Refused: not now; nothing has changed.
         """
-        if n_others and not self._has_time(n_on_device, now_s):
-            self._refuse(_busy())
+        refusal = self._lack_of_time(n_others, n_on_device, now_s)
+        if refusal is not None:
+            self._refuse(refusal)
 
     def _refuse(self, refusal: Refused) -> NoReturn:
         self.n_refused[refusal.reason] += 1
         raise refusal
 
-    def _has_time(self, n_on_device: int, now_s: float) -> bool:
-        """Whether steps keep their time now, and are going to with so many callers on the device."""
-        share = self._limits.budget_share
-        return self._meter.has_room(share, now_s) and self._meter.expected_s(n_on_device, now_s) <= share * FRAME_S
-
-
-def _busy() -> Refused:
-    return Refused("busy", "The server has just enough time for those who talk now; try again later.")
+    def _lack_of_time(self, n_others: int, n_on_device: int, now_s: float) -> Refused | None:
+        """Why the device would not keep everybody's real time; None: it would, as far as is known."""
+        if not n_others:
+            if self._meter.bears_alone(n_on_device, now_s):
+                return None
+            return Refused("too_slow", "This machine is too slow, or too busy, for even one caller's real time.")
+        if self._meter.bears(n_on_device, self._limits.budget_share, now_s):
+            return None
+        return Refused("busy", "The server has just enough time for those who talk now; try again later.")

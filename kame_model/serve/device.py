@@ -1,8 +1,10 @@
-"""The engine in the one thread it belongs to, and how many slots it has."""
+"""The engine in the one thread it belongs to: how many slots it has, and what its steps take."""
 
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from functools import partial
+from statistics import median
 from typing import Protocol, TypeVar
 
 import torch
@@ -10,7 +12,7 @@ import torch
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.engine import Engine
+from kame_model.serve.engine import N_WARM_UP, Engine
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -19,7 +21,7 @@ _MOST_SLOTS = 8
 """Where the configuration leaves their number open."""
 
 _N_PROBED = 10
-"""Steps; a server starts later by twice so many."""
+"""Steps that are measured with each number of callers, after those of the warm-up."""
 
 
 class RunInThread(Protocol):
@@ -29,54 +31,100 @@ class RunInThread(Protocol):
         """Starts it at once, or when awaited."""
 
 
-def open_engine(checkpoint: Checkpoint, config: ServeConfig) -> Engine:
-    """An engine, begun, with as many slots as are configured, or as a frame has time for; `close_engine` ends it.
+class EngineOpener:
+    """Opens a server's engine with as many slots as are configured, or as a frame has time for.
 
-    Raises:
-        ConfigError: the checkpoint has no codec or vocabulary, or they are not those of its model.
-        BackendError: the codec does not load.
-        StoreError: a file is another one than the checkpoint says.
-        torch.OutOfMemoryError: not even one slot finds room on the device.
+    All is done in the engine's thread.
+
+    Args:
+        checkpoint: with its codec and vocabulary.
+        config: of the server.
     """
-    tokenizer = checkpoint.tokenizer()
-    codec = checkpoint.codec(str(checkpoint.front_end.lm.device))
-    budget_s = config.limits.budget_share * FRAME_S
 
-    def new(n_slots: int) -> Engine:
-        return Engine(checkpoint.front_end, codec, tokenizer, n_slots, config.sampling, config.cuda_graphs)
+    def __init__(self, checkpoint: Checkpoint, config: ServeConfig) -> None:
+        self._checkpoint, self._config = checkpoint, config
+        self._budget_s = config.limits.budget_share * FRAME_S
+        self._most = _MOST_SLOTS  # as far as memory is known to reach
 
-    def fits(n_slots: int) -> bool:
-        try:
-            with new(n_slots) as tried:
-                found_s[n_slots] = tried.measure()
-        except torch.OutOfMemoryError:
+    def open(self) -> Engine:
+        """An engine, begun; `close_engine` ends it. There is one at a time: the one before must have been closed.
+
+        Raises:
+            ConfigError: the checkpoint has no codec or vocabulary, or they are not those of its model.
+            BackendError: the codec does not load.
+            StoreError: a file is another one than the checkpoint says.
+            torch.OutOfMemoryError: not even one slot finds room on the device.
+        """
+        checkpoint, config = self._checkpoint, self._config
+        tokenizer = checkpoint.tokenizer()
+        codec = checkpoint.codec(str(checkpoint.front_end.lm.device))
+
+        def new(n_slots: int) -> Engine:
+            return Engine(checkpoint.front_end, codec, tokenizer, n_slots, config.sampling, config.cuda_graphs)
+
+        def fits(n_slots: int) -> bool:
+            try:
+                with new(n_slots) as tried:
+                    found_s[n_slots] = tried.measure()
+            except torch.OutOfMemoryError:
+                self._most = min(self._most, n_slots - 1)
+                return False
+            return found_s[n_slots] <= self._budget_s
+
+        found_s: dict[int, float] = {}
+        n_slots = config.limits.max_sessions or most_that_fit(fits, self._most)
+        with ExitStack() as stack:
+            engine = stack.enter_context(new(n_slots))
+            step_s = found_s.get(n_slots) or engine.measure()
+            stack.pop_all()  # it stays open
+        _LOG.info("A step of %d slots takes %.1f ms.", n_slots, 1000 * step_s)
+        if step_s > self._budget_s:
+            _LOG.warning(
+                "A step of %d slots takes %.0f ms, and a frame's budget is %.0f ms: there will be gaps.",
+                n_slots,
+                1000 * step_s,
+                1000 * self._budget_s,
+            )
+        return engine
+
+    def wants_another(self, n_slots: int, step_s: float) -> bool:
+        """Whether another number of slots is likely to fit better, where a step of all these now takes so long.
+
+        Never where the number is configured. More are likely to fit if one more would, in proportion: as a step has a
+        part that does not grow with its slots, the time of one more is overestimated, and a server that has found its
+        number does not look for it again and again.
+        """
+        if self._config.limits.max_sessions:
             return False
-        return found_s[n_slots] <= budget_s
-
-    found_s: dict[int, float] = {}
-    n_slots = config.limits.max_sessions or most_that_fit(fits, _MOST_SLOTS)
-    with ExitStack() as stack:
-        engine = stack.enter_context(new(n_slots))
-        step_s = found_s.get(n_slots) or engine.measure()
-        stack.pop_all()  # it stays open
-    _LOG.info("A step of %d slots takes %.1f ms.", n_slots, 1000 * step_s)
-    if step_s > budget_s:
-        _LOG.warning(
-            "A step of %d slots takes %.0f ms, and a frame's budget is %.0f ms: there will be gaps in what is said.",
-            n_slots,
-            1000 * step_s,
-            1000 * budget_s,
-        )
-    return engine
+        if step_s > self._budget_s:
+            return n_slots > 1
+        return n_slots < self._most and step_s * (n_slots + 1) / n_slots <= self._budget_s
 
 
-def probe(engine: Engine) -> dict[int, float]:
-    """What a step takes with one caller and with all slots taken, seconds, by the number of callers."""
-    return {n_callers: engine.measure(_N_PROBED, n_callers) for n_callers in sorted({1, engine.n_slots})}
+async def probe(engine: Engine, run: RunInThread, goes_on: Callable[[], bool] = lambda: True) -> dict[int, float]:
+    """What a step takes with one caller and with all slots taken, seconds, by the number of callers.
+
+    Step by step, so that a caller who comes meanwhile waits for one step. All slots must be reset before they are
+    anybody's.
+
+    Args:
+        engine: on which nobody is.
+        run: starts work in its thread.
+        goes_on: asked before each step; where it is False nothing is found out.
+    """
+    found_s = {}
+    for n_callers in sorted({1, engine.n_slots}):
+        times_s = []
+        for _ in range(N_WARM_UP + _N_PROBED):
+            if not goes_on():
+                return {}
+            times_s.append(await run(partial(engine.time_step, n_callers)))
+        found_s[n_callers] = median(times_s[N_WARM_UP:])
+    return found_s
 
 
 def close_engine(engine: Engine) -> None:
-    """Gives back what `open_engine` took."""
+    """Gives back what `EngineOpener.open` took."""
     engine.__exit__(None, None, None)
 
 

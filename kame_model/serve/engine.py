@@ -21,7 +21,7 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import UNSAID, FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
-_N_WARM_UP = 3
+N_WARM_UP = 3
 """Steps that are not measured: moshi captures its CUDA graphs in the second call of each function."""
 
 
@@ -136,15 +136,17 @@ class Engine:
             n_callers: slots that are taken; None: every one.
         """
         n_taken = self.n_slots if n_callers is None else n_callers
-        silence = {slot: FrameIn(np.zeros(FRAME_N_SAMPLES, np.float32), PADDING_ID) for slot in range(n_taken)}
-        times_s = []
-        for _ in range(n_steps + _N_WARM_UP):
-            began_s = time.perf_counter()
-            self.step(silence)
-            times_s.append(time.perf_counter() - began_s)
-        for slot in silence:
+        times_s = [self.time_step(n_taken) for _ in range(N_WARM_UP + n_steps)]
+        for slot in range(n_taken):
             self.reset(slot)
-        return median(times_s[_N_WARM_UP:])
+        return median(times_s[N_WARM_UP:])
+
+    def time_step(self, n_callers: int) -> float:
+        """The time of one step of silence in the first slots, seconds; they must be reset before somebody has them."""
+        silence = {slot: FrameIn(np.zeros(FRAME_N_SAMPLES, np.float32), PADDING_ID) for slot in range(n_callers)}
+        began_s = time.perf_counter()
+        self.step(silence)
+        return time.perf_counter() - began_s
 
     def _said(self, slots: list[int], text: NDArray[np.int64], own: NDArray[np.int64]) -> dict[int, FrameOut]:
         """Sound and text of what the slots have said, silence where they have said nothing yet."""

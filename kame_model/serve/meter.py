@@ -49,8 +49,13 @@ class FrameMeter:
         self._probed_s: dict[int, float] = {}
 
     def learn(self, probed_s: Mapping[int, float]) -> None:
-        """What a step of the device takes, seconds, by the number of callers in it; measured before anybody comes."""
+        """What a step of the device takes, seconds, by the number of callers in it; measured while nobody is there."""
         self._probed_s = dict(sorted(probed_s.items()))
+
+    def forget_steps(self) -> None:
+        """What steps took so far tells nothing of those to come: the device has been made anew."""
+        self._window.clear()
+        self._by_callers.clear()
 
     def add(self, at_s: float, step_s: float, late_s: float, n_callers: int) -> None:
         """A step with so many callers that began at a time, so late, and took so long until frames were handed out.
@@ -82,6 +87,28 @@ class FrameMeter:
         longest_s = budget_share * FRAME_S
         n_slow = sum(each.step_s > longest_s or each.late_s >= FRAME_S for each in self._window)
         return n_slow <= max(len(self._window), _N_JUDGED) / _N_JUDGED
+
+    def bears(self, n_callers: int, budget_share: float, now_s: float) -> bool:
+        """Whether steps keep their time now, and are going to with so many callers on the device.
+
+        Args:
+            budget_share: of a frame's time, within which steps are to stay.
+        """
+        return self.has_room(budget_share, now_s) and self.expected_s(n_callers, now_s) <= budget_share * FRAME_S
+
+    def bears_alone(self, n_callers: int, now_s: float) -> bool:
+        """Whether somebody who is alone on the server is served in real time: with gaps is not.
+
+        A step is over within a frame, and of those that one caller had of late most began in time. What was slow
+        because of others who have left since counts for nothing.
+
+        Args:
+            n_callers: on the device with that caller; 0 where it has no business there.
+        """
+        if self.expected_s(n_callers, now_s) > FRAME_S:
+            return False
+        alone = self._by_callers.get(1, ())
+        return len(alone) < _N_KNOWN or not n_callers or _percentile([each.late_s for each in alone], 50) < FRAME_S
 
     def expected_s(self, n_callers: int, now_s: float) -> float:
         """The time that a step with so many callers is going to take, seconds; 0 without any, or if nothing is known.

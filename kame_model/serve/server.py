@@ -16,7 +16,8 @@ from data_schemas.config.serving import BackendName, Mode, ServeConfig
 from data_schemas.errors import ConfigError
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.admission import Admission, RefusalReason, Refused
-from kame_model.serve.device import RunInThread, close_engine, open_engine, probe
+from kame_model.serve.device import EngineOpener, RunInThread, close_engine, probe
+from kame_model.serve.engine import Engine
 from kame_model.serve.events import EventKind, SessionEvent
 from kame_model.serve.meter import FrameMeter
 from kame_model.serve.parts import Parts
@@ -34,6 +35,11 @@ _LOG = logging.getLogger(__name__)
 
 _WATCH_S = 1.0
 """How often sessions are looked at that may have lasted too long."""
+
+MEASURE_EVERY_S = 60.0
+"""How often an idle server measures what it bears: two dozen steps, which take a second or two at the most."""
+MEASURE_AGAIN_S = 5.0
+"""As soon an idle server does where steps were late, or it lets nobody in for lack of time."""
 
 
 class KameServer:
@@ -76,6 +82,9 @@ class KameServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
         self._stepper: Stepper | None = None
+        self._opener = EngineOpener(checkpoint, config)
+        self._engine: Engine | None = None
+        self._measured_s, self._n_late_known = 0.0, 0
         self._shared: Shared | None = None
         self._is_empty = asyncio.Event()
 
@@ -112,13 +121,13 @@ class KameServer:
         """
         async with AsyncExitStack() as stack:
             run = self._run or _own_thread(stack)
-            engine = await run(lambda: open_engine(self._checkpoint, self.config))
-            stack.push_async_callback(run, lambda: close_engine(engine))
-            self.meter.learn(await run(lambda: probe(engine)))
+            stack.push_async_callback(run, self._close_engine)
+            engine = await run(self._open_anew)
             self._shared = self._share()
             limits = self.config.limits
-            self._stepper = Stepper(engine, engine.n_slots, run, self.meter, limits.budget_share)
-            self._tasks = [asyncio.create_task(self._stepper.run()), asyncio.create_task(self._watch())]
+            stepper = self._stepper = Stepper(engine, engine.n_slots, run, self.meter, limits.budget_share)
+            await self._measure(engine, stepper, run)
+            self._tasks = [asyncio.create_task(stepper.run()), asyncio.create_task(self._watch(stepper, run))]
             for task in self._tasks:
                 task.add_done_callback(self._on_task_done)
             self._stack = stack.pop_all()
@@ -258,11 +267,60 @@ class KameServer:
         while self._leaving:
             await asyncio.wait(self._leaving)
 
-    async def _watch(self) -> None:
-        """Looks at the sessions until it is cancelled; keeps none of them in a variable while it sleeps."""
+    async def _watch(self, stepper: Stepper, run: RunInThread) -> None:
+        """Looks at the sessions until it is cancelled, and measures while there are none.
+
+        Keeps no session in a variable while it sleeps.
+        """
         while True:
             await asyncio.sleep(_WATCH_S)
             self._end_overdue()
+            if self._is_to_be_measured():
+                assert self._engine is not None  # there is one until the end
+                step_s = await self._measure(self._engine, stepper, run)
+                if step_s is not None and self._opener.wants_another(stepper.n_slots, step_s):
+                    await self._resize(stepper, run)
+
+    def _is_to_be_measured(self) -> bool:
+        """Whether what was measured may be true no more, and nobody is there who would be held up."""
+        if self._sessions:
+            return False
+        is_doubtful = self.meter.n_late > self._n_late_known or not self.is_ready
+        age_s = asyncio.get_running_loop().time() - self._measured_s
+        return age_s >= (MEASURE_AGAIN_S if is_doubtful else MEASURE_EVERY_S)
+
+    async def _measure(self, engine: Engine, stepper: Stepper, run: RunInThread) -> float | None:
+        """Measures steps on an idle device; what one of all slots takes, seconds, or None where somebody came."""
+        stepper.forget()  # now, for whoever comes meanwhile
+        self._measured_s, self._n_late_known = asyncio.get_running_loop().time(), self.meter.n_late
+        probed_s = await probe(engine, run, lambda: not self._sessions)
+        if self._sessions or not probed_s:
+            return None
+        self.meter.learn(probed_s)
+        return probed_s[engine.n_slots]
+
+    async def _resize(self, stepper: Stepper, run: RunInThread) -> None:
+        """Looks for the number of slots anew; nobody is let in meanwhile."""
+        n_before, self.admission.is_measuring = stepper.n_slots, True
+        try:
+            engine = await run(self._open_anew)
+            stepper.use(engine, engine.n_slots)
+            self.meter.forget_steps()  # they were of another number of slots
+            await self._measure(engine, stepper, run)
+        finally:
+            self.admission.is_measuring = False
+        _LOG.info("There are %d slots now; there were %d.", stepper.n_slots, n_before)
+
+    def _open_anew(self) -> Engine:
+        """Another engine in place of the present one; in the engine's thread, where it is done even if nobody waits."""
+        self._close_engine()
+        self._engine = self._opener.open()
+        return self._engine
+
+    def _close_engine(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            close_engine(engine)
 
     def _end_overdue(self) -> None:
         """Lets go of those who send nothing, and of those who have talked long enough."""

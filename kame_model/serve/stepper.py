@@ -108,6 +108,17 @@ class Stepper:
         """Slots without a session."""
         return self.n_slots - len(self._sessions)
 
+    def use(self, device: Device, n_slots: int) -> None:
+        """Goes on with another device, on which nobody has been. Nobody must be on the one before."""
+        if self._sessions:
+            raise RuntimeError("sessions are on the device")
+        self._device, self.n_slots = device, n_slots
+        self.stale.clear()
+
+    def forget(self) -> None:
+        """Every slot is reset before its next step."""
+        self.stale.update(range(self.n_slots))
+
     def free_slot(self) -> Slot:
         """A slot without a session; `join` takes it. One must be free."""
         return Slot(min(set(range(self.n_slots)) - set(self._sessions)), self)

@@ -16,4 +16,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 @pytest.fixture(autouse=True)
 def nothing_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whom a server lets in must not depend on how busy this machine is just when a test starts one."""
-    monkeypatch.setattr(server, "probe", lambda engine: {})
+
+    async def nothing(*_: object) -> dict[int, float]:
+        return {}
+
+    monkeypatch.setattr(server, "probe", nothing)

@@ -1,0 +1,147 @@
+"""How many callers a server bears is measured again: while nobody is there, and after steps were late."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from data_schemas.units import FRAME_S
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve import server as server_module
+from kame_model.serve.device import RunInThread, probe
+from kame_model.serve.engine import Engine
+from kame_model.serve.server import MEASURE_AGAIN_S, MEASURE_EVERY_S, KameServer
+from kame_model.serve.session import Session
+from tests.support.serving import Client, doubles, inline, serve_config
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+class Machine:
+    """A device whose steps take what this says, whatever this machine takes.
+
+    Attributes:
+        slot_s: what a step takes for each of the engine's slots, seconds.
+        n_measured: steps measured with one caller or more, one by one.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, slot_s: float) -> None:
+        self.slot_s, self.n_measured = slot_s, 0
+        self.comes: Callable[[], None] = lambda: None
+        monkeypatch.setattr(server_module, "probe", probe)  # the real one, on steps of this
+        monkeypatch.setattr(Engine, "measure", lambda engine, *_: self.slot_s * engine.n_slots)
+
+        def timed(engine: Engine, n_callers: int) -> float:
+            self.n_measured += 1
+            self.comes()
+            return self.slot_s * engine.n_slots
+
+        monkeypatch.setattr(Engine, "time_step", timed)
+
+
+@asynccontextmanager
+async def serving(checkpoint: Checkpoint, run: RunInThread = inline, **limits: Any) -> AsyncIterator[KameServer]:
+    config = serve_config(limits={"max_sessions": 0, "max_sessions_per_address": 9, **limits})
+    async with KameServer(checkpoint, config, doubles(), str, run=run) as server:
+        yield server
+
+
+def reason(server: KameServer) -> str | None:
+    refusal = server.refusal()
+    return None if refusal is None else refusal.reason
+
+
+async def test_a_server_that_began_on_a_busy_machine_gets_its_slots_once_it_is_idle(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(monkeypatch, slot_s=0.050)
+    async with serving(checkpoint) as server:
+        assert (server.n_slots, reason(server)) == (1, None)
+        machine.slot_s = 0.005
+        await asyncio.sleep(MEASURE_EVERY_S + 2)
+        assert (server.n_slots, reason(server)) == (8, None)
+        clients = [Client(await server.open_session("here")) for _ in range(8)]
+        await asyncio.gather(*(each.talk([None] * 3) for each in clients))
+        assert [len(each.frames) for each in clients] == [3] * 8
+        for each in clients:
+            await each.session.close("bye")
+
+
+async def test_a_machine_that_became_slow_has_fewer_slots_and_then_lets_nobody_in(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(monkeypatch, slot_s=0.005)
+    async with serving(checkpoint) as server:
+        assert server.n_slots == 8
+        machine.slot_s = 0.030
+        await asyncio.sleep(MEASURE_EVERY_S + 2)
+        assert (server.n_slots, reason(server)) == (2, None)
+        machine.slot_s = 1.1 * FRAME_S
+        await asyncio.sleep(MEASURE_EVERY_S + 2)
+        assert (server.n_slots, reason(server), server.is_ready) == (1, "too_slow", False)
+        assert server.refusal(mode="cascade") is None  # takes no time of the device
+        machine.slot_s = 0.005
+        await asyncio.sleep(MEASURE_AGAIN_S + 2)  # whoever is not ready looks sooner
+        assert (server.n_slots, server.is_ready) == (8, True)
+
+
+async def test_a_server_on_which_one_caller_had_gaps_is_not_ready_for_the_next(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(monkeypatch, slot_s=0.030)
+    async with serving(checkpoint, max_sessions=1) as server:
+        client = Client(await server.open_session("here"))
+        for _ in range(115):  # short steps that begin late: the server's own work takes the time
+            server.meter.add(asyncio.get_running_loop().time(), 0.030, 0.2, 1)
+        await client.session.close("bye")
+        assert reason(server) == "too_slow"
+        n_measured = machine.n_measured
+        await asyncio.sleep(MEASURE_AGAIN_S + 2)
+        assert machine.n_measured > n_measured, "late steps are a reason to measure"
+        await asyncio.sleep(180)
+        assert reason(server) is None, "what was slow then may be over"
+
+
+async def test_gaps_that_others_brought_about_keep_nobody_out_once_they_have_left(checkpoint: Checkpoint) -> None:
+    async with serving(checkpoint, max_sessions=4) as server:
+        for _ in range(115):
+            server.meter.add(asyncio.get_running_loop().time(), 2 * FRAME_S, 0.2, 4)
+        assert reason(server) is None
+
+
+async def test_who_comes_while_it_is_measured_waits_for_one_step_and_begins_in_a_clean_slot(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(monkeypatch, slot_s=0.005)
+    reset: list[int] = []
+    forget = Engine.reset
+
+    def noted(engine: Engine, slot: int) -> None:
+        reset.append(slot)
+        forget(engine, slot)
+
+    monkeypatch.setattr(Engine, "reset", noted)
+
+    async def as_in_a_thread(work: Callable[[], Any]) -> Any:
+        done = work()
+        await asyncio.sleep(0.001)  # others have their turn
+        return done
+
+    async with serving(checkpoint, as_in_a_thread, max_sessions=4) as server:
+        coming: list[asyncio.Task[Session]] = []
+
+        def come() -> None:
+            machine.comes = lambda: None
+            coming.append(asyncio.get_running_loop().create_task(server.open_session("here")))
+
+        machine.comes = come
+        n_measured = machine.n_measured
+        await asyncio.sleep(MEASURE_EVERY_S + 2)
+        assert machine.n_measured == n_measured + 1
+        client = Client(await coming[0])
+        await client.talk([None] * 3)
+        assert len(client.frames) == 3
+        assert 0 in reset, "what was measured in its slot is forgotten before its first step"
+        await client.session.close("bye")
