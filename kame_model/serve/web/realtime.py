@@ -4,7 +4,8 @@ The protocol is made for models that take turns; what it means here: sound appen
 there is no buffer but of what came faster than real time; turns of the user are the server's detection of speech, and a
 commit ends one behind the sound that was sent before it; a response is what the model says between two silences
 (`realtime_responses`). What cannot be had (tools, other formats, items written into the conversation) is answered with
-the protocol's `error`, and the conversation goes on.
+the protocol's `error`, and the conversation goes on; what is as it is and harms nobody (a voice, a transcriber) is told
+in `session.updated`, in `kame.differences`.
 
 Beyond the protocol: `{"type": "session.update", "kame": {"events": true}}` asks for every event of the session as
 `{"type": "kame.event", "event": {...}}`; `kame` may also hold mode, back_end, model, prompt and reset (`Changes`).
@@ -28,6 +29,7 @@ from kame_model.serve.events import SessionEvent
 from kame_model.serve.mailbox import SaidFrame
 from kame_model.serve.web.caller import POLICY, Caller, Hall
 from kame_model.serve.web.care import Denied
+from kame_model.serve.web.changes import Changes
 from kame_model.serve.web.pacing import Pacer
 from kame_model.serve.web.realtime_config import VOICE, RealtimeConfig, changes_of
 from kame_model.serve.web.realtime_events import Event, Fault, Items, event, id_of, new_id, read_message
@@ -65,7 +67,7 @@ class RealtimeSocket:
         self._session = caller.session
         self._care, self._record_notice = config.care, config.record.notice
         self._idle_s = config.limits.idle_s
-        self._config = RealtimeConfig(self._session, config.listener, instructions)
+        self._config = RealtimeConfig(self._session, config, instructions)
         self._conversation_id = new_id("conv")
         self._items = Items()
         self._turns = UserTurns(self._items)
@@ -195,22 +197,35 @@ class RealtimeSocket:
             raise Fault("invalid_type", "events is true or false.", "kame.events")
         wishes = self._config.wishes(asked.get("session", {}))
         ours = {name: value for name, value in ours.items() if name != "events"}
-        changes = changes_of({**wishes.changes, **ours}, "kame" if ours else "session")
+        faults = list(wishes.faults)
+        for wanted, param in ((wishes.changes, "session"), (ours, "kame")):
+            try:
+                self._change(changes_of(wanted, param), param)
+            except Fault as fault:
+                faults.append(fault)
+        self._config.take(wishes)
+        self._turns.wants_transcripts = wishes.wants_transcripts
+        self._wants_events = wants_events
+        updated = self._described("session.updated", differences=wishes.differences)
+        return [updated, *(fault.event(id_of(asked)) for fault in faults)]
+
+    def _change(self, changes: Changes, param: str) -> None:
+        """Changes the session as a part of a client's message wishes.
+
+        Raises:
+            Fault: it cannot be had, or not now; nothing has changed.
+        """
         try:
             self._caller.change(changes)
         except (ConfigError, Denied) as error:
             code = error.code if isinstance(error, Denied) else "invalid_value"
-            raise Fault(code, str(error), "kame" if ours else "session") from error
+            raise Fault(code, str(error), param) from error
         if changes.reset:
             self._n_resets += 1
             self._late.clear()
             self._pacer.clear()
-        self._config.take_turns(wishes.turns)
         if changes.prompt is not None:
             self._config.instructions = changes.prompt
-        self._config.wants_transcripts = self._turns.wants_transcripts = wishes.wants_transcripts
-        self._wants_events = wants_events
-        return [self._described("session.updated")]
 
     def _began(self) -> list[Event]:
         """The session has begun; where it is not the first time, what was under way is over."""
@@ -263,8 +278,8 @@ class RealtimeSocket:
     async def _cancel(self, asked: Event) -> list[Event]:
         return self._responses.cancel(asked.get("response_id"))
 
-    def _described(self, kind: str) -> Event:
-        """The session as it is; what the protocol has no word for is in `kame`."""
+    def _described(self, kind: str, **more: Any) -> Event:
+        """The session as it is; what the protocol has no word for is in `kame`, with `more`."""
         ours: dict[str, Any] = {
             "mode": self._session.mode,
             "back_end": self._session.back_end,
@@ -273,5 +288,6 @@ class RealtimeSocket:
             "is_recorded": self._session.is_recorded,
             "notice": self._care.notice,
             "record_notice": self._record_notice if self._session.is_recorded else "",
+            **more,
         }
         return event(kind, session=self._config.shown(), kame=ours)

@@ -1,4 +1,10 @@
-"""What a realtime client may say of its session: what is so already, and the little that can be changed."""
+"""What a realtime client may say of its session: what is so already, what can be changed, and what holds instead.
+
+Clients send whole sessions, with a voice, a transcriber and a kind of turn detection of OpenAI's: the default sessions
+of openai-agents-js and openai-agents-python do (openaiRealtimeBase.ts, DEFAULT_OPENAI_REALTIME_SESSION_CONFIG;
+openai_realtime.py, DEFAULT_MODEL_SETTINGS). So what cannot be honoured and harms nobody is told as a difference, and
+only what a client cannot do without is an error; whichever it is, the rest of the update is taken.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -6,20 +12,22 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import Field, ValidationError
 
 from data_schemas.config import Config
-from data_schemas.config.serving import ListenerConfig
+from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_S
 from kame_model.serve.ears import TurnTaking
 from kame_model.serve.session import Session
 from kame_model.serve.web.changes import Changes
 from kame_model.serve.web.realtime_events import AUDIO_FORMAT, Event, Fault
 
+MAX_DIFFERENCES = 32
+"""Of one update that are told; a client may send any number of fields."""
 VOICE = "kame"
 """The front-end has the one voice it was trained with."""
 _Form = TypeVar("_Form", bound=Config)
 _INSTRUCTIONS, _MODEL = "session.instructions", "session.model"
+_PROTOCOLS_NAMES = {"session.prompt": _INSTRUCTIONS, "session.back_end": _MODEL}
 _TRANSCRIPTION = "session.audio.input.transcription"
 _TURNS = "session.audio.input.turn_detection"
-_CHANGES = {_INSTRUCTIONS: "prompt", _MODEL: "back_end"}
 
 
 class TurnWishes(Config):
@@ -42,11 +50,23 @@ class TurnWishes(Config):
 
 
 class Wishes(NamedTuple):
-    """Values for `Changes` by their names, whether the user's words are told, and how turns are told apart."""
+    """What a `session.update` would change.
+
+    Attributes:
+        changes: values for `Changes` by their names.
+        wants_transcripts: whether the user's words are told.
+        turns: how turns are told apart.
+        echoed: fields that need nothing to be done, by their names.
+        differences: of what is not as was wished: `param`, what `holds` instead, and the `reason`.
+        faults: what cannot be had at all.
+    """
 
     changes: dict[str, Any]
     wants_transcripts: bool
     turns: TurnWishes
+    echoed: Event
+    differences: list[Event]
+    faults: list[Fault]
 
 
 class RealtimeConfig:
@@ -54,7 +74,7 @@ class RealtimeConfig:
 
     Args:
         session: the conversation.
-        listener: how the user is heard.
+        config: the server's.
         instructions: that the session began with.
 
     Attributes:
@@ -63,9 +83,11 @@ class RealtimeConfig:
         interrupts: whether no more of a response is sent once the user speaks.
     """
 
-    def __init__(self, session: Session, listener: ListenerConfig, instructions: str) -> None:
+    def __init__(self, session: Session, config: ServeConfig, instructions: str) -> None:
         self._session = session
-        self._listener = listener
+        self._recogniser = config.listener.engine
+        self._back_ends = frozenset(each.name for each in config.back_ends)
+        self._echoed: Event = {}
         self.instructions = instructions
         self.wants_transcripts = True
         self.interrupts = False  # the model hears the user while it speaks, and decides
@@ -94,33 +116,58 @@ class RealtimeConfig:
                 },
                 "output": {"format": AUDIO_FORMAT, "voice": VOICE, "speed": 1.0},
             },
+            **self._echoed,
         }
 
     def wishes(self, wanted: object) -> Wishes:
-        """What a `session.update` would change; it is checked whole, and nothing is changed.
+        """What a `session.update` would change; nothing is changed yet.
 
-        A client may say again what is so; what else cannot be had is refused by its name, and the rest of the update
-        with it, as OpenAI's own server does (github.com/livekit/agents/issues/1183: one tool too long, and the
-        instructions beside it are not taken).
+        Each field is judged by itself, so that one that cannot be had costs none of the others: OpenAI's own server
+        refuses an update whole, and instructions beside a tool of too long a name are lost there
+        (github.com/livekit/agents/issues/1183). null is the same as nothing, but for transcription and turn detection,
+        which it turns off.
 
         Raises:
-            Fault: something cannot be had.
+            Fault: it is no session.
         """
         if not isinstance(wanted, dict):
             raise Fault("invalid_type", "session is an object.", "session")
-        changes: dict[str, Any] = {}
-        turns = self._turns().model_dump()
-        wants_transcripts = self.wants_transcripts
-        for param, value in _differences(wanted, self.shown(), "session"):
-            if param in _CHANGES:
-                changes[_CHANGES[param]] = value
-            elif param.startswith(f"{_TURNS}.") and param.removeprefix(f"{_TURNS}.") in turns:
-                turns[param.removeprefix(f"{_TURNS}.")] = value
-            elif param == _TRANSCRIPTION and (value is None or _is_same(value, self._transcription())):
-                wants_transcripts = value is not None
+        wishes = Wishes({}, self.wants_transcripts, self._turns(), {}, [], [])
+        turns = wishes.turns.model_dump()
+        for param, value, holds in _differences(_nested(wanted), self.shown(), "session"):
+            name = param.rpartition(".")[2]
+            if value is None and param not in (_TRANSCRIPTION, _TURNS):
+                continue
+            if param == _TRANSCRIPTION and value is None:
+                wishes = wishes._replace(wants_transcripts=False)
+            elif param == _TRANSCRIPTION and isinstance(value, dict):
+                wishes = wishes._replace(wants_transcripts=True)
+                others = _differences(value, self._transcription(), param)
+                wishes.differences.extend(_difference(*each) for each in others)
+            elif param == _INSTRUCTIONS:
+                wishes.changes["prompt"] = value
+            elif param == _MODEL and isinstance(value, str) and value in self._back_ends:
+                wishes.changes["back_end"] = value
+            elif param.startswith(f"{_TURNS}.") and name in turns:
+                turns[name] = value
+            elif param in _ECHOED and _is_small(value):
+                wishes.echoed[name] = value
+            elif (why := _impossible(param, value, holds)) is not None:
+                wishes.faults.append(Fault("not_supported", why, param))
             else:
-                raise Fault("not_supported", _WHY.get(param, "This server cannot do that."), param)
-        return Wishes(changes, wants_transcripts, _read(TurnWishes, turns, _TURNS))
+                wishes.differences.append(_difference(param, value, holds))
+        differences = wishes.differences[:MAX_DIFFERENCES]
+        wishes = wishes._replace(differences=differences)
+        try:
+            return wishes._replace(turns=_read(TurnWishes, turns, _TURNS))
+        except Fault as fault:
+            return wishes._replace(faults=[*wishes.faults, fault])
+
+    def take(self, wishes: Wishes) -> None:
+        """Has the session so from now on, but for `changes`, which are the caller's; see `take_turns`."""
+        self.wants_transcripts = wishes.wants_transcripts
+        self._echoed |= wishes.echoed
+        self.take_turns(wishes.turns)
 
     def take_turns(self, wished: TurnWishes) -> None:
         """Tells turns apart as is wished; `prefix_padding_ms` in whole frames."""
@@ -144,7 +191,7 @@ class RealtimeConfig:
         if not _is_metadata(metadata):
             raise Fault("invalid_value", "metadata is up to 16 short strings by name.", "response.metadata")
         here = {**self.shown(), "conversation": "auto", "metadata": metadata}
-        for param, _ in _differences(wanted, here, "response"):
+        for param, _, _ in _differences(wanted, here, "response"):
             raise Fault("not_supported", "Responses are as the session is; session.update changes it.", param)
         return metadata
 
@@ -152,7 +199,7 @@ class RealtimeConfig:
         return TurnWishes.of(self._session.turn_taking, self.interrupts)
 
     def _transcription(self) -> Event:
-        return {"model": self._listener.engine}
+        return {"model": self._recogniser}
 
 
 def changes_of(wanted: object, param: str) -> Changes:
@@ -161,7 +208,11 @@ def changes_of(wanted: object, param: str) -> Changes:
     Raises:
         Fault: it is of the wrong form.
     """
-    return _read(Changes, wanted, param)
+    try:
+        return _read(Changes, wanted, param)
+    except Fault as fault:
+        fault.param = _PROTOCOLS_NAMES.get(fault.param or "", fault.param)
+        raise
 
 
 def _read(form: type[_Form], wanted: object, param: str) -> _Form:
@@ -174,14 +225,55 @@ def _read(form: type[_Form], wanted: object, param: str) -> _Form:
         raise Fault("invalid_value", told, where[:256]) from error
 
 
-def _differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[str, Any]]:
-    """Name and value of all that is not so already; null is the same as nothing."""
+def _nested(wanted: Event) -> Event:
+    """A session in the present form; the names and formats of the protocol's first version (2024) have their places."""
+    session = {name: value for name, value in wanted.items() if name not in _FORMER}
+    for name, place in _FORMER.items():
+        if name in wanted:
+            value = wanted[name]
+            _put(session, place, _FORMER_FORMATS.get(value, value) if isinstance(value, str) else value)
+    return session
+
+
+def _put(session: Event, place: tuple[str, ...], value: Any) -> None:
+    """Puts a value in its place, unless one is there or the way to it is no object."""
+    *way, name = place
+    for each in way:
+        inner = session.get(each, {})
+        if not isinstance(inner, dict):
+            return
+        copy = dict(inner)
+        session[each] = copy
+        session = copy
+    session.setdefault(name, value)
+
+
+def _differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[str, Any, Any]]:
+    """Name and value of all that is not so already, and what is; null is the same as nothing."""
     for name, value in wanted.items():
         place, now = f"{param}.{name}"[:256], here.get(name)
         if isinstance(value, dict) and isinstance(now, dict):
             yield from _differences(value, now, place)
         elif value != now:
-            yield place, value
+            yield place, value, now
+
+
+def _difference(param: str, _: Any, holds: Any) -> Event:
+    """What is told of a field that is not as was wished."""
+    return {"param": param, "holds": holds, "reason": _WHY.get(param, "This server has no such setting.")}
+
+
+def _impossible(param: str, value: Any, holds: Any) -> str | None:
+    """Why a client cannot go on with what holds in a field's place; None: it can, and is told the difference."""
+    if isinstance(holds, dict) and value is not None:
+        return "An object is expected here."
+    if param == "session.output_modalities" and isinstance(value, list) and "audio" in value:
+        return None
+    if param == f"{_TURNS}.create_response" and value is not False:
+        return None
+    if param.endswith((".format.type", ".format.rate")):
+        param = param.rpartition(".")[0]
+    return _IMPOSSIBLE.get(param)
 
 
 def _is_metadata(wanted: object) -> bool:
@@ -193,15 +285,67 @@ def _is_metadata(wanted: object) -> bool:
     )
 
 
-def _is_same(wanted: object, here: Event) -> bool:
-    return isinstance(wanted, dict) and not list(_differences(wanted, here, ""))
+def _is_small(value: object, depth: int = 2) -> bool:
+    """Whether a value may be kept and said again with each answer: short texts, and few of them."""
+    match value:
+        case None | bool():
+            return True
+        case str():
+            return len(value) <= 512
+        case list():
+            return depth > 0 and len(value) <= 16 and all(_is_small(each, depth - 1) for each in value)
+        case dict():
+            return (
+                depth > 0
+                and len(value) <= 16
+                and all(_is_small(name) and _is_small(each, depth - 1) for name, each in value.items())
+            )
+        case _:
+            return False
 
 
-_WHY = {
+_ECHOED = frozenset(
+    f"session.{name}" for name in ("tool_choice", "parallel_tool_calls", "tracing", "include", "truncation")
+)
+"""Fields that need nothing to be done where there are no tools and traces, and the history is the server's affair."""
+
+_IMPOSSIBLE = {
     "session.type": "Only sessions of type realtime are held here.",
     "session.tools": "There are no tools here: the chat model behind the voice only writes.",
+    "session.prompt": "OpenAI's stored prompts are not here; put their text into instructions.",
     "session.output_modalities": "The model speaks; its words come as the transcript.",
+    "session.audio.input.format": "Sound is PCM16 at 24 kHz.",
+    "session.audio.output.format": "Sound is PCM16 at 24 kHz.",
+    f"{_TURNS}.create_response": "The model hears and speaks all the time; a response begins when it speaks.",
     _TURNS: "Turns are found by the server; the model hears everything at once.",
-    "session.audio.input.transcription.model": "The server has one recogniser; leave `model` out.",
+}
+"""Without these a client cannot go on as it means to."""
+
+_WHY = {
+    _MODEL: "There is no back-end of this name; /v1/about lists them.",
+    "session.output_modalities": "The model speaks; its words come as the transcript.",
+    f"{_TURNS}.type": "Turns end by silence; the server does not judge what is said.",
+    f"{_TRANSCRIPTION}.model": "The server has one recogniser.",
+    "session.max_output_tokens": "How long an answer may be is a setting of the server's chat model.",
     "session.audio.output.voice": "The front-end has the one voice it was trained with.",
+    "session.audio.output.speed": "The front-end speaks as fast as it does.",
+    "session.audio.input.noise_reduction": "Sound is heard as it comes.",
+}
+"""Why something else holds."""
+
+_FORMER = {
+    "modalities": ("output_modalities",),
+    "max_response_output_tokens": ("max_output_tokens",),
+    "voice": ("audio", "output", "voice"),
+    "speed": ("audio", "output", "speed"),
+    "output_audio_format": ("audio", "output", "format"),
+    "input_audio_format": ("audio", "input", "format"),
+    "input_audio_transcription": ("audio", "input", "transcription"),
+    "input_audio_noise_reduction": ("audio", "input", "noise_reduction"),
+    "turn_detection": ("audio", "input", "turn_detection"),
+}
+_FORMER_FORMATS: dict[str, Event] = {
+    "pcm16": AUDIO_FORMAT,
+    "g711_ulaw": {"type": "audio/pcmu"},
+    "g711_alaw": {"type": "audio/pcma"},
 }

@@ -1,0 +1,180 @@
+"""What clients of OpenAI's realtime protocol say of their sessions: whole, with much that this server has not."""
+
+from typing import Any
+
+import pytest
+
+from kame_model.checkpoint.load import Checkpoint
+from tests.support.realtime_protocol import checked, of_type
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import until
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+INSTRUCTIONS = "You are a helpful assistant, and brief."
+PCM = {"type": "audio/pcm", "rate": 24_000}
+
+AGENTS_JS: dict[str, Any] = {
+    "type": "realtime",
+    "instructions": INSTRUCTIONS,
+    "model": "gpt-realtime",
+    "output_modalities": ["audio"],
+    "audio": {
+        "input": {
+            "format": PCM,
+            "noise_reduction": None,
+            "transcription": {"model": "gpt-4o-mini-transcribe"},
+            "turn_detection": {"type": "semantic_vad"},
+        },
+        "output": {"format": PCM, "voice": "ash", "speed": 1},
+    },
+    "tool_choice": "auto",
+}
+"""What openai-agents-js sends of an agent without tools (openaiRealtimeBase.ts, `_getMergedSessionConfig`)."""
+
+AGENTS_PYTHON: dict[str, Any] = {
+    "type": "realtime",
+    "model": "gpt-realtime",
+    "output_modalities": ["audio"],
+    "audio": {
+        "input": {
+            "format": PCM,
+            "transcription": {"model": "gpt-4o-mini-transcribe"},
+            "turn_detection": {"type": "semantic_vad", "interrupt_response": True},
+        },
+        "output": {"format": PCM, "voice": "ash"},
+    },
+    "tools": [],
+    "instructions": INSTRUCTIONS,
+}
+"""What openai-agents-python sends (openai_realtime.py, `_get_session_config`)."""
+
+FORMER: dict[str, Any] = {
+    "modalities": ["text", "audio"],
+    "instructions": INSTRUCTIONS,
+    "voice": "alloy",
+    "input_audio_format": "pcm16",
+    "output_audio_format": "pcm16",
+    "input_audio_transcription": {"model": "whisper-1"},
+    "turn_detection": {"type": "server_vad", "silence_duration_ms": 500},
+    "tools": [],
+    "tool_choice": "auto",
+    "temperature": 0.8,
+    "max_response_output_tokens": "inf",
+}
+"""A session of the protocol's first version."""
+
+
+async def update(socket: AsgiSocket, session: dict[str, Any]) -> dict[str, Any]:
+    """Sends a session; what is told of it then."""
+    n_told = len(of_type(socket, "session.updated"))
+    socket.send({"type": "session.update", "event_id": "mine", "session": session})
+    await until(lambda: len(of_type(socket, "session.updated")) > n_told)
+    return of_type(socket, "session.updated")[-1]
+
+
+@pytest.mark.parametrize(
+    ("session", "differs"),
+    [
+        (
+            AGENTS_JS,
+            {"model", "audio.input.transcription.model", "audio.input.turn_detection.type", "audio.output.voice"},
+        ),
+        (
+            AGENTS_PYTHON,
+            {"model", "audio.input.transcription.model", "audio.input.turn_detection.type", "audio.output.voice"},
+        ),
+        (FORMER, {"output_modalities", "audio.input.transcription.model", "audio.output.voice", "temperature"}),
+    ],
+    ids=["openai-agents-js", "openai-agents-python", "first version"],
+)
+async def test_the_default_session_of_a_client_is_taken_and_what_holds_instead_is_told(
+    checkpoint: Checkpoint, session: dict[str, Any], differs: set[str]
+) -> None:
+    async with app_of(checkpoint) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        updated = await update(socket, session)
+        again = await update(socket, updated["session"])
+        await socket.leave()
+    checked(socket.events)
+    assert of_type(socket, "error") == []
+    assert updated["session"]["instructions"] == INSTRUCTIONS
+    told = {each["param"].removeprefix("session."): each for each in updated["kame"]["differences"]}
+    assert set(told) == differs
+    assert all(each["reason"].endswith(".") for each in told.values())
+    assert told["audio.output.voice"]["holds"] == updated["session"]["audio"]["output"]["voice"] == "kame"
+    assert again["kame"]["differences"] == [], "what holds can be said again"
+    assert again["session"] == updated["session"]
+
+
+async def test_what_a_client_wishes_of_turns_and_may_have_is_done(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (server, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        assert (await update(socket, AGENTS_PYTHON))["session"]["audio"]["input"]["turn_detection"][
+            "interrupt_response"
+        ] is True
+        await update(socket, FORMER)
+        (session,) = server.sessions.values()
+        assert session.turn_taking.turn_end_silence_s == 0.5
+        await socket.leave()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "param"),
+    [
+        ({"tools": [{"type": "function", "name": "f", "parameters": {}}]}, "tools"),
+        ({"output_modalities": ["text"]}, "output_modalities"),
+        ({"type": "transcription"}, "type"),
+        ({"audio": {"input": {"format": {"type": "audio/pcmu"}}}}, "audio.input.format.type"),
+        ({"audio": {"input": {"turn_detection": None}}}, "audio.input.turn_detection"),
+        ({"turn_detection": {"type": "server_vad", "threshold": 1.5}}, "audio.input.turn_detection.threshold"),
+    ],
+)
+async def test_what_cannot_be_had_is_an_error_that_costs_no_instructions(
+    checkpoint: Checkpoint, wrong: dict[str, Any], param: str
+) -> None:
+    async with app_of(checkpoint) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        updated = await update(socket, {"instructions": INSTRUCTIONS, "tracing": "auto", **wrong})
+        await until(lambda: bool(of_type(socket, "error")))
+        await socket.leave()
+    (error,) = [each["error"] for each in checked(of_type(socket, "error"))]
+    assert (error["param"], error["event_id"]) == (f"session.{param}", "mine")
+    assert (updated["session"]["instructions"], updated["session"]["tracing"]) == (INSTRUCTIONS, "auto")
+    assert updated["session"]["tools"] == []
+
+
+async def test_the_words_of_the_user_are_told_again_once_a_transcriber_is_named(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        without = await update(socket, {"audio": {"input": {"transcription": None}}})
+        assert without["session"]["audio"]["input"]["transcription"] is None
+        again = await update(socket, AGENTS_JS)
+        await socket.leave()
+    holds = again["session"]["audio"]["input"]["transcription"]["model"]
+    told = {each["param"]: each["holds"] for each in again["kame"]["differences"]}
+    assert told["session.audio.input.transcription.model"] == holds
+
+
+async def test_instructions_are_taken_beside_a_wish_of_ours_that_is_not(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        socket.send({"type": "session.update", "session": AGENTS_JS, "kame": {"mode": "loud", "events": True}})
+        await until(lambda: bool(of_type(socket, "error")))
+        await socket.leave()
+    (error,) = [each["error"] for each in of_type(socket, "error")]
+    assert error["param"] == "kame.mode"
+    (updated,) = of_type(socket, "session.updated")
+    assert updated["session"]["instructions"] == INSTRUCTIONS
+
+
+async def test_a_client_cannot_make_the_server_say_much_again_and_again(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        much = {f"field-{number}": number for number in range(5_000)}
+        updated = await update(socket, {**much, "tracing": {"a": "x" * 100_000}, "include": ["x"] * 5_000})
+        assert {"tracing", "include"} & set(updated["session"]) == set()
+        assert len(updated["kame"]["differences"]) == 32
+        await update(socket, {"instructions": INSTRUCTIONS, "tracing": {"group_id": "g", "metadata": {"a": "b"}}})
+        await socket.leave()
+    last = of_type(socket, "session.updated")[-1]["session"]
+    assert last["tracing"] == {"group_id": "g", "metadata": {"a": "b"}}
