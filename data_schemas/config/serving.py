@@ -18,6 +18,9 @@ BackendName = str
 TOKEN_ENV = "KAME_SERVE_TOKEN"  # noqa: S105 - the variable's name
 """Environment variable with the token to enter, unless `care.token_env` names another."""
 
+METRICS_TOKEN_ENV = "KAME_METRICS_TOKEN"  # noqa: S105 - the variable's name
+"""Environment variable with the token of `/metrics`, unless `care.metrics_token_env` names another."""
+
 REMOTE_ENGINE = "openai"
 """The chat engine that starts nothing: an endpoint elsewhere."""
 
@@ -163,6 +166,17 @@ class CareConfig(Config):
         default=TOKEN_ENV,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description="Environment variable with the token to enter; where it is unset nobody needs one.",
+    )
+    metrics_token_env: str = Field(
+        default=METRICS_TOKEN_ENV,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Environment variable with a token that opens /metrics and nothing else, and is then the only one"
+        " that does; where it is unset the token to enter opens /metrics too.",
+    )
+    prompts: Literal["open", "locked"] = Field(
+        default="open",
+        description="open: callers may choose a prompt or give instructions of their own; locked: every session has"
+        " those of its back-end, and callers who wish for others are refused.",
     )
     origins: list[str] = Field(
         default_factory=list,

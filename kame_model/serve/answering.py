@@ -44,6 +44,7 @@ class Answering:
         cycle = shared.config.cycle
         self.mode: Mode = "direct"
         self._admit_to_device = shared.admit_to_device
+        self._has_locked_prompts = shared.config.care.prompts == "locked"
         self._queue = OracleQueue(shared.tokenizer.text_card)
         self._conversation = Conversation(cycle.max_history_turns, clock_s)
         self._choice = Choice(shared.parts.back_ends, shared.router, caller.back_end)
@@ -85,6 +86,10 @@ class Answering:
             raise ConfigError(f"There is no mode {mode!r}.", f"Choose one of: {', '.join(get_args(Mode))}.")
         if mode == "cascade" and self._cascade is None:
             raise ConfigError("This server has no text-to-speech for mode cascade.", "Choose tandem or direct.")
+        if self._has_locked_prompts and prompt and prompt.strip():
+            raise ConfigError(
+                "The prompts of this server are locked by its host.", "Talk without a prompt or instructions."
+            )
         if self.mode == "cascade" and mode not in (None, "cascade"):
             self._admit_to_device()
         if self._choice.use(back_end, prompt, model):

@@ -2,8 +2,11 @@
 
 import hmac
 import ipaddress
+import math
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import HTTPConnection
@@ -19,7 +22,11 @@ REALTIME_PROTOCOL = "realtime"
 """Subprotocol of OpenAI's realtime socket."""
 KEY_PROTOCOL = "openai-insecure-api-key."
 """A page cannot set headers: OpenAI's browser clients put the key behind this, among the subprotocols."""
-_RETRY_AFTER_S = "5"
+WRONG_AT_ONCE, WRONG_EVERY_S = 10, 5.0
+"""Wrong tokens that one address may show at once, and after how many seconds it may show another one."""
+MAX_ADDRESSES = 4096
+"""Addresses of which wrong tokens are remembered; the one that showed its last the longest ago is forgotten first."""
+_RETRY_AFTER_S = 5
 _STATUS = {"too_many_sessions": 429, "too_many_starts": 429}
 
 
@@ -30,13 +37,15 @@ class Denied(Exception):
         status: of the HTTP answer.
         code: one word for programs.
         message: a sentence for people.
+        retry_after_s: where later may help (429, 503), how much later, seconds.
     """
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, retry_after_s: int = _RETRY_AFTER_S) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
+        self.retry_after_s = retry_after_s
 
     @classmethod
     def because(cls, error: Refused | ConfigError | BackendError) -> "Denied":
@@ -53,8 +62,38 @@ class Denied(Exception):
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         elif self.status in (429, 503):
-            headers["Retry-After"] = _RETRY_AFTER_S
+            headers["Retry-After"] = str(self.retry_after_s)
         return JSONResponse({"error": {"code": self.code, "message": self.message}}, self.status, headers)
+
+
+class WrongTokens:
+    """How often each address has shown a wrong token of late, in constant memory.
+
+    Args:
+        clock_s: seconds, never going back.
+    """
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._clear_s: OrderedDict[str, float] = OrderedDict()  # when nothing is left of what an address has shown
+
+    @property
+    def n_addresses(self) -> int:
+        """Addresses that are remembered."""
+        return len(self._clear_s)
+
+    def wait_s(self, address: str) -> float:
+        """How long it must wait until it may show another one, seconds; 0: it need not."""
+        left_s = self._clear_s.get(address, 0.0) - self._clock_s()
+        return max(0.0, left_s - (WRONG_AT_ONCE - 1) * WRONG_EVERY_S)
+
+    def add(self, address: str, n_tokens: int) -> None:
+        """It has shown so many."""
+        now_s = self._clock_s()
+        clear_s = max(now_s, self._clear_s.pop(address, now_s)) + n_tokens * WRONG_EVERY_S
+        self._clear_s[address] = min(clear_s, now_s + WRONG_AT_ONCE * WRONG_EVERY_S)
+        if len(self._clear_s) > MAX_ADDRESSES:
+            self._clear_s.popitem(last=False)
 
 
 class Door:
@@ -62,20 +101,25 @@ class Door:
 
     Args:
         care: who may.
-        environ: where the token is.
+        environ: where the tokens are.
         host: where the server listens; callers may call it so.
+        wrong: counts wrong tokens.
 
     Raises:
-        ConfigError: the token is set and empty, or a proxy's address is none.
+        ConfigError: a token is set and empty, or a proxy's address is none.
     """
 
-    def __init__(self, care: CareConfig, environ: Mapping[str, str] = os.environ, host: str = "localhost") -> None:
-        token = environ.get(care.token_env)
-        if token is not None and not token.strip():
-            raise ConfigError(
-                f"{care.token_env} is set and empty.", "Unset it to let everybody in, or put a token there."
-            )
-        self._token = None if token is None else token.strip().encode()
+    def __init__(
+        self,
+        care: CareConfig,
+        environ: Mapping[str, str] = os.environ,
+        host: str = "localhost",
+        wrong: WrongTokens | None = None,
+    ) -> None:
+        self._wrong = WrongTokens() if wrong is None else wrong
+        self._token = _token(environ, care.token_env, "let everybody in")
+        metrics_token = _token(environ, care.metrics_token_env, "have the token to enter open /metrics")
+        self._metrics_token = self._token if metrics_token is None else metrics_token
         self._origins = frozenset(origin.rstrip("/").lower() for origin in care.origins)
         self._hosts = frozenset(_hostname(each) for each in (*care.hosts, host, "localhost"))
         try:
@@ -92,14 +136,31 @@ class Door:
         """Lets a connection in, or not.
 
         Raises:
-            Denied: 421 for a name that is not this server's, 403 for a page of another origin, 401 without the token.
+            Denied: 421 for a name that is not this server's, 403 for a page of another origin, 401 without the token,
+                429 for an address that has shown wrong ones: then none of its tokens is looked at for some seconds.
         """
+        self._check(connection, self._token)
+
+    def check_metrics(self, connection: HTTPConnection) -> None:
+        """Lets a connection have the figures, or not; raises as `check` does."""
+        self._check(connection, self._metrics_token)
+
+    def _check(self, connection: HTTPConnection, token: bytes | None) -> None:
         self.check_host(connection)
         if not self._may_connect(connection.headers.get("origin"), connection.headers.get("host", "")):
             raise Denied(
                 403, "origin", "Pages of this origin may not connect; the server's care.origins lists those that may."
             )
-        if self._token is not None and not any(hmac.compare_digest(self._token, each) for each in _tokens(connection)):
+        if token is None:
+            return
+        shown, address = _tokens(connection), self.address_of(connection)
+        wait_s = self._wrong.wait_s(address) if shown else 0.0
+        if wait_s > 0:
+            message = f"Wrong tokens came from your address; none is looked at for {math.ceil(wait_s)} s."
+            raise Denied(429, "wrong_tokens", message, math.ceil(wait_s))
+        if not any(hmac.compare_digest(token, each) for each in shown):
+            if shown:
+                self._wrong.add(address, len(shown))
             raise Denied(401, "token", "A token is needed: Authorization: Bearer TOKEN.")
 
     def check_host(self, connection: HTTPConnection) -> None:
@@ -155,6 +216,18 @@ def notice_headers(notice: str) -> Sequence[tuple[str, str]]:
     return [(NOTICE_HEADER, text if text.isascii() and text.isprintable() else quote(text))] if text else []
 
 
+def _token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes | None:
+    """The token in a variable; None where it is unset.
+
+    Raises:
+        ConfigError: it is set and empty.
+    """
+    token = environ.get(name)
+    if token is not None and not token.strip():
+        raise ConfigError(f"{name} is set and empty.", f"Unset it to {otherwise}, or put a token there.")
+    return None if token is None else token.strip().encode()
+
+
 def chosen_protocol(connection: HTTPConnection) -> str | None:
     """The subprotocol to answer with, where the client offers the realtime one."""
     return REALTIME_PROTOCOL if REALTIME_PROTOCOL in _protocols(connection) else None
@@ -166,7 +239,7 @@ def _tokens(connection: HTTPConnection) -> list[bytes]:
     shown = [value.strip()] if kind.lower() == "bearer" else []
     shown += connection.query_params.getlist("token")
     shown += [each.removeprefix(KEY_PROTOCOL) for each in _protocols(connection) if each.startswith(KEY_PROTOCOL)]
-    return [each.encode(errors="surrogateescape") for each in shown]
+    return [each.encode(errors="surrogateescape") for each in shown if each]
 
 
 def _protocols(connection: HTTPConnection) -> list[str]:

@@ -1,6 +1,6 @@
 """HTTP beside the sockets: whether the server lives, its figures, a caller's own sessions and recordings."""
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -45,6 +45,7 @@ class About(BaseModel):
     models: dict[str, list[str]] = Field(description="Models to choose from, by back-end, where it has several.")
     refusal: ErrorDetail | None = Field(description="Why the caller would not be let in now, in the mode asked for.")
     needs_token: bool
+    prompts: Literal["open", "locked"] = Field(description="Whether callers may choose a prompt or give instructions.")
     records: bool = Field(description="Whether callers who agree are recorded.")
     record_notice: str = Field(description="What callers are told of recordings before they agree.")
     record_consent: str = Field(description="Who has been told that and agrees says so by `record=` and this word.")
@@ -85,19 +86,23 @@ def control_routes(hall: Hall) -> APIRouter:
     async def check(request: Request) -> None:  # not `def`: a thread would be taken for it
         hall.door.check(request)
 
+    async def check_metrics(request: Request) -> None:
+        hall.door.check_metrics(request)
+
     async def check_host(request: Request) -> None:
         hall.door.check_host(request)
 
     routes = APIRouter()
-    guarded = APIRouter(
-        dependencies=[Depends(check)],
-        responses={401: {"model": ErrorBody}, 403: {"model": ErrorBody}, **_MISDIRECTED},
-    )
+    denials: _Responses = {401: {"model": ErrorBody}, 403: {"model": ErrorBody}, 429: {"model": ErrorBody}}
+    denials |= _MISDIRECTED
+    guarded = APIRouter(dependencies=[Depends(check)], responses=denials)
+    measured = APIRouter(dependencies=[Depends(check_metrics)], responses=denials)
     named = APIRouter(dependencies=[Depends(check_host)], responses=_MISDIRECTED)
     _add_health(routes, hall)
     _add_about(named, hall)
     routes.include_router(named)
-    _add_metrics(guarded, hall)
+    _add_metrics(measured, hall)
+    routes.include_router(measured)
     _add_sessions(guarded, hall)
     _add_recordings(guarded, hall)
     routes.include_router(guarded)
@@ -146,7 +151,7 @@ def _add_sessions(routes: APIRouter, hall: Hall) -> None:
     @routes.patch(
         "/v1/sessions/{session_id}",
         summary="Change a session while it goes on",
-        responses={400: {"model": ErrorBody}, 429: {"model": ErrorBody}, 503: {"model": ErrorBody}, **unknown},
+        responses={400: {"model": ErrorBody}, 503: {"model": ErrorBody}, **unknown},
     )
     async def change(request: Request, session_id: SessionId, changes: Changes) -> SessionShown:
         session = _own(hall, request, session_id)
@@ -192,6 +197,7 @@ def _about(config: ServeConfig, needs_token: bool, refusal: Refused | None) -> A
         models={each.name: each.models for each in config.back_ends if each.models},
         refusal=None if refusal is None else ErrorDetail(code=refusal.reason, message=refusal.detail),
         needs_token=needs_token,
+        prompts=config.care.prompts,
         records=config.record.folder is not None,
         record_notice=config.record.notice,
         record_consent=consent_to(config.record.notice),

@@ -31,7 +31,7 @@ from kame_model.serve.web.caller import POLICY, Caller, Hall
 from kame_model.serve.web.care import Denied
 from kame_model.serve.web.changes import Changes
 from kame_model.serve.web.pacing import Pacer
-from kame_model.serve.web.realtime_config import VOICE, RealtimeConfig, changes_of
+from kame_model.serve.web.realtime_config import INSTRUCTIONS, VOICE, RealtimeConfig, changes_of
 from kame_model.serve.web.realtime_events import Event, Fault, Items, event, id_of, new_id, read_message
 from kame_model.serve.web.realtime_responses import Course, Responses, from_pcm16
 from kame_model.serve.web.realtime_turns import UserTurns
@@ -200,7 +200,7 @@ class RealtimeSocket:
         faults = list(wishes.faults)
         for wanted, param in ((wishes.changes, "session"), (ours, "kame")):
             try:
-                self._change(changes_of(wanted, param), param)
+                self._change(changes_of(wanted, param), INSTRUCTIONS if param == "session" else param)
             except Fault as fault:
                 faults.append(fault)
         self._config.take(wishes)

@@ -24,8 +24,8 @@ MAX_DIFFERENCES = 32
 VOICE = "kame"
 """The front-end has the one voice it was trained with."""
 _Form = TypeVar("_Form", bound=Config)
-_INSTRUCTIONS, _MODEL = "session.instructions", "session.model"
-_PROTOCOLS_NAMES = {"session.prompt": _INSTRUCTIONS, "session.back_end": _MODEL}
+INSTRUCTIONS, _MODEL = "session.instructions", "session.model"
+_PROTOCOLS_NAMES = {"session.prompt": INSTRUCTIONS, "session.back_end": _MODEL}
 _TRANSCRIPTION = "session.audio.input.transcription"
 _TURNS = "session.audio.input.turn_detection"
 
@@ -144,7 +144,7 @@ class RealtimeConfig:
                 wishes = wishes._replace(wants_transcripts=True)
                 others = _differences(value, self._transcription(), param)
                 wishes.differences.extend(_difference(*each) for each in others)
-            elif param == _INSTRUCTIONS:
+            elif param == INSTRUCTIONS:
                 wishes.changes["prompt"] = value
             elif param == _MODEL and isinstance(value, str) and value in self._back_ends:
                 wishes.changes["back_end"] = value

@@ -5,7 +5,16 @@ from starlette.requests import HTTPConnection
 
 from data_schemas.config.serving import CareConfig
 from data_schemas.errors import ConfigError
-from kame_model.serve.web.care import Denied, Door, chosen_protocol, notice_headers
+from kame_model.serve.web.care import (
+    MAX_ADDRESSES,
+    WRONG_AT_ONCE,
+    WRONG_EVERY_S,
+    Denied,
+    Door,
+    WrongTokens,
+    chosen_protocol,
+    notice_headers,
+)
 
 TOKEN = {"KAME_SERVE_TOKEN": "s3cret"}
 
@@ -166,3 +175,101 @@ def test_the_notice_fits_into_a_header_whatever_it_says() -> None:
 def test_a_token_among_the_subprotocols_is_not_sent_back() -> None:
     assert chosen_protocol(connection(sec_websocket_protocol="openai-insecure-api-key.x, realtime")) == "realtime"
     assert chosen_protocol(connection(sec_websocket_protocol="openai-insecure-api-key.x")) is None
+
+
+class Hand:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def status(door: Door, shown: HTTPConnection, *, of_metrics: bool = False) -> int:
+    """What a connection is answered; 200: it is let in."""
+    try:
+        (door.check_metrics if of_metrics else door.check)(shown)
+    except Denied as denied:
+        return denied.status
+    return 200
+
+
+WRONG, RIGHT = "Bearer guess", "Bearer s3cret"
+
+
+def test_wrong_tokens_of_an_address_are_throttled_and_others_are_not() -> None:
+    clock = Hand()
+    door = Door(CareConfig(), TOKEN, wrong=WrongTokens(clock))
+    told = [status(door, connection(authorization=WRONG)) for _ in range(WRONG_AT_ONCE + 2)]
+    assert told == [401] * WRONG_AT_ONCE + [429, 429]
+    assert status(door, connection(authorization=RIGHT)) == 429, "or guessing would go on as fast as before"
+    assert status(door, connection()) == 401, "who shows no token guesses nothing"
+    assert status(door, connection(end="192.0.2.8", authorization=RIGHT)) == 200
+    with pytest.raises(Denied) as denied:
+        door.check(connection(authorization=WRONG))
+    wait_s = int(denied.value.response().headers["retry-after"])
+    assert wait_s == WRONG_EVERY_S
+    clock.now_s += wait_s
+    assert [status(door, connection(authorization=WRONG)) for _ in range(2)] == [401, 429]
+    clock.now_s += wait_s
+    assert [status(door, connection(authorization=RIGHT)) for _ in range(3)] == [200] * 3, "right ones cost nothing"
+    clock.now_s += WRONG_AT_ONCE * WRONG_EVERY_S
+    told = [status(door, connection(authorization=WRONG)) for _ in range(WRONG_AT_ONCE + 1)]
+    assert told == [401] * WRONG_AT_ONCE + [429]
+
+
+def test_each_token_of_a_request_counts_and_an_empty_one_does_not() -> None:
+    door = Door(CareConfig(), TOKEN, wrong=WrongTokens(Hand()))
+    assert status(door, connection("&".join(["token=guess"] * WRONG_AT_ONCE))) == 401
+    assert status(door, connection("token=guess")) == 429
+    assert status(door, connection("token=")) == 401
+
+
+def test_wrong_tokens_count_for_the_caller_behind_a_trusted_proxy_and_for_nobody_he_names() -> None:
+    door = Door(CareConfig(trusted_proxies=["192.0.2.7"]), TOKEN, wrong=WrongTokens(Hand()))
+    for _ in range(WRONG_AT_ONCE):
+        assert status(door, connection(authorization=WRONG, x_forwarded_for="198.51.100.1")) == 401
+    assert status(door, connection(authorization=RIGHT, x_forwarded_for="198.51.100.1")) == 429
+    assert status(door, connection(authorization=RIGHT, x_forwarded_for="198.51.100.2")) == 200
+    for number in range(WRONG_AT_ONCE):  # not through the proxy: whatever it says of itself
+        shown = connection(end="203.0.113.9", authorization=WRONG, x_forwarded_for=f"198.51.100.{10 + number}")
+        assert status(door, shown) == 401
+    shown = connection(end="203.0.113.9", authorization=RIGHT, x_forwarded_for="198.51.100.99")
+    assert status(door, shown) == 429
+
+
+def test_wrong_tokens_of_any_number_of_addresses_are_remembered_in_constant_memory() -> None:
+    wrong = WrongTokens(Hand())
+    wrong.add("first", WRONG_AT_ONCE)
+    for number in range(MAX_ADDRESSES - 1):
+        wrong.add(str(number), WRONG_AT_ONCE)
+    assert wrong.wait_s("first") > 0
+    wrong.add("one more", 1)
+    assert (wrong.wait_s("first"), wrong.wait_s("0") > 0) == (0.0, True)
+    assert wrong.n_addresses == MAX_ADDRESSES
+
+
+@pytest.mark.parametrize(
+    ("tokens", "opens", "opens_metrics"),
+    [
+        ({}, {"", "s3cret", "figures"}, {"", "s3cret", "figures"}),
+        ({"KAME_SERVE_TOKEN": "s3cret"}, {"s3cret"}, {"s3cret"}),
+        ({"KAME_METRICS_TOKEN": "figures"}, {"", "s3cret", "figures"}, {"figures"}),
+        ({"KAME_SERVE_TOKEN": "s3cret", "KAME_METRICS_TOKEN": "figures"}, {"s3cret"}, {"figures"}),
+    ],
+)
+def test_figures_may_have_a_token_of_their_own(
+    tokens: dict[str, str], opens: set[str], opens_metrics: set[str]
+) -> None:
+    door = Door(CareConfig(), tokens)
+    for token in ("", "s3cret", "figures"):
+        shown = connection(authorization=f"Bearer {token}") if token else connection()
+        assert status(door, shown) == (200 if token in opens else 401)
+        assert status(door, shown, of_metrics=True) == (200 if token in opens_metrics else 401)
+
+
+def test_an_empty_token_for_figures_is_a_mistake() -> None:
+    with pytest.raises(ConfigError, match="KAME_METRICS_TOKEN is set and empty"):
+        Door(CareConfig(), {"KAME_METRICS_TOKEN": ""})

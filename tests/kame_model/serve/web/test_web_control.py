@@ -18,14 +18,16 @@ from schemathesis.core.result import Ok
 from data_schemas.config.serving import RecordConfig
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.prompts import load_prompt
 from kame_model.serve.recordings import About, Recordings
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.app import create_app
 from kame_model.serve.web.disclosure import consent_to
 from kame_model.serve.web.realtime_responses import to_pcm16
 from tests.support.inline_threads import InlineThreads
+from tests.support.realtime_protocol import of_type, say
 from tests.support.served import AsgiSocket, app_of, served
-from tests.support.serving import doubles, saying, until
+from tests.support.serving import RepeatingChat, doubles, saying, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.full]
 MINE = "192.0.2.1"
@@ -183,6 +185,77 @@ async def test_everything_but_health_wants_the_token(checkpoint: Checkpoint, mon
 
 
 @pytest.mark.looptime
+async def test_figures_have_a_token_of_their_own_and_wrong_ones_are_throttled(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAME_SERVE_TOKEN", "s3cret")
+    monkeypatch.setenv("KAME_METRICS_TOKEN", "figures")
+    async with (
+        app_of(checkpoint) as (_, app),
+        asking(app, authorization="Bearer s3cret") as caller,
+        asking(app, authorization="Bearer figures") as prometheus,
+        asking(app, "192.0.2.9", authorization="Bearer guess") as stranger,
+    ):
+        assert ((await caller.get("/metrics")).status_code, (await prometheus.get("/metrics")).status_code) == (
+            401,
+            200,
+        )
+        told = [(await caller.get(path)).status_code for path in ("/v1/sessions/x", "/metrics")]
+        assert told == [404, 401]
+        assert (await prometheus.get("/v1/sessions/x")).status_code == 401
+        for _ in range(10):
+            assert (await stranger.get("/v1/sessions/x")).status_code == 401
+        for socket in (
+            AsgiSocket(app, f"{path}?token=guess", address="192.0.2.9") for path in ("/api/chat", "/v1/realtime")
+        ):
+            await socket.over
+            assert socket.status == 429
+        throttled = await stranger.get("/metrics")
+        assert (throttled.status_code, throttled.json()["error"]["code"]) == (429, "wrong_tokens")
+        assert int(throttled.headers["retry-after"]) > 0
+        assert (await prometheus.get("/metrics")).status_code == 200
+        assert 'kame_denied_total{code="wrong_tokens"}' in (await prometheus.get("/metrics")).text
+
+
+@pytest.mark.looptime
+async def test_a_host_that_locks_the_prompts_has_them_everywhere(checkpoint: Checkpoint) -> None:
+    chat = RepeatingChat()
+    async with (
+        app_of(checkpoint, doubles(chat), care={"prompts": "locked"}) as (server, app),
+        asking(app) as client,
+    ):
+        assert (await client.get("/v1/about")).json()["prompts"] == "locked"
+        for path in ("/api/chat", "/v1/realtime"):
+            for wished in ("Talk+like+a+pirate.", "cascade"):
+                refused = AsgiSocket(app, f"{path}?prompt={wished}")
+                await refused.over
+                assert (refused.status, refused.answer["error"]["code"]) == (400, "not_possible")
+                assert "locked" in refused.answer["error"]["message"]
+        moshi, realtime = AsgiSocket(app, "/api/chat?events=1"), AsgiSocket(app, "/v1/realtime?prompt=")
+        await until(lambda: len(server.sessions) == 2)
+        moshi.send(b'\x04{"prompt": "Talk like a pirate."}')
+        realtime.send({"type": "session.update", "session": {"instructions": "Talk like a pirate."}})
+        realtime.send({"type": "session.update", "kame": {"prompt": "Talk like a pirate.", "events": True}})
+        await until(lambda: len(of_type(realtime, "session.updated")) == 2)
+        await until(lambda: any(each[:1] == b"\x05" for each in moshi.received if isinstance(each, bytes)))
+        changed = await client.patch(f"/v1/sessions/{next(iter(server.sessions))}", json={"prompt": "A pirate speaks."})
+        assert (changed.status_code, "locked" in changed.text) == (400, True)
+        assert [each["error"]["param"] for each in of_type(realtime, "error")] == ["session.instructions", "kame"]
+        assert {each["session"]["instructions"] for each in of_type(realtime, "session.updated")} == {""}
+        await say(realtime, "alpha", 10)
+        await say(realtime, None, 10)
+        changed = await client.patch(
+            f"/v1/sessions/{next(iter(server.sessions))}", json={"prompt": "", "mode": "direct"}
+        )
+        assert changed.status_code == 200, "what changes nothing is no wish"
+        await moshi.leave()
+        await realtime.leave()
+    told = [payload["messages"][0]["content"] for payload in chat.asked]
+    assert told
+    assert all(load_prompt("tandem").instructions.strip() in each and "pirate" not in each for each in told)
+
+
+@pytest.mark.looptime
 async def test_every_answer_says_what_speaks_and_long_requests_are_not_read(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (_, app), asking(app) as client:
         answer = await client.get("/nowhere")
@@ -209,7 +282,14 @@ async def test_the_page_is_served_beside_the_rest(checkpoint: Checkpoint, tmp_pa
     ):
         page = await client.get("/")
         assert "Talk" in page.text
-        assert "default-src 'self'" in page.headers["content-security-policy"]
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'self'; connect-src 'self' ws://localhost wss://localhost; " in policy
+        for host in ("[::1]:8998", "talk.example.org:443"):
+            policy = (await client.get("/", headers={"host": host})).headers["content-security-policy"]
+            assert f"connect-src 'self' ws://{host} wss://{host}; " in policy
+        policy = (await client.get("/", headers={"host": "a; script-src *"})).headers["content-security-policy"]
+        assert "connect-src 'self'; " in policy
+        assert "*" not in policy
         assert (await client.get("/healthz")).status_code == 200
         asked = {"origin": "https://talk.example", "access-control-request-method": "PATCH"}
         preflight = await client.options("/v1/sessions/x", headers=asked)
