@@ -139,5 +139,6 @@ def _tell_who_may_come(config: "ServeConfig") -> None:
         typer.echo("note: no TLS; browsers give pages from elsewhere no microphone without it.", err=True)
     if config.record.folder is not None:
         kept = f"{config.record.folder}, for {config.record.keep_days:g} days"
-        typer.echo(f"note: callers who agree are recorded in {kept}.", err=True)
+        who = "callers who agree are recorded" if config.record.enabled else "nobody is recorded; recordings stay"
+        typer.echo(f"note: {who} in {kept}.", err=True)
     typer.echo("kame: ready; Ctrl-C stops it.", err=True)

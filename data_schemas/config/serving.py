@@ -211,6 +211,11 @@ class RecordConfig(Config):
     """What is kept of those callers who were told and said yes; without a folder nothing of anybody is."""
 
     folder: str | None = Field(default=None, description="Where recordings are kept; empty: none are made.")
+    enabled: bool = Field(
+        default=True,
+        description="Whether callers who agree are recorded; false: nobody is, and what the folder has is still deleted"
+        " when it is old enough or by its caller.",
+    )
     keep_days: float = Field(default=30.0, gt=0, description="Recordings older than this are deleted, days.")
     notice: str = Field(
         default="If you agree, what is said is kept, sound and words, to train and to test such machines.",

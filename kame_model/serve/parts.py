@@ -62,7 +62,7 @@ class Parts:
         back_ends: the chat models by name, the default first.
         tts: voice of the cascade; None: this server has no such mode.
         tts_threads: where it speaks, since it blocks; there wherever it is.
-        recordings: of callers who agree; None: this server records nobody.
+        recordings: of callers who agreed; None: this server has none.
         usage: what each chat model has caused so far, by the first of its names: the back-end's, or back-end/model.
     """
 

@@ -100,8 +100,13 @@ class KameServer:
 
     @property
     def recordings(self) -> Recordings | None:
-        """Of callers who agreed; None: this server records nobody."""
+        """Of callers who agreed, now or before; None: this server has none."""
         return self._parts.recordings
+
+    @property
+    def takes_recordings(self) -> bool:
+        """Whether callers who agree are recorded."""
+        return self._parts.recordings is not None and self.config.record.enabled
 
     def usage(self) -> dict[BackendName, LiveUsage]:
         """What each chat model has been asked and has written since the start, by the first of its names."""
@@ -178,7 +183,7 @@ class KameServer:
         """
         if self._stepper is None or self._shared is None:
             raise RuntimeError("the server has not been started")
-        if record and self._parts.recordings is None:
+        if record and not self.takes_recordings:
             raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
         mode = mode or self.config.mode
         self.admission.admit(address, *self._place_in(mode))

@@ -110,7 +110,7 @@ class Hall:
         """
         if not consent:
             return False
-        if self.server.recordings is not None and consent != consent_to(self.server.config.record.notice):
+        if self.server.takes_recordings and consent != consent_to(self.server.config.record.notice):
             message = (
                 "Nobody is recorded who was not told: show your user record_notice of /v1/about, and if they agree "
                 "say record= and the word in its record_consent."

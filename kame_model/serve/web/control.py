@@ -198,7 +198,7 @@ def _about(config: ServeConfig, needs_token: bool, refusal: Refused | None) -> A
         refusal=None if refusal is None else ErrorDetail(code=refusal.reason, message=refusal.detail),
         needs_token=needs_token,
         prompts=config.care.prompts,
-        records=config.record.folder is not None,
+        records=config.record.folder is not None and config.record.enabled,
         record_notice=config.record.notice,
         record_consent=consent_to(config.record.notice),
         keep_days=config.record.keep_days,

@@ -1,12 +1,16 @@
 """Nobody is recorded who was not told of it: consent names the notice, and the session begins with it."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from starlette.types import ASGIApp
 
@@ -54,6 +58,36 @@ async def test_who_does_not_name_the_notice_is_not_let_in_and_told_how(
     assert (socket.status, socket.answer["error"]["code"]) == (400, "consent")
     assert "/v1/about" in socket.answer["error"]["message"]
     assert "record_consent" in socket.answer["error"]["message"]
+
+
+async def test_a_server_that_records_no_more_keeps_its_word_on_what_it_has(
+    checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    """Nobody new is recorded, and what there is goes in its time, or when its caller says so."""
+    config = RecordConfig(folder=str(tmp_path), notice=NOTICE, keep_days=30, enabled=False)
+    for name, at in (("old", "2026-03-01T12:00:00+00:00"), ("new", "2026-04-20T12:00:00+00:00")):
+        pq.write_table(pa.table({"started_at": [at]}), tmp_path / f"{name}.parquet")
+    about = About(checkpoint="tiny", recogniser="double", notice=NOTICE)
+    now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    recordings = Recordings(config, about, thread=InlineThreads(), now=lambda: now)
+    sweeping = asyncio.create_task(recordings.run())
+    async with (
+        app_of(checkpoint, doubles(recordings=recordings), record=config) as (_, app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client,
+    ):
+        said = (await client.get("/v1/about")).json()
+        assert said["records"] is False
+        for consent in ("yes", said["record_consent"]):
+            socket = AsgiSocket(app, f"/api/chat?record={consent}")
+            await socket.over
+            assert (socket.status, socket.answer["error"]["code"]) == (400, "not_possible")
+            assert "records nobody" in socket.answer["error"]["message"]
+        await asyncio.sleep(1)
+        assert [each.stem for each in tmp_path.glob("*.parquet")] == ["new"]
+        assert (await client.delete("/v1/recordings/new")).status_code == 204
+        assert not list(tmp_path.glob("*.parquet"))
+    sweeping.cancel()
+    await recordings.aclose()
 
 
 async def test_another_notice_needs_another_consent(checkpoint: Checkpoint, tmp_path: Path) -> None:
