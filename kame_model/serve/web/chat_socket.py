@@ -1,8 +1,9 @@
 """Moshi's web socket, `/api/chat`: sound as Opus both ways, and the words the model says (REFERENCE: rust/protocol.md).
 
 Kyutai's clients work unchanged. A client that adds `?events=1` is told each event of its session as metadata, and
-changes it by metadata of its own. Messages of kinds that this direction does not have are passed over, as the protocol
-says. Opus costs about 1.2 ms of one core for a frame both ways.
+changes it by metadata of its own. Any client may begin with such metadata, for what is too long for an address: a
+prompt. Messages of kinds that this direction does not have are passed over, as the protocol says. Opus costs about
+1.2 ms of one core for a frame both ways.
 """
 
 import asyncio
@@ -58,6 +59,7 @@ class ChatSocket:
         self._caller = caller
         self._session = caller.session
         self._wants_events = wants_events
+        self._has_begun = False
         self._notice = notice
         self._sound = Allowance(SOUND_SPEED * SAMPLE_RATE_HZ, SOUND_AT_ONCE_S * SAMPLE_RATE_HZ)
         self._reader = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
@@ -72,11 +74,12 @@ class ChatSocket:
     async def _on_message(self, message: Message) -> None:
         data: bytes = message.get("bytes") or b""
         kind, body = data[:1], data[1:]
+        is_first, self._has_begun = not self._has_begun, True
         if kind == bytes([Kind.AUDIO]):
             await self._hear(body)
         elif kind == bytes([Kind.CONTROL]) and body == RESTART:
-            await self._change(Changes(reset=True))
-        elif kind == bytes([Kind.METADATA]) and self._wants_events:
+            await self._change(Changes(reset=True), tells_why=self._wants_events)
+        elif kind == bytes([Kind.METADATA]) and (self._wants_events or is_first):
             await self._wish(body)
 
     async def _on_drop(self, reason: str) -> None:
@@ -110,13 +113,14 @@ class ChatSocket:
         except ValidationError as error:
             await self._send(Kind.ERROR, f"{error.errors()[0]['msg']}: {Changes.hint()}".encode())
         else:
-            await self._change(wished)
+            await self._change(wished, tells_why=True)
 
-    async def _change(self, changes: Changes) -> None:
+    async def _change(self, changes: Changes, *, tells_why: bool) -> None:
+        """Changes the session, or tells why not, where the client knows of changes."""
         try:
             self._caller.change(changes)
         except (ConfigError, Denied) as error:
-            if self._wants_events:
+            if tells_why:
                 await self._send(Kind.ERROR, str(error).encode())
 
     async def _on_frame(self, frame: SaidFrame) -> None:

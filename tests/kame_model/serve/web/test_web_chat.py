@@ -13,7 +13,7 @@ from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.web import caller
 from tests.support.served import AsgiSocket, app_of
-from tests.support.serving import saying, until
+from tests.support.serving import RepeatingChat, doubles, saying, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 
@@ -122,6 +122,40 @@ async def test_messages_of_other_kinds_are_passed_over(checkpoint: Checkpoint) -
         await talker.socket.leave()
     assert len(talker.of_kind(1)) > 0
     assert talker.of_kind(5) == []
+
+
+LONG = "You answer as a pirate would. " * 130
+"""3,900 characters, as long as instructions may be."""
+
+
+@pytest.mark.parametrize("query", ["", "?events=1"])
+async def test_a_long_prompt_comes_in_the_first_message(checkpoint: Checkpoint, query: str) -> None:
+    chat = RepeatingChat()
+    async with app_of(checkpoint, doubles(chat)) as (_, app):
+        talker = Talker(AsgiSocket(app, f"/api/chat{query}"))
+        talker.socket.send(b"\x04" + json.dumps({"prompt": LONG}).encode())
+        await talker.say("alpha", 12)
+        await talker.say(None, 12)
+        await talker.socket.leave()
+    assert chat.asked
+    assert all(payload["messages"][0]["content"].startswith(LONG.strip()) for payload in chat.asked)
+    assert len(talker.of_kind(1)) == 24
+    assert talker.of_kind(5) == []
+
+
+async def test_a_first_message_that_cannot_be_done_is_told_and_later_ones_are_passed_over(
+    checkpoint: Checkpoint,
+) -> None:
+    async with app_of(checkpoint) as (server, app):
+        talker = Talker(AsgiSocket(app, "/api/chat"))
+        talker.socket.send(b"\x04" + json.dumps({"prompt": 2 * LONG}).encode())
+        await talker.say(None, 3)
+        talker.socket.send(b'\x04{"mode": "direct"}')
+        await talker.say(None, 3)
+        assert [session.mode for session in server.sessions.values()] == ["tandem"]
+        await talker.socket.leave()
+    (told,) = talker.of_kind(5)
+    assert b"4000 are taken at most" in told
 
 
 def opus_bomb() -> bytes:
