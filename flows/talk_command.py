@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -22,6 +22,18 @@ ALONE = {"limits.max_sessions": 1}
 """What a server for one talk is told unless somebody says otherwise: its step is the cheapest."""
 
 
+class Wait(NamedTuple):
+    """How long to listen on after a file, seconds.
+
+    Attributes:
+        answer_s: until the answer has ended, and so long at the most.
+        silence_s: just so long, answered or not; None: as `answer_s` says.
+    """
+
+    answer_s: float
+    silence_s: float | None
+
+
 def talk(
     file: Annotated[
         Path | None, typer.Argument(help="Sound of what to say; of two channels the right one, as in datasets.")
@@ -34,9 +46,18 @@ def talk(
     config: ServeFile = None,
     settings: ServeSettings = [],  # noqa: B006
     out: Annotated[Path, typer.Option("--out", help="Folder for sound, transcript and events.")] = Path("talk"),
+    answer_timeout_s: Annotated[
+        float,
+        typer.Option(
+            "--answer-timeout-s", min=1, max=3600, help="After the file: longest wait for the answer's end, seconds."
+        ),
+    ] = 60.0,
     silence_s: Annotated[
-        float, typer.Option("--silence-s", min=0, max=3600, help="How long to listen on after the file, seconds.")
-    ] = 8.0,
+        float | None,
+        typer.Option(
+            "--silence-s", min=0, max=3600, help="Listen on just so long after the file, answered or not, seconds."
+        ),
+    ] = None,
     mode: Annotated[str | None, typer.Option("--mode", help="tandem, direct or cascade; else the server's.")] = None,
     back_end: Annotated[str | None, typer.Option("--back-end", help="One of the server's chat models.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="One of the models of that back-end.")] = None,
@@ -47,6 +68,8 @@ def talk(
     as_json: AsJson = False,
 ) -> None:
     """Talk with a server in real time; keeps stereo sound (left the server, right you), transcript and events.
+
+    After the file it listens until the answer has ended, and says so where none comes or it does not end in time.
 
     The server is one that runs (--url; its token in KAME_SERVE_TOKEN), or one for this talk alone (--checkpoint).
     Ctrl-C ends it, and what was said until then is kept.
@@ -63,7 +86,8 @@ def talk(
         server = None if checkpoint is None else build_serve_config(config, {**ALONE, **_parsed(settings), **own})
         talked = Talked()
         with _kept(talked, out):
-            asyncio.run(_talk(call, server, file, silence_s, talked, record=record, quiet=as_json))
+            wait = Wait(answer_timeout_s, silence_s)
+            asyncio.run(_talk(call, server, file, wait, talked, record=record, quiet=as_json))
         _tell(talked, out, as_json)
 
 
@@ -112,7 +136,7 @@ async def _talk(
     call: "Call",
     server: "ServeConfig | None",
     file: Path | None,
-    silence_s: float,
+    wait: Wait,
     kept: "Talked",
     *,
     record: bool,
@@ -121,7 +145,7 @@ async def _talk(
     """The conversation, which is put into `kept` as it goes on; one by microphone ends well by Ctrl-C."""
     from dataclasses import replace
 
-    from kame_model.serve.talk import in_real_time, read_user, talk
+    from kame_model.serve.talk import in_real_time, read_user, talk, until_answered
 
     sound = None if file is None else read_user(file)  # before a model is loaded in vain
     async with AsyncExitStack() as stack:
@@ -137,7 +161,10 @@ async def _talk(
         if sound is not None:
             if not quiet:
                 typer.echo(f"kame: talking with {call.url}, in real time ...", err=True)
-            await talk(call, in_real_time(sound, silence_s), told, kept=kept)
+            frames = until_answered(sound, kept, wait.answer_s)
+            if wait.silence_s is not None:
+                frames = in_real_time(sound, wait.silence_s)
+            await talk(call, frames, told, kept=kept)
             return
         from kame_model.serve.sound_device import open_sound_device
 
@@ -212,7 +239,12 @@ def _tell(talked: "Talked", out: Path, as_json: bool) -> None:
     lines, oracles = talked.lines(), talked.oracles()
     if as_json:
         transcript = [{"at_s": at_s, "speaker": speaker, "text": text} for at_s, speaker, text in lines]
-        told = {"transcript": transcript, "oracles": [asdict(each) for each in oracles], "ended": talked.ended}
+        told = {
+            "transcript": transcript,
+            "oracles": [asdict(each) for each in oracles],
+            "ended": talked.ended,
+            "lacks": talked.lacks,
+        }
         print_json({"out": str(out), **told, "n_gaps": talked.player.n_gaps, "dropped": talked.dropped()})
         return
     console = show.console()
@@ -221,6 +253,8 @@ def _tell(talked: "Talked", out: Path, as_json: bool) -> None:
     rows = [(f"{each.asked_s:.2f}", _age(each.age_s), each.back_end, each.state, each.text) for each in oracles]
     if rows:
         console.print(show.table("Oracles", ("asked, s", "first words after, s", "back-end", "state", "text"), rows))
+    if talked.lacks:
+        console.print(talked.lacks, markup=False)
     if talked.ended:
         console.print(f"The server ended it: {talked.ended}", markup=False)
     for direction, n_frames in talked.dropped().items():

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import numpy as np
 import sphn
@@ -30,6 +30,8 @@ OWED_S = 2.0
 """How long to wait at the end for the next of the frames that a busy server still owes, seconds."""
 READY_S = 30.0
 """How long a server may take until it is ready, seconds."""
+MAX_QUERY_PROMPT_CHARS = 2_000
+"""Longest prompt in an address, as it is written there: servers and proxies take addresses of 8 KB, some of 4."""
 USER = 1
 """Channel of the user in two-channel sound of ours: the right one; 0 is the assistant."""
 
@@ -41,7 +43,8 @@ class Call:
     Attributes:
         url: http(s):// or ws(s):// and host[:port], or these alone.
         token: to be let in; None: none is shown.
-        mode, back_end, model, prompt: in place of the server's own.
+        mode, back_end, model, prompt: in place of the server's own; a prompt too long for an address is sent as the
+            first message.
         consent: what the server gives with its notice of recordings (`/v1/about`): the caller has read it and agrees.
     """
 
@@ -60,10 +63,18 @@ class Call:
         Raises:
             ConfigError: it is no URL of a server.
         """
-        chosen = {"mode": self.mode, "back_end": self.back_end, "model": self.model, "prompt": self.prompt}
+        prompt = None if self.first_message else self.prompt
+        chosen = {"mode": self.mode, "back_end": self.back_end, "model": self.model, "prompt": prompt}
         wanted = {"events": "1", **chosen, "record": self.consent}
         query = urlencode({name: value for name, value in wanted.items() if value is not None})
         return f"{self.http.replace('http', 'ws', 1)}/api/chat?{query}"
+
+    @property
+    def first_message(self) -> bytes:
+        """What is sent before anything else; empty: nothing is."""
+        if self.prompt is None or len(quote(self.prompt)) <= MAX_QUERY_PROMPT_CHARS:
+            return b""
+        return bytes([Kind.METADATA]) + json.dumps({"prompt": self.prompt}).encode()
 
     @property
     def http(self) -> str:
@@ -101,7 +112,9 @@ async def talk(
     talked = kept or Talked()
     async with _connected(call) as socket:
         talked.begin(asyncio.get_running_loop().time())
-        hearing = asyncio.create_task(_hear(socket, talked, on_event, on_sound))
+        if call.first_message:
+            await socket.send(call.first_message)
+        hearing = asyncio.create_task(_hear(socket, talked, on_event, on_sound, bool(call.first_message)))
         saying = asyncio.create_task(_say(socket, frames, talked))
         try:
             await asyncio.wait({hearing, saying}, return_when=asyncio.FIRST_COMPLETED)
@@ -130,6 +143,27 @@ async def in_real_time(sound: Samples, silence_s: float) -> AsyncIterator[Sample
         await asyncio.sleep(start_s + (number + 1) * FRAME_S - clock.time())
         piece = sound[number * FRAME_N_SAMPLES : (number + 1) * FRAME_N_SAMPLES]
         yield np.pad(piece, (0, FRAME_N_SAMPLES - len(piece)))
+
+
+async def until_answered(sound: Samples, talked: Talked, timeout_s: float) -> AsyncIterator[Samples]:
+    """The frames of a sound, each when a microphone would have had it, and then silence until its answer has ended.
+
+    Args:
+        sound: what the caller says.
+        talked: what comes of it; `lacks` is set where no answer comes, or it does not end.
+        timeout_s: how long after the sound's end to wait at the most, seconds.
+    """
+    clock, n_sent = asyncio.get_running_loop(), 0
+    async for frame in in_real_time(sound, timeout_s):
+        yield frame
+        n_sent += len(frame)
+        if n_sent >= len(sound) and talked.has_answer_ended(clock.time()):
+            talked.lacks = "" if talked.watch.has_begun else "No answer came: the chat model failed."
+            return
+    if talked.watch.has_begun:
+        talked.lacks = f"Timed out: the answer had not ended {timeout_s:g} s after what was said."
+    else:
+        talked.lacks = f"Timed out: no answer came within {timeout_s:g} s after what was said."
 
 
 def read_user(path: Path) -> Samples:
@@ -178,7 +212,16 @@ async def _hear(
     talked: Talked,
     on_event: Callable[[dict[str, Any]], None],
     on_sound: Callable[[Samples], None],
+    awaits_change: bool,
 ) -> None:
+    """Keeps all that comes.
+
+    Args:
+        awaits_change: the server has been asked for a change, and has not said yet that it is done.
+
+    Raises:
+        BackendError: it is not done, or a message is none of the protocol.
+    """
     clock = asyncio.get_running_loop()
     opus = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
     try:
@@ -192,8 +235,11 @@ async def _hear(
                 talked.read(clock.time(), plain(body.decode(errors="replace")))
             elif kind == Kind.METADATA:
                 event = read_event(body)
+                awaits_change = awaits_change and event["kind"] != "changed"
                 talked.note(clock.time(), event)
                 on_event(event)
+            elif kind == Kind.ERROR and awaits_change:
+                raise BackendError(f"The server does not take the prompt: {plain(body.decode(errors='replace'))}")
     except ConnectionClosed as error:
         talked.end(f"connection lost: {error}")
     except ValueError as error:  # neither Opus nor an event

@@ -13,6 +13,7 @@ from backends.protocols import Samples
 from data_schemas.errors import StoreError
 from data_schemas.store import Store
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ, round_s
+from kame_model.serve.answer_watch import AnswerWatch
 from kame_model.serve.conversation import PAUSE_S
 
 PLAYER_S = FRAME_S
@@ -75,12 +76,16 @@ class Talked:
         start_s: when it began, by the caller's clock; None: it has not.
         events: of the server, each with `at_s`, when it came.
         ended: why the server ended it; empty where the caller did.
+        watch: knows whether the answer has ended.
+        lacks: why there is no answer, or no whole one; empty where there is, or none was waited for.
     """
 
     start_s: float | None = None
     player: Player = field(default_factory=Player)
     events: list[dict[str, Any]] = field(default_factory=list)
     ended: str = ""
+    watch: AnswerWatch = field(default_factory=AnswerWatch)
+    lacks: str = ""
     _said: list[Samples] = field(default_factory=list)
     _pieces: list[tuple[float, str]] = field(default_factory=list)
 
@@ -101,20 +106,28 @@ class Talked:
     def say(self, frame: Samples) -> None:
         """The caller's next 80 ms."""
         self._said.append(frame)
+        self.watch.say(len(self._said) * FRAME_S, frame)
 
     def hear(self, at_s: float, samples: Samples) -> None:
         """The server's sound, when it came."""
         self.player.add(self._since_start(at_s), samples)
+        self.watch.hear(self._since_start(at_s), samples)
 
     def read(self, at_s: float, piece: str) -> None:
         """A piece of the server's text, when it came."""
         self._pieces.append((self._since_start(at_s), piece))
+        self.watch.read(self._since_start(at_s), piece)
 
     def note(self, at_s: float, event: dict[str, Any]) -> None:
         """An event of the server, when it came."""
         self.events.append({"at_s": round_s(self._since_start(at_s)), **event})
+        self.watch.note(self._since_start(at_s), event)
         if event.get("kind") == "ended":
             self.end(str(event.get("data", {}).get("reason", "")))
+
+    def has_answer_ended(self, at_s: float) -> bool:
+        """Whether the answer to what the caller said has ended by then, or none can come."""
+        return self.watch.has_ended(self._since_start(at_s))
 
     def end(self, reason: str) -> None:
         """The server ended it; the first reason counts."""

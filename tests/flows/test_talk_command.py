@@ -91,6 +91,14 @@ def test_it_ends_with_sound_transcript_and_events(checkpoint: str, question: Pat
     assert HEARD.search((out / "transcript.txt").read_text("utf-8"))
 
 
+def test_an_answer_that_does_not_end_is_told(checkpoint: str, question: Path, tmp_path: Path) -> None:
+    """The tiny front-end says a piece of text with each frame."""
+    options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--answer-timeout-s", "1", *PATIENT]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["lacks"] == "Timed out: the answer had not ended 1 s after what was said."
+
+
 @pytest.mark.parametrize("signalled", [True, False])
 def test_ctrl_c_keeps_what_was_said_until_then(
     signalled: bool, checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,88 @@
+"""When the answer to what a caller said has ended, by what the caller hears, reads and is told."""
+
+from typing import Any, Final
+
+import numpy as np
+
+from backends.protocols import Samples
+
+QUIET_S: Final = 3.0
+"""An answer has ended when nothing of it has come for so long; people and models pause for less within one."""
+NOISE_S: Final = 6.0
+"""So long after the last word an answer has ended whatever is heard: a front-end need never be entirely silent."""
+STALLED_S: Final = 1.0
+"""A server that has sent no sound at all for so long is late, and its silence tells nothing."""
+AUDIBLE: Final = 0.01
+"""Root mean square above which a piece of sound is heard, 40 dB below full scale: rooms and codecs are softer."""
+
+_OF_REQUESTS: Final = ("oracle_asked", "oracle", "oracle_done", "oracle_failed")
+
+
+class AnswerWatch:
+    """Follows one conversation. All times are seconds since it began, by the caller's clock.
+
+    The answer is what is heard or read after the caller's last audible frame. It has ended when neither a word nor
+    audible sound has come for `QUIET_S`, or no word for `NOISE_S`. A server that tells of events is waited for longer:
+    until the turn it hears has ended, and the last request it sent to a chat model has been answered or has failed. In
+    mode cascade nothing else speaks, so a request that failed without a word ends it too.
+    """
+
+    def __init__(self) -> None:
+        self._asked_s = 0.0
+        self._text_s = self._sound_s = self._told_s = self._came_s = float("-inf")
+        self._is_in_turn = self._is_cascade = self._has_failed = False
+        self._request: object = None  # the last one, until it has ended
+
+    def say(self, at_s: float, frame: Samples) -> None:
+        """A frame of the caller's."""
+        if _is_audible(frame):
+            self._asked_s = at_s
+
+    def hear(self, at_s: float, samples: Samples) -> None:
+        """A piece of the server's sound."""
+        self._came_s = at_s
+        if _is_audible(samples):
+            self._sound_s = at_s
+
+    def read(self, at_s: float, piece: str) -> None:
+        """A piece of the server's text."""
+        if piece.strip():
+            self._text_s = at_s
+
+    def note(self, at_s: float, event: dict[str, Any]) -> None:
+        """An event of the server."""
+        kind, data = event.get("kind"), event.get("data", {})
+        match kind:
+            case "started" | "changed":
+                self._is_cascade = data.get("mode") == "cascade"
+            case "speech_started":
+                self._is_in_turn = True
+            case "heard" if data.get("is_final"):
+                self._is_in_turn, self._told_s = False, at_s
+            case "oracle_asked":
+                self._request, self._has_failed = data.get("oracle"), False
+            case "oracle_done" | "oracle_failed" if data.get("oracle") == self._request:
+                self._request, self._has_failed = None, kind == "oracle_failed"
+            case _:
+                pass
+        if kind in _OF_REQUESTS:
+            self._told_s = at_s
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether something of an answer has come."""
+        return max(self._text_s, self._sound_s) > self._asked_s
+
+    def has_ended(self, now_s: float) -> bool:
+        """Whether the answer has ended, or none can come."""
+        if self._is_in_turn or self._request is not None or now_s - self._came_s >= STALLED_S:
+            return False
+        last_s = max(self._text_s, self._told_s)
+        if self.has_begun:
+            has_words = self._text_s > self._asked_s
+            return now_s - max(last_s, self._sound_s) >= QUIET_S or (has_words and now_s - last_s >= NOISE_S)
+        return self._is_cascade and self._has_failed and now_s - last_s >= QUIET_S
+
+
+def _is_audible(samples: Samples) -> bool:
+    return len(samples) > 0 and float(np.sqrt(np.mean(np.square(samples)))) > AUDIBLE
