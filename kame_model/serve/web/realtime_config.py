@@ -125,7 +125,7 @@ class RealtimeConfig:
         Each field is judged by itself, so that one that cannot be had costs none of the others: OpenAI's own server
         refuses an update whole, and instructions beside a tool of too long a name are lost there
         (github.com/livekit/agents/issues/1183). null is the same as nothing, but for transcription and turn detection,
-        which it turns off.
+        which it turns off, and for what is only said again.
 
         Raises:
             Fault: it is no session.
@@ -136,7 +136,7 @@ class RealtimeConfig:
         turns = wishes.turns.model_dump()
         for param, value, holds in _differences(_nested(wanted), self.shown(), "session"):
             name = param.rpartition(".")[2]
-            if value is None and param not in (_TRANSCRIPTION, _TURNS):
+            if value is None and param not in (_TRANSCRIPTION, _TURNS, *_ECHOED):
                 continue
             if param == _TRANSCRIPTION and value is None:
                 wishes = wishes._replace(wants_transcripts=False)
@@ -166,7 +166,7 @@ class RealtimeConfig:
     def take(self, wishes: Wishes) -> None:
         """Has the session so from now on, but for `changes`, which are the caller's; see `take_turns`."""
         self.wants_transcripts = wishes.wants_transcripts
-        self._echoed |= wishes.echoed
+        self._echoed = {name: value for name, value in (self._echoed | wishes.echoed).items() if value is not None}
         self.take_turns(wishes.turns)
 
     def take_turns(self, wished: TurnWishes) -> None:

@@ -178,3 +178,14 @@ async def test_a_client_cannot_make_the_server_say_much_again_and_again(checkpoi
         await socket.leave()
     last = of_type(socket, "session.updated")[-1]["session"]
     assert last["tracing"] == {"group_id": "g", "metadata": {"a": "b"}}
+
+
+async def test_what_is_only_said_again_can_be_taken_back(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        wished = await update(socket, {"tracing": "auto", "tool_choice": "none"})
+        taken_back = await update(socket, {"tracing": None, "tool_choice": None})
+        await socket.leave()
+    checked(socket.events)
+    assert (wished["session"]["tracing"], wished["session"]["tool_choice"]) == ("auto", "none")
+    assert taken_back["session"] == socket.events[0]["session"]
