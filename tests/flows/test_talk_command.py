@@ -91,6 +91,7 @@ def test_it_ends_with_sound_transcript_and_events(checkpoint: str, question: Pat
     assert HEARD.search((out / "transcript.txt").read_text("utf-8"))
 
 
+@pytest.mark.full
 def test_an_answer_that_does_not_end_is_told(checkpoint: str, question: Path, tmp_path: Path) -> None:
     """The tiny front-end says a piece of text with each frame."""
     options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--answer-timeout-s", "1", *PATIENT]

@@ -179,3 +179,15 @@ def test_events_that_do_not_fit_together_are_refused() -> None:
         OracleTokens.pack([1, 2], [0.1], [0], [False], [[5]], [[]])
     with pytest.raises(ValueError, match="order of their frames"):
         OracleTokens.pack([2, 1], [0.1, 0.2], [0, 0], [False, True], [[5], [6]], [[], []])
+
+
+def test_an_oracle_that_is_withdrawn_is_fed_no_further_and_the_next_one_is() -> None:
+    queue = OracleQueue(START)
+    older, newer = queue.start(), queue.start()
+    queue.extend(newer, [5, 6, 7])
+    queue.withdraw(older)
+    assert [queue.next() for _ in range(2)] == [START, 5]
+    queue.withdraw(newer)
+    assert queue.next() == PADDING_ID
+    queue.push([8])
+    assert [queue.next() for _ in range(3)] == [START, 8, PADDING_ID]
