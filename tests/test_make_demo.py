@@ -51,7 +51,7 @@ def test_most_of_its_training_is_after_the_warm_up(tmp_path: Path, monkeypatch: 
 def test_it_makes_a_dataset_a_checkpoint_and_a_talk(demo: Path) -> None:
     assert json.loads((demo / "dataset.json").read_text())["counts"]
     assert soundfile.info(demo / "listen.wav").duration > 5
-    metrics = (demo.with_name("demo-front-end") / "seed-0" / "metrics.jsonl").read_text().splitlines()
+    metrics = (demo.with_name("demo-front-end") / "seed-0" / "run" / "metrics.jsonl").read_text().splitlines()
     assert sum(json.loads(line)["kind"] == "train" for line in metrics) == 40
     checkpoint = demo.with_name("demo-checkpoints") / "nano-demo-front-end-40"
     assert {each.name for each in checkpoint.iterdir()} >= {
