@@ -12,19 +12,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from data_schemas.config.serving import CareConfig, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.serve.parts import build_parts
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.app import create_app
+from kame_model.serve.web.transport import WebServer
 from kame_model.train.processes import find_device
 from pipelines.script.speakable import speak
-
-CLOSING_S = 5
-"""How long connections may take to close when the server ends, seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,8 @@ async def serving(config: ServeConfig) -> AsyncIterator[Serving]:
         checkpoint = load_checkpoint(config.checkpoint, find_device(config.device))
         speak("ready")  # it reads its lexicon the first time, which would hold up everybody's frames later
         async with build_parts(config) as parts, KameServer(checkpoint, config, parts, speak) as server:
-            web = _Web(_web_config(server, config))
+            page = Path(str(files("dashboard").joinpath("talk")))
+            web = WebServer(create_app(server, page), config)
             task = asyncio.create_task(web.serve([listener]))
             try:
                 await _until_started(web, task)
@@ -91,39 +88,7 @@ async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
         task.result()
 
 
-class _Web(uvicorn.Server):
-    """uvicorn that leaves signals to `run`, and says when it has started."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.has_started = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.has_started.set()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _web_config(server: KameServer, config: ServeConfig) -> uvicorn.Config:
-    page = Path(str(files("dashboard").joinpath("talk")))
-    return uvicorn.Config(
-        create_app(server, page),
-        log_level="warning",
-        ws="websockets-sansio",
-        ws_max_size=config.limits.max_message_bytes,
-        ws_per_message_deflate=False,  # sound does not get smaller by it
-        proxy_headers=False,  # whom to believe is care.trusted_proxies, which the app knows
-        server_header=False,
-        timeout_graceful_shutdown=CLOSING_S,
-        ssl_certfile=config.care.certificate,
-        ssl_keyfile=config.care.private_key,
-    )
-
-
-async def _until_started(web: _Web, task: "asyncio.Task[None]") -> None:
+async def _until_started(web: WebServer, task: "asyncio.Task[None]") -> None:
     started = asyncio.create_task(web.has_started.wait())
     await asyncio.wait({started, task}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():

@@ -157,6 +157,43 @@ class LimitsConfig(Config):
     drain_s: float = Field(
         default=30.0, ge=0, description="At the end (SIGTERM), how long sessions may go on, seconds."
     )
+    max_connections: int = Field(
+        default=512, ge=8, description="Connections at once, sessions' too; fewer where `ulimit -n` leaves fewer."
+    )
+    max_connections_before_entry: int = Field(
+        default=64,
+        ge=4,
+        description="Of those, connections without a session: requests and handshakes. A newer one closes the oldest.",
+    )
+    max_connections_per_address: int = Field(
+        default=32, ge=1, description="Connections of one address at once; of a trusted proxy any number."
+    )
+    reserved_descriptors: int = Field(
+        default=64, ge=8, description="Files and connections that may be opened for other things than callers."
+    )
+    entry_timeout_s: float = Field(
+        default=10.0,
+        gt=0,
+        description="Longest time from a connection, or from the answer before, to the next answer or to the session's"
+        " beginning, seconds.",
+    )
+    write_timeout_s: float = Field(
+        default=10.0,
+        gt=0,
+        description="A client that takes nothing of what waits for it for so long is cut off, seconds.",
+    )
+    max_unwritten_bytes: int = Field(
+        default=262_144,
+        ge=65_536,
+        description="Bytes that may wait for one client to read them; beyond, it is cut off.",
+    )
+    max_excess: float = Field(
+        default=4.0,
+        ge=1,
+        description="A connection is cut off, before anything is read from it, that sends so many times what messages"
+        " may have: bytes, by `max_bytes_per_s` and `max_burst_bytes`; frames of its web socket, pings and fragments"
+        " too, by `max_messages_per_s`.",
+    )
 
 
 class CareConfig(Config):

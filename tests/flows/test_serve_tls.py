@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -15,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from data_schemas.config.serving import ServeConfig
+from data_schemas.config.serving import LimitsConfig, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ
 from flows.serving import serving
@@ -104,6 +105,22 @@ async def test_a_conversation_over_tls(folder: Path, trusted: ssl.SSLContext) ->
     assert talked.ended == ""
     assert talked.events[0]["kind"] == "started"
     assert talked.player.n_samples > SAMPLE_RATE_HZ / 2
+
+
+@pytest.mark.asyncio
+async def test_who_does_not_finish_the_handshake_is_closed_in_time(folder: Path, trusted: ssl.SSLContext) -> None:
+    limits = {"max_sessions": 1, "entry_timeout_s": 0.1}
+    patient = config(folder).model_copy(update={"limits": LimitsConfig.model_validate(limits)})
+    async with serving(patient) as running, asyncio.timeout(30):
+        url = httpx.URL(running.url)
+        silent = [await asyncio.open_connection(url.host, url.port) for _ in range(12)]
+        for reader, writer in silent:
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+            writer.close()
+        async with httpx.AsyncClient(verify=trusted) as client:
+            figures = (await client.get(f"{running.url}/metrics")).text
+    assert 'kame_connections{state="before_entry"} 1.0' in figures
 
 
 @pytest.mark.asyncio

@@ -3,20 +3,20 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import uvicorn
 from starlette.types import ASGIApp, Message
 
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.parts import Parts
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.app import create_app
+from kame_model.serve.web.transport import WebServer
 from tests.support.serving import doubles, inline, serve_config
 
 
@@ -26,14 +26,6 @@ class Served:
 
     server: KameServer
     place: str
-
-
-class QuietWeb(uvicorn.Server):
-    """uvicorn without its signal handlers."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 @asynccontextmanager
@@ -50,21 +42,10 @@ async def served(
     config = serve_config(**changes)
     async with KameServer(checkpoint, config, parts or doubles(), lambda text: text, run=inline) as server:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            web = QuietWeb(
-                uvicorn.Config(
-                    create_app(server, page),
-                    log_level="error",
-                    ws="websockets-sansio",
-                    ws_max_size=config.limits.max_message_bytes,
-                    ws_per_message_deflate=False,
-                    proxy_headers=False,
-                    timeout_graceful_shutdown=1,
-                )
-            )
+            web = WebServer(create_app(server, page), config, closing_s=1)
             running = asyncio.create_task(web.serve([listener]))
             try:
-                while not web.started:
-                    await asyncio.sleep(0.01)
+                await web.has_started.wait()
                 yield Served(server, f"127.0.0.1:{listener.getsockname()[1]}")
             finally:
                 web.should_exit = True

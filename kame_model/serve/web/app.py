@@ -14,6 +14,7 @@ from kame_model.serve.server import KameServer
 from kame_model.serve.web.caller import Hall
 from kame_model.serve.web.care import Denied, Door, notice_headers
 from kame_model.serve.web.chat_socket import chat
+from kame_model.serve.web.connections import Connections, most_connections
 from kame_model.serve.web.control import ErrorBody, control_routes
 from kame_model.serve.web.envelope import Envelope
 from kame_model.serve.web.logs import be_discreet
@@ -30,12 +31,17 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
         server: has the sessions.
         page: folder of the page to talk by, served at `/`; None: there is none.
 
+    Returns:
+        the app; its `state.connections` is what `WebServer` counts connections by.
+
     Raises:
-        ConfigError: the token is set and empty, or a trusted proxy has no address.
+        ConfigError: the token is set and empty, a trusted proxy has no address, or too few files may be open.
     """
     be_discreet()
-    care = server.config.care
-    hall = Hall(server, Door(care, host=server.config.host), Metrics(server))
+    care, limits = server.config.care, server.config.limits
+    door = Door(care, host=server.config.host)
+    connections = Connections(limits, door.counted_as, most_connections(limits))
+    hall = Hall(server, door, Metrics(server, connections))
     app = FastAPI(
         title="KAME",
         summary="Speak with a front-end. Sockets: /api/chat as Moshi has it, /v1/realtime as OpenAI has it.",
@@ -43,6 +49,7 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
         redoc_url=None,
         responses={413: {"model": ErrorBody}},
     )
+    app.state.connections = connections
     _tell_errors_in_one_form(app, hall)
     app.include_router(control_routes(hall))
 

@@ -19,12 +19,10 @@ from kame_model.serve.web.care import Denied, Door, chosen_protocol
 from kame_model.serve.web.changes import Changes, Changing
 from kame_model.serve.web.disclosure import consent_to, for_callers
 from kame_model.serve.web.metrics import Metrics
-from kame_model.serve.web.pacing import Allowance
+from kame_model.serve.web.pacing import MESSAGES_AT_ONCE_S, Allowance
 
 SEND_TIMEOUT_S = 10.0
 """A client that takes nothing for so long is gone; until then its oldest sound is dropped, and nobody else waits."""
-MESSAGES_AT_ONCE_S = 2.0
-"""Messages that may come at once, as seconds of the rate: a network that stalled gives them all back together."""
 DONE, GOING_AWAY, POLICY, OWN_FAULT = 1000, 1001, 1008, 1011
 """Codes that sockets are closed with (RFC 6455, 7.4.1)."""
 _GONE = (WebSocketDisconnect, RuntimeError, OSError)

@@ -195,6 +195,15 @@ class Door:
             address = hop
         return _customer(address)
 
+    def counted_as(self, end: str) -> str | None:
+        """What a connection is counted by, as `address_of` counts callers; None: a trusted proxy, for many come by it.
+
+        Args:
+            end: address of the connection's other end.
+        """
+        address = _plain(end) or end
+        return None if self._is_proxy(address) else _customer(address)
+
     def _may_connect(self, origin: str | None, host: str) -> bool:
         if origin is None or "*" in self._origins:  # only browsers send it, and always do
             return True

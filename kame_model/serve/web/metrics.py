@@ -22,15 +22,17 @@ class Metrics:
 
     Args:
         server: is asked at each scrape.
+        more: are asked too.
 
     Attributes:
         n_denied: requests, callers and messages not let in, by code; the server's own refusals among them.
     """
 
-    def __init__(self, server: KameServer) -> None:
+    def __init__(self, server: KameServer, *more: Collector) -> None:
         self.n_denied: Counter[str] = Counter()
         self._registry = CollectorRegistry()
-        self._registry.register(_Now(server, self.n_denied))
+        for collector in (_Now(server, self.n_denied), *more):
+            self._registry.register(collector)
         ProcessCollector(registry=self._registry)
         self._age_s = Histogram(
             "kame_oracle_first_words_seconds",

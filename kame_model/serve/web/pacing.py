@@ -9,6 +9,8 @@ import numpy as np
 from backends.protocols import Samples
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 
+MESSAGES_AT_ONCE_S = 2.0
+"""Messages that may come at once, as seconds of the rate: a network that stalled gives them all back together."""
 CATCH_UP = 1.1
 """Sound is given on at most this much faster than real time: a client whose network stalled catches up in the end."""
 BURST_S = 0.16

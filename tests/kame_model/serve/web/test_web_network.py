@@ -1,9 +1,7 @@
 """What only a real network can do to a socket: frames that are none, clients that vanish; and the logs of it."""
 
 import asyncio
-import base64
 import logging
-import os
 import socket
 import struct
 
@@ -11,18 +9,9 @@ import pytest
 
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.web.logs import be_discreet
+from tests.support.raw_sockets import BINARY, CONTINUED, RESERVED, TEXT, connected, frame
 from tests.support.served import served
 from tests.support.serving import until
-
-TEXT, BINARY, CONTINUED, RESERVED = 1, 2, 0, 5
-
-
-def frame(opcode: int, payload: bytes, is_last: bool = True, is_masked: bool = True) -> bytes:
-    """A frame of RFC 6455, of less than 126 bytes."""
-    mask = os.urandom(4)
-    head = bytes([(0x80 if is_last else 0) | opcode, (0x80 if is_masked else 0) | len(payload)])
-    return head + (mask + bytes(b ^ mask[i % 4] for i, b in enumerate(payload)) if is_masked else payload)
-
 
 BAD = {
     "no UTF-8": frame(TEXT, b"\xff\xfe"),
@@ -32,18 +21,6 @@ BAD = {
     "a gigabyte": b"\x82\xff" + struct.pack(">Q", 10**9) + b"maskxxxx",
     "continues nothing": frame(CONTINUED, b"x"),
 }
-
-
-async def connected(place: str, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    host, port = place.split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    key = base64.b64encode(os.urandom(16)).decode()
-    writer.write(
-        f"GET {path} HTTP/1.1\r\nHost: {place}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
-    )
-    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
-    return reader, writer
 
 
 @pytest.mark.asyncio

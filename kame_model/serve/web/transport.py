@@ -1,0 +1,226 @@
+"""uvicorn with bounded connections: they are counted before TLS, and what clients send before it is parsed.
+
+uvicorn 0.54 answers pings and gathers fragments of messages by itself, keeps without bound what clients do not read,
+and waits for handshakes for ever. Here its protocols (`h11_impl`, `websockets_sansio_impl`) report to `Connections`,
+which closes what goes too far.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from typing import Any, cast
+
+import h11
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+from data_schemas.config.serving import ServeConfig
+from kame_model.serve.web.care import Denied
+from kame_model.serve.web.connections import Connection, Connections
+
+_RETRY_S = 0.1
+_FULL = Denied(503, "too_many_connections", "Too many connections are open; try again later.")
+_log = logging.getLogger(__name__)
+
+
+class _Watched(asyncio.Protocol):
+    """What either protocol of uvicorn tells of its connection."""
+
+    connection: Connection
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.connection.end()
+
+    def pause_writing(self) -> None:
+        self.connection.pause()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self.connection.resume()
+        super().resume_writing()
+
+
+class _Http(_Watched, H11Protocol):
+    """HTTP of one connection, until it becomes a web socket."""
+
+    def __init__(
+        self, connection: Connection, connections: Connections, config: uvicorn.Config, state: ServerState, app: Any
+    ) -> None:
+        super().__init__(config=config, server_state=state, app_state=app)
+        self.connection, self._connections = connection, connections
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as H11Protocol has it
+        self.connection.open(transport)
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self.connection.take_bytes(data):
+            super().data_received(data)
+            self.connection.is_asking = self.cycle is not None and not self.cycle.response_complete
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        if not self._connections.may_enter:
+            _refuse(self.transport, _FULL)
+            return
+        self.ws_protocol_class = cast(type[asyncio.Protocol], partial(_Socket, self.connection))
+        super().handle_websocket_upgrade(event)
+
+    def on_response_complete(self) -> None:
+        self.connection.answer()
+        super().on_response_complete()
+
+
+class _Socket(_Watched, WebSocketsSansIOProtocol):
+    """The web socket of one connection."""
+
+    def __init__(self, connection: Connection, **given: Any) -> None:
+        super().__init__(**given)
+        self.connection = connection
+
+    def data_received(self, data: bytes) -> None:
+        if self.handshake_initiated:
+            if self.connection.take_frames(data):
+                super().data_received(data)
+                self.connection.check_unwritten()
+            return
+        super().data_received(data)  # the request's head, which `_Http` has read
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.accept":
+            self.connection.enter()
+
+
+class WebServer(uvicorn.Server):
+    """uvicorn that bounds its connections, leaves signals to whoever runs it, and says when it has started.
+
+    Args:
+        app: of `create_app`.
+        config: the server's.
+        closing_s: how long connections may take to close when it ends, seconds.
+
+    Attributes:
+        has_started: set when clients can connect.
+    """
+
+    def __init__(self, app: FastAPI, config: ServeConfig, closing_s: int = 5) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_level="warning",
+                ws="websockets-sansio",
+                ws_max_size=config.limits.max_message_bytes,
+                ws_per_message_deflate=False,  # sound does not get smaller by it
+                proxy_headers=False,  # whom to believe is care.trusted_proxies, which the app knows
+                server_header=False,
+                timeout_graceful_shutdown=closing_s,
+                ssl_certfile=config.care.certificate,
+                ssl_keyfile=config.care.private_key,
+            )
+        )
+        self.has_started = asyncio.Event()
+        self._limits = config.limits
+        self._connections: Connections = app.state.connections
+        self._work: set[asyncio.Task[None]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts the app, and listens."""
+        await super().startup([])  # uvicorn itself listens nowhere
+        for work in (self._connections.watch(), *map(self._accept, sockets or [])):
+            task = asyncio.create_task(work)
+            task.add_done_callback(self._on_work_done)
+            self._do(task)
+        self.has_started.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens no more, and ends what goes on."""
+        for task in self._work:
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Captures none."""
+        yield
+
+    async def _accept(self, listener: socket.socket) -> None:
+        """Lets clients connect, one in each round of the event loop: those who talk do not wait for many."""
+        loop = asyncio.get_running_loop()
+        listener.setblocking(False)
+        listener.listen(self.config.backlog)
+        is_failing = False
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listener)
+            except OSError as error:  # descriptors are used up, by others of this process or of this machine
+                if not is_failing:
+                    _log.error("Nobody can connect: %s. Raise `ulimit -n` or limits.reserved_descriptors.", error)
+                is_failing = True
+                self._connections.push_out_oldest()
+                await asyncio.sleep(_RETRY_S)
+                continue
+            is_failing = False
+            connection = self._connections.open(address[0])
+            if connection is None:
+                self._refuse(accepted)
+            else:
+                self._connect(accepted, connection)
+            await asyncio.sleep(0)
+
+    def _refuse(self, accepted: socket.socket) -> None:
+        with accepted, suppress(OSError):
+            if self.config.ssl is None:
+                accepted.send(_as_bytes(_FULL))
+
+    def _connect(self, accepted: socket.socket, connection: Connection) -> None:
+        def over(task: "asyncio.Task[None]") -> None:
+            if task.cancelled() or task.exception() is not None:  # by a deadline, or by the client in its handshake
+                accepted.close()
+                connection.end()
+
+        task = asyncio.create_task(self._hand_over(accepted, connection))
+        connection.abort = task.cancel
+        task.add_done_callback(over)
+        self._do(task)
+
+    async def _hand_over(self, accepted: socket.socket, connection: Connection) -> None:
+        config, limits = self.config, self._limits
+        http = partial(_Http, connection, self._connections, config, self.server_state, self.lifespan.state)
+        await asyncio.get_running_loop().connect_accepted_socket(
+            http,
+            accepted,
+            ssl=config.ssl,
+            ssl_handshake_timeout=None if config.ssl is None else limits.entry_timeout_s,
+            ssl_shutdown_timeout=None if config.ssl is None else limits.write_timeout_s,
+        )
+
+    def _on_work_done(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:
+            _log.critical("The server listens no more: a fault of its own.", exc_info=task.exception())
+            self.should_exit = True
+
+    def _do(self, task: "asyncio.Task[None]") -> None:
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+
+def _refuse(transport: asyncio.Transport, denied: Denied) -> None:
+    """Answers a request that the app is not to see, and closes its connection."""
+    transport.write(_as_bytes(denied))
+    transport.close()
+
+
+def _as_bytes(denied: Denied) -> bytes:
+    response = denied.response()
+    status = f"HTTP/1.1 {denied.status} {HTTPStatus(denied.status).phrase}".encode()
+    headers = [name + b": " + value for name, value in (*response.raw_headers, (b"connection", b"close"))]
+    return b"\r\n".join([status, *headers, b"", bytes(response.body)])

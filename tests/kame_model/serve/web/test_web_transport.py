@@ -1,0 +1,150 @@
+"""Clients that mean harm, over a real network of this machine: they are closed, and others are answered."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+import pytest
+
+from kame_model.checkpoint.load import Checkpoint
+from tests.support.raw_sockets import CONTINUED, PING, TEXT, asking, connected, frame
+from tests.support.served import Served, served
+from tests.support.serving import until
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.full]
+PATHS = ("/api/chat", "/v1/realtime")
+MOST_S = 30
+
+
+@asynccontextmanager
+async def running(checkpoint: Checkpoint, **limits: float) -> AsyncIterator[Served]:
+    """A server with these limits, for half a minute at most."""
+    async with served(checkpoint, limits={"max_sessions": 2, **limits}) as found, asyncio.timeout(MOST_S):
+        yield found
+
+
+@asynccontextmanager
+async def connection(place: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A bare connection."""
+    host, port = place.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def rest(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the server closes, by a reset too."""
+    came = b""
+    with suppress(ConnectionError):
+        while piece := await reader.read(65_536):
+            came += piece
+    return came
+
+
+async def n_closed(place: str, reason: str) -> float:
+    """How many connections the server has closed for this reason, as Prometheus is told it."""
+    async with httpx.AsyncClient() as client:
+        lines = (await client.get(f"http://{place}/metrics")).text.splitlines()
+    return sum(
+        float(line.split()[1]) for line in lines if line.startswith(f'kame_connections_closed_total{{reason="{reason}"')
+    )
+
+
+async def is_healthy(place: str) -> bool:
+    async with httpx.AsyncClient() as client:
+        return (await client.get(f"http://{place}/healthz")).text == '{"status":"ok"}'
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("first", "piece"),
+    [(b"", frame(PING, b"")), (frame(TEXT, b"", is_last=False), frame(CONTINUED, b"", is_last=False))],
+    ids=["pings", "empty fragments"],
+)
+async def test_a_flood_ends_its_session(checkpoint: Checkpoint, path: str, first: bytes, piece: bytes) -> None:
+    async with running(checkpoint) as server:
+        reader, writer = await connected(server.place, path)
+        await until(lambda: bool(server.server.sessions))
+        writer.write(first + piece * 20_000)
+        await rest(reader)
+        await until(lambda: not server.server.sessions)
+        assert await n_closed(server.place, "too_many_frames") == 1
+        writer.close()
+
+
+async def test_who_pings_as_often_as_is_allowed_is_answered(checkpoint: Checkpoint) -> None:
+    async with running(checkpoint) as server:
+        reader, writer = await connected(server.place, "/v1/realtime")
+        for _ in range(200):
+            writer.write(frame(PING, b"here"))
+        writer.write(frame(TEXT, json.dumps({"type": "none", "event_id": "behind them"}).encode()))
+        assert (await reader.readuntil(b"behind them")).count(b"\x8a\x04here") == 200
+        writer.transport.abort()
+
+
+async def test_who_pings_and_reads_nothing_gives_the_descriptor_back(checkpoint: Checkpoint) -> None:
+    most = {"max_messages_per_s": 100_000, "max_bytes_per_s": 50_000_000, "max_burst_bytes": 50_000_000}
+    async with running(checkpoint, **most, max_unwritten_bytes=65_536) as server:
+        _, writer = await connected(server.place, "/v1/realtime")
+        with suppress(ConnectionError):
+            while not writer.transport.is_closing():
+                writer.write(frame(PING, bytes(125)) * 1_000)
+                await writer.drain()
+        assert await n_closed(server.place, "unread") == 1
+        assert server.server.sessions == {}
+
+
+async def test_who_reads_nothing_of_an_answer_gives_the_descriptor_back(checkpoint: Checkpoint) -> None:
+    async with (
+        running(checkpoint, write_timeout_s=0.05, entry_timeout_s=1000) as server,
+        connection(server.place) as (_, writer),
+    ):
+        writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2_000)
+        while not await n_closed(server.place, "write_timeout"):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
+        b"PATCH /v1/sessions/a HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{",
+    ],
+    ids=["nothing", "half a head", "half a body"],
+)
+async def test_who_does_not_ask_in_time_is_closed(checkpoint: Checkpoint, sent: bytes) -> None:
+    async with running(checkpoint, entry_timeout_s=0.05) as server:
+        async with connection(server.place) as (reader, writer):
+            writer.write(sent)
+            assert await rest(reader) == b""
+        assert await n_closed(server.place, "entry_timeout") == 1
+
+
+async def test_health_is_told_while_silent_clients_have_all_other_places(checkpoint: Checkpoint) -> None:
+    async with running(checkpoint, max_connections=8, max_connections_before_entry=4) as server:
+        clients = [connection(server.place) for _ in range(30)]
+        for client in clients:
+            await client.__aenter__()
+        assert await is_healthy(server.place)
+        assert await n_closed(server.place, "pushed_out") >= 26
+        for client in clients:
+            await client.__aexit__(None, None, None)
+
+
+async def test_sockets_beyond_all_places_are_refused_and_health_is_told(checkpoint: Checkpoint) -> None:
+    limits = {"max_connections": 8, "max_connections_before_entry": 7, "max_sessions": 8, "max_sessions_per_address": 8}
+    async with running(checkpoint, **limits) as server:
+        inside = [await connected(server.place, "/api/chat") for _ in range(4)]  # half of the places are for others
+        async with connection(server.place) as (reader, writer):
+            writer.write(asking("/api/chat"))
+            answer = await rest(reader)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b'"too_many_connections"' in answer
+        assert await is_healthy(server.place)
+        for _, writer in inside:
+            writer.transport.abort()
