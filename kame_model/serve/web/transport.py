@@ -25,8 +25,22 @@ from data_schemas.config.serving import ServeConfig
 from kame_model.serve.web.care import Denied
 from kame_model.serve.web.connections import Connection, Connections
 
+MAX_LINE_BYTES = 8000
+"""Longest address and longest header of a web socket's request: the parser of websockets takes 8,192 in a line, with
+the rest of it, and says nothing of a longer one. RFC 9110, 4.1 asks for 8,000 at least."""
+MAX_HEADERS = 128
+"""The same parser takes no more headers."""
+MAX_HEAD_BYTES = 16_384
+"""What is kept of a request whose head has not come whole; h11's own default."""
 _RETRY_S = 0.1
 _FULL = Denied(503, "too_many_connections", "Too many connections are open; try again later.")
+_UNREADABLE = Denied(400, "unreadable", "This is no request for a web socket.")
+_LONG_HEADERS = Denied(431, "headers_too_long", f"The headers are too long: {MAX_LINE_BYTES} bytes each are read.")
+_LONG_ADDRESS = Denied(
+    414,
+    "address_too_long",
+    f"The address is too long: {MAX_LINE_BYTES} bytes are read. Send a long prompt in the first message.",
+)
 _log = logging.getLogger(__name__)
 
 
@@ -67,11 +81,25 @@ class _Http(_Watched, H11Protocol):
             self.connection.is_asking = self.cycle is not None and not self.cycle.response_complete
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        if not self._connections.may_enter:
-            _refuse(self.transport, _FULL)
+        denied = None if self._connections.may_enter else _FULL
+        if any(len(name) + len(value) > MAX_LINE_BYTES for name, value in event.headers) or (
+            len(event.headers) > MAX_HEADERS
+        ):
+            denied = _LONG_HEADERS
+        if len(event.target) > MAX_LINE_BYTES:
+            denied = _LONG_ADDRESS
+        if denied is not None:
+            _refuse(self.transport, denied)
             return
         self.ws_protocol_class = cast(type[asyncio.Protocol], partial(_Socket, self.connection))
         super().handle_websocket_upgrade(event)
+
+    def send_400_response(self, msg: str) -> None:
+        unread, _ = self.conn.trailing_data
+        if len(unread) > MAX_HEAD_BYTES:
+            _refuse(self.transport, _LONG_HEADERS if b"\n" in unread else _LONG_ADDRESS)
+        else:
+            super().send_400_response(msg)
 
     def on_response_complete(self) -> None:
         self.connection.answer()
@@ -92,11 +120,15 @@ class _Socket(_Watched, WebSocketsSansIOProtocol):
                 self.connection.check_unwritten()
             return
         super().data_received(data)  # the request's head, which `_Http` has read
+        if not self.handshake_initiated:
+            _refuse(self.transport, _UNREADABLE)
 
     async def send(self, message: Any) -> None:
         await super().send(message)
         if message["type"] == "websocket.accept":
             self.connection.enter()
+        elif message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True  # or uvicorn logs an error, as if nothing had been answered
 
 
 class WebServer(uvicorn.Server):
@@ -122,6 +154,7 @@ class WebServer(uvicorn.Server):
                 proxy_headers=False,  # whom to believe is care.trusted_proxies, which the app knows
                 server_header=False,
                 timeout_graceful_shutdown=closing_s,
+                h11_max_incomplete_event_size=MAX_HEAD_BYTES,
                 ssl_certfile=config.care.certificate,
                 ssl_keyfile=config.care.private_key,
             )

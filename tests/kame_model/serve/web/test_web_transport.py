@@ -1,9 +1,13 @@
 """Clients that mean harm, over a real network of this machine: they are closed, and others are answered."""
 
 import asyncio
+import errno
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
 
 import httpx
 import pytest
@@ -57,6 +61,16 @@ async def n_closed(place: str, reason: str) -> float:
 async def is_healthy(place: str) -> bool:
     async with httpx.AsyncClient() as client:
         return (await client.get(f"http://{place}/healthz")).text == '{"status":"ok"}'
+
+
+@contextmanager
+def uvicorn_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """uvicorn's own logger does not propagate."""
+    logging.getLogger("uvicorn.error").addHandler(caplog.handler)
+    try:
+        yield
+    finally:
+        logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -148,3 +162,62 @@ async def test_sockets_beyond_all_places_are_refused_and_health_is_told(checkpoi
         assert await is_healthy(server.place)
         for _, writer in inside:
             writer.transport.abort()
+
+
+async def test_a_server_out_of_descriptors_lets_clients_connect_again(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    accept = asyncio.SelectorEventLoop.sock_accept
+    failures = iter([OSError(errno.EMFILE, "Too many open files")] * 2)
+
+    async def fails_twice(loop: asyncio.SelectorEventLoop, listener: socket.socket) -> Any:
+        for failure in failures:
+            raise failure
+        return await accept(loop, listener)
+
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "sock_accept", fails_twice)
+    async with running(checkpoint) as server:
+        assert await is_healthy(server.place)
+    assert [record.levelname for record in caplog.records if "Too many open files" in record.getMessage()] == ["ERROR"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("query", "headers", "status", "code"),
+    [
+        ("?prompt=" + "x" * 9_000, "", 414, "address_too_long"),
+        ("?prompt=" + "x" * 100_000, "", 414, "address_too_long"),
+        ("", "X-Long: " + "x" * 9_000 + "\r\n", 431, "headers_too_long"),
+        ("", "X-Long: " + "x" * 100_000, 431, "headers_too_long"),
+        ("", "X-Many: x\r\n" * 200, 431, "headers_too_long"),
+        ("", "X(Odd): x\r\n", 400, ""),
+    ],
+    ids=["query", "longer query", "header", "longer header", "headers", "no header"],
+)
+async def test_a_request_that_cannot_be_read_is_answered(
+    checkpoint: Checkpoint, path: str, query: str, headers: str, status: int, code: str
+) -> None:
+    async with running(checkpoint) as server, connection(server.place) as (reader, writer):
+        writer.write(asking(path + query, headers=headers))
+        answer = await rest(reader)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode())
+    assert not code or json.loads(body)["error"]["code"] == code
+
+
+async def test_a_query_of_almost_8_kilobytes_is_read(checkpoint: Checkpoint) -> None:
+    async with running(checkpoint) as server:
+        _, writer = await connected(server.place, "/v1/realtime?none=" + "x" * 7_900)
+        writer.transport.abort()
+
+
+async def test_who_is_refused_leaves_no_error_in_the_log(
+    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(checkpoint) as server:
+        with uvicorn_log(caplog):
+            for target in ("/nowhere", "/api/chat?mode=none", "/v1/realtime?record=unasked"):
+                async with connection(server.place) as (reader, writer):
+                    writer.write(asking(target))
+                    assert b"HTTP/1.1 4" in await rest(reader)
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
