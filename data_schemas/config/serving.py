@@ -226,6 +226,11 @@ class CareConfig(Config):
     )
     certificate: str | None = Field(default=None, description="TLS certificate chain (PEM); empty: no TLS.")
     private_key: str | None = Field(default=None, description="The certificate's key (PEM).")
+    hsts_s: int = Field(
+        default=31_536_000,
+        ge=0,
+        description="With a certificate: how long browsers are to come by TLS alone (HSTS), seconds; 0: not told.",
+    )
     trusted_proxies: list[str] = Field(default_factory=list, description="Addresses whose X-Forwarded-For is believed.")
     notice: str = Field(
         default="You are talking to a machine; its voice is synthetic.",

@@ -102,9 +102,16 @@ async def test_a_conversation_over_tls(folder: Path, trusted: ssl.SSLContext) ->
             page = await client.get(running.url)
         talked = await talk(Call(url=running.url), in_real_time(sound, silence_s=0.2))
     assert "<title>Talk with KAME</title>" in page.text
+    assert page.headers["strict-transport-security"] == "max-age=31536000"
     assert talked.ended == ""
     assert talked.events[0]["kind"] == "started"
     assert talked.player.n_samples > SAMPLE_RATE_HZ / 2
+
+
+@pytest.mark.asyncio
+async def test_browsers_are_not_kept_to_tls_where_the_host_says_so(folder: Path, trusted: ssl.SSLContext) -> None:
+    async with serving(config(folder, hsts_s=0)) as running, httpx.AsyncClient(verify=trusted) as client:
+        assert "strict-transport-security" not in (await client.get(f"{running.url}/healthz")).headers
 
 
 @pytest.mark.asyncio

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.caller import Hall
-from kame_model.serve.web.care import Denied, Door, notice_headers
+from kame_model.serve.web.care import Denied, Door, notice_headers, tls_headers
 from kame_model.serve.web.chat_socket import chat
 from kame_model.serve.web.connections import Connections, most_connections
 from kame_model.serve.web.control import ErrorBody, control_routes
@@ -72,7 +72,7 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
             allow_methods=["GET", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(Envelope, headers=notice_headers(care.notice))
+    app.add_middleware(Envelope, headers=[*notice_headers(care.notice), *tls_headers(care)])
     if page is not None:
         app.mount("/", StaticFiles(directory=page, html=True))
     return app

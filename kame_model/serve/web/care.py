@@ -237,6 +237,13 @@ def _token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes | Non
     return None if token is None else token.strip().encode()
 
 
+def tls_headers(care: CareConfig) -> Sequence[tuple[str, str]]:
+    """The header by which browsers come by TLS alone from now on (RFC 6797), where the server itself has TLS."""
+    if care.certificate is None or not care.hsts_s:
+        return []
+    return [("Strict-Transport-Security", f"max-age={care.hsts_s}")]
+
+
 def chosen_protocol(connection: HTTPConnection) -> str | None:
     """The subprotocol to answer with, where the client offers the realtime one."""
     return REALTIME_PROTOCOL if REALTIME_PROTOCOL in _protocols(connection) else None
