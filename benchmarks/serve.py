@@ -6,9 +6,10 @@
     python -m benchmarks.serve soak [--n 200] [--at-once 4] [--json FILE]
     python -m benchmarks.serve soak --real [CHECKPOINT] [--minutes 10] [--at-once 2] [--json FILE]
     python -m benchmarks.serve swap [CHECKPOINT] [--swaps 6] [--json FILE]
+    python -m benchmarks.serve attack [CHECKPOINT] [--only PART-OF-A-NAME …] [--json FILE]
 
 Where no checkpoint is named, one with random weights is made for the time of the run: of the preset `nano` (frames,
-the real soak and swap), or a tiny one (the soak on a simulated clock).
+the real soak, swap and attack), or a tiny one (the soak on a simulated clock).
 """
 
 import argparse
@@ -21,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import serve_delays, serve_frames
+from benchmarks import serve_attack, serve_delays, serve_frames
 from benchmarks.serve_checkpoint import random_checkpoint
 from benchmarks.serve_questions import questions
 from benchmarks.serve_soak_real import real_soak
@@ -77,6 +78,15 @@ def swapped(options: argparse.Namespace) -> bool:
     with _checkpoint(options.checkpoint, "nano") as folder:
         report = swap(str(folder), options.swaps, options.settings, _line)
     return _concluded(report.as_json(), options.json)
+
+
+def attacked(options: argparse.Namespace) -> bool:
+    """Clients that mean harm beside a good caller, each attack on a server of its own."""
+    with _checkpoint(options.checkpoint, "nano") as folder:
+        outcomes = serve_attack.attack(str(folder), options.only, options.settings, _line)
+    print(serve_attack.as_table(outcomes))
+    _write(options.json, serve_attack.as_json(outcomes))
+    return True
 
 
 def _line(what: object) -> None:
@@ -142,6 +152,9 @@ def _parser() -> argparse.ArgumentParser:
     each = command("swap", swapped)
     each.add_argument("checkpoint", nargs="?")
     each.add_argument("--swaps", type=int, default=6, help="there and back, one in each turn of the caller")
+    each = command("attack", attacked)
+    each.add_argument("checkpoint", nargs="?")
+    each.add_argument("--only", nargs="+", default=[], help="attacks whose names hold one of these")
     return parser
 
 

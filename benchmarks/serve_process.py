@@ -24,17 +24,20 @@ class Running:
 
 
 @contextmanager
-def running(checkpoint: str, settings: Sequence[str]) -> Iterator[Running]:
+def running(checkpoint: str, settings: Sequence[str], n_descriptors: int | None = None) -> Iterator[Running]:
     """A server on a free port of this machine, with its embedded chat model where the settings name no other.
 
     Args:
         settings: of `kame serve --set`.
+        n_descriptors: files and connections it may have open; None: as many as this process.
 
     Raises:
         RunError: it does not start, or does not end when it is told to.
     """
     options = [each for setting in settings for each in ("--set", setting)]
     command = [str(Path(sys.executable).with_name("kame")), "serve", checkpoint, "--port", "0", "--json", *options]
+    if n_descriptors is not None:
+        command = ["sh", "-c", f'ulimit -n {n_descriptors}; exec "$@"', "sh", *command]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("w", encoding="utf-8") as file:

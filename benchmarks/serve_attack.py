@@ -1,0 +1,376 @@
+"""Clients that mean harm beside one that means none: what they cost it, and what they cost the server.
+
+Each attack goes to a server started for it on this machine's loopback, is bounded in time and in connections, and ends
+by itself. A well-behaved caller talks all the while in mode direct, and `/healthz` is asked twice a second. The
+front-end is real; recogniser and voice are doubles, and no chat model is asked: the figures are the transport's.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import httpx
+import numpy as np
+import psutil  # type: ignore[import-untyped]
+from websockets.exceptions import InvalidStatus
+
+from benchmarks.serve_arrivals import longest_wait_s
+from benchmarks.serve_process import Running, running
+from benchmarks.serve_realtime import RealtimeCall
+from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
+from kame_model.serve.talk import in_real_time
+from tests.support.runs import RunError
+
+SETTINGS = (
+    "back_ends.0.chat.engine=openai",
+    "back_ends.0.chat.base_url=http://127.0.0.1:1/v1",
+    "back_ends.0.chat.model=none",
+    "listener.engine=double",
+    "cascade.tts=double",
+    "limits.max_sessions=8",
+    "limits.budget_share=1",
+    "limits.max_sessions_per_address=16",
+)
+"""Of every server: nothing that costs time beside the front-end, and room for several clients of one address."""
+_BEFORE_S, _BEHIND_S = 3.0, 3.0
+_ASK_S, _ANSWER_S = 0.5, 2.0
+_TICK_S = 0.02
+_FEW_DESCRIPTORS = 128
+_N_SILENT = 150
+_AGAIN_S = 1.0
+_N_ASKED = 8
+_SMALL_BYTES = 4096
+_LET_IN_S = 30.0
+_N_TRIES = 5
+_LOST = (OSError, asyncio.IncompleteReadError)
+
+PING, EMPTY_START, EMPTY_CONTINUATION = b"\x89\x80mask", b"\x01\x80mask", b"\x00\x80mask"
+"""Masked frames of RFC 6455 without a payload."""
+FULL_PING = b"\x89\xfdmask" + bytes(125)
+"""The longest ping there is."""
+
+
+class Harm:
+    """What the attackers have open.
+
+    Args:
+        place: host and port of the server.
+        seconds: how long each attack lasts.
+
+    Attributes:
+        n_in: sockets of theirs that were let in.
+        begins, ends: set when they are to begin, and to leave; the good caller is there all that time.
+        n_closed: their connections that the server closed or did not take.
+    """
+
+    def __init__(self, place: tuple[str, int], seconds: float) -> None:
+        self._place, self._seconds = place, seconds
+        self.n_in = 0
+        self.begins, self.ends = asyncio.Event(), asyncio.Event()
+        self.n_closed = 0
+
+    async def flood(self, piece: bytes, bytes_per_s: float, first: bytes = b"", reads: bool = True) -> None:
+        """One socket that is let in and then sends the same piece at a rate until it is closed."""
+        async with self._socket() as (reader, writer):
+            reading = asyncio.create_task(_read_all(reader)) if reads else None
+            writer.write(first)
+            chunk = piece * round(bytes_per_s * _TICK_S / len(piece))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    while not writer.is_closing():
+                        writer.write(chunk)
+                        await writer.drain()
+                        await asyncio.sleep(_TICK_S)
+            await self.ends.wait()
+            if reading is not None:
+                reading.cancel()
+
+    async def talk_without_reading(self) -> None:
+        """One caller that sends sound as it is spoken, asks for as many answers as it may, and reads none."""
+        sound = base64.b64encode(bytes(2 * FRAME_N_SAMPLES)).decode()
+        said = _text_frame({"type": "input_audio_buffer.append", "audio": sound})
+        none = _text_frame({"type": "none", "event_id": "x" * 512})
+        asked = none * _N_ASKED + _text_frame({"type": "response.create"})
+        async with self._socket(_SMALL_BYTES) as (_, writer):
+            writer.write(_text_frame({"type": "session.update", "kame": {"events": True}}))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    while not writer.is_closing():
+                        writer.write(said + asked)
+                        await asyncio.sleep(FRAME_S)
+            await self.ends.wait()
+
+    async def send_slowly(self, number: int, head: bytes, source: str) -> None:
+        """One client without a token that sends a byte of its request's head a second, and comes again when closed.
+
+        Args:
+            number: clients come one after the other, all within the first second.
+            source: address that it comes from.
+        """
+        await self.begins.wait()
+        await asyncio.sleep(number / _N_SILENT)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds):
+                while True:
+                    with suppress(*_LOST):
+                        await self._one_slow(head, source)
+                    self.n_closed += 1
+                    await asyncio.sleep(_AGAIN_S)
+
+    async def _one_slow(self, head: bytes, source: str) -> None:
+        reader, writer = await asyncio.open_connection(*self._place, local_addr=(source, 0))
+        sending = asyncio.create_task(_trickle(writer, head))
+        try:
+            await _read_all(reader)  # until it is closed
+        finally:
+            sending.cancel()
+            writer.transport.abort()
+
+    @asynccontextmanager
+    async def _socket(
+        self, most_unread: int = 1 << 16
+    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """A socket that was let in, in mode cascade, which takes none of the device's time, once it is time to begin.
+
+        Args:
+            most_unread: bytes that this side keeps unread.
+
+        Raises:
+            RunError: it was not let in.
+        """
+        bare = socket.socket()
+        bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, most_unread)
+        bare.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(bare, self._place)
+        reader, writer = await asyncio.open_connection(sock=bare, limit=most_unread)
+        try:
+            key = base64.b64encode(os.urandom(16)).decode()
+            writer.write(
+                f"GET /v1/realtime?mode=cascade HTTP/1.1\r\nHost: {self._place[0]}\r\nUpgrade: websocket\r\n"
+                f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
+            )
+            status = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0].decode()
+            if " 101 " not in status:
+                raise RunError(f"An attacker was not let in: {status}.")
+            self.n_in += 1
+            await self.begins.wait()
+            with suppress(*_LOST):
+                yield reader, writer
+            self.n_closed += writer.is_closing()
+        finally:
+            writer.transport.abort()
+
+
+async def _read_all(reader: asyncio.StreamReader) -> None:
+    with suppress(*_LOST):
+        while await reader.read(1 << 20):
+            pass
+
+
+async def _trickle(writer: asyncio.StreamWriter, head: bytes) -> None:
+    with suppress(*_LOST):
+        for at in range(len(head)):
+            writer.write(head[at : at + 1])
+            await writer.drain()
+            await asyncio.sleep(1.0)
+
+
+def _text_frame(message: dict[str, Any]) -> bytes:
+    """A masked text frame; its mask is 0, so that the payload stays as it is."""
+    data = json.dumps(message).encode()
+    n = len(data)
+    length = bytes([0x80 | n]) if n < 126 else b"\xfe" + n.to_bytes(2, "big")
+    return b"\x81" + length + bytes(4) + data
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One way to do harm.
+
+    Attributes:
+        seconds: how long it lasts.
+        do: all its clients at once.
+        n_in: of them are let in first, while nobody else is there.
+        n_descriptors: the server may have, `ulimit -n`; None: as many as this process.
+    """
+
+    name: str
+    seconds: float
+    do: Callable[[Harm], Sequence[Awaitable[None]]]
+    n_in: int = 0
+    n_descriptors: int | None = None
+
+
+_HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X-Slow: a\r\n" * 20
+_HERE, _ELSEWHERE = "127.0.0.1", "127.0.0.2"
+"""Addresses of attackers: the good caller's own, and another one (Linux has all of 127.0.0.0/8)."""
+
+
+def _slow(name: str, head: bytes, source: str) -> Attack:
+    """Clients without a token that ask for nothing, or take for ever to ask, at a server that may open few files."""
+
+    def do(harm: Harm) -> list[Awaitable[None]]:
+        return [harm.send_slowly(number, head, source) for number in range(_N_SILENT)]
+
+    return Attack(f"{_N_SILENT} {name}, {source}", 15.0, do, n_descriptors=_FEW_DESCRIPTORS)
+
+
+ATTACKS = (
+    Attack("none", 8.0, lambda _: []),
+    Attack("pings, 0.8 MB/s", 8.0, lambda harm: [harm.flood(PING, 800_000)], 1),
+    Attack("empty fragments, 0.8 MB/s", 8.0, lambda harm: [harm.flood(EMPTY_CONTINUATION, 800_000, EMPTY_START)], 1),
+    Attack("pings, 10 MB/s, unread", 10.0, lambda harm: [harm.flood(FULL_PING, 10_000_000, reads=False)], 1),
+    Attack("6 callers read nothing", 75.0, lambda harm: [harm.talk_without_reading() for _ in range(6)], 6),
+    _slow("silent sockets", b"", _ELSEWHERE),
+    _slow("slow headers", _HEAD, _ELSEWHERE),
+    _slow("silent sockets", b"", _HERE),
+    _slow("slow headers", _HEAD, _HERE),
+)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one attack did.
+
+    Attributes:
+        n_sent, n_answered, n_dropped: frames of the good caller.
+        longest_gap_ms: between two frames that it was sent.
+        ended: why the good caller's session ended early; empty: it did not.
+        grown_mib: of the server's memory, the most beyond what it had before.
+        descriptors: of the server: before, the most, with the attack over and its clients still there, without them.
+        n_asked, n_healthy: how often `/healthz` was asked while the attack lasted, and answered within 2 s.
+        unhealthy: what came instead of the other answers.
+        n_closed: the attackers' connections that the server closed or did not take.
+    """
+
+    name: str
+    n_sent: int = 0
+    n_answered: int = 0
+    n_dropped: int = 0
+    longest_gap_ms: float = 0.0
+    ended: str = ""
+    grown_mib: float = 0.0
+    descriptors: list[int] = field(default_factory=list)
+    n_asked: int = 0
+    n_healthy: int = 0
+    unhealthy: list[str] = field(default_factory=list)
+    n_closed: int = 0
+
+
+def attack(
+    checkpoint: str, only: Sequence[str], settings: Sequence[str], on_outcome: Callable[[Outcome], None]
+) -> list[Outcome]:
+    """Each attack in turn, on a server of its own.
+
+    Args:
+        only: parts of the names of those that are wanted; empty: all.
+        settings: more of `kame serve --set`.
+        on_outcome: told of each as soon as it is over.
+
+    Raises:
+        RunError: a server does not start, or does not end; or it has no time even for the good caller.
+    """
+    outcomes = []
+    for each in ATTACKS:
+        if not only or any(part in each.name for part in only):
+            outcomes.append(_on_a_server(checkpoint, settings, each))
+            on_outcome(outcomes[-1])
+    return outcomes
+
+
+def _on_a_server(checkpoint: str, settings: Sequence[str], attack: Attack) -> Outcome:
+    """One attack; anew where the machine was so busy at the server's start that it lets nobody in."""
+    for _ in range(_N_TRIES):
+        with suppress(InvalidStatus), running(checkpoint, [*SETTINGS, *settings], attack.n_descriptors) as server:
+            return asyncio.run(_attacked(server, attack))
+    raise RunError("The server lets the good caller in at no time: the machine has too much else to do.")
+
+
+async def _attacked(server: Running, attack: Attack) -> Outcome:
+    outcome = Outcome(attack.name)
+    url = httpx.URL(server.url)
+    harm = Harm((url.host, url.port or 80), attack.seconds)
+    process = psutil.Process(server.process_id)
+    outcome.descriptors = [process.num_fds()] * 2
+    harming = [asyncio.ensure_future(each) for each in attack.do(harm)]
+    async with asyncio.timeout(_LET_IN_S):
+        while harm.n_in < attack.n_in and not any(each.done() for each in harming):
+            await asyncio.sleep(_TICK_S)
+    sound = np.zeros(round((_BEFORE_S + attack.seconds + _BEHIND_S) * SAMPLE_RATE_HZ), np.float32)
+    async with RealtimeCall(server.url, "mode=direct") as call:
+        talking = asyncio.create_task(call.say(in_real_time(sound, 0.0)))
+        await asyncio.sleep(_BEFORE_S)
+        watching = asyncio.create_task(_watch(process, server.url, _mib(process), outcome))
+        harm.begins.set()
+        await asyncio.sleep(attack.seconds)
+        await asyncio.sleep(_TICK_S)
+        outcome.descriptors.append(process.num_fds())
+        harm.ends.set()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await asyncio.gather(*harming)
+        await talking
+        await call.until_answered()
+        outcome.descriptors.append(process.num_fds())
+    outcome.n_closed = harm.n_closed
+    outcome.n_sent, outcome.n_answered = call.n_sent, min(call.n_answered, call.n_sent)
+    outcome.n_dropped = sum(each["data"]["n_frames"] for each in call.told("dropped"))
+    outcome.longest_gap_ms = 1000 * max(map(longest_wait_s, call.side.runs()), default=0.0)
+    outcome.ended = call.ended
+    return outcome
+
+
+async def _watch(process: psutil.Process, url: str, before_mib: float, outcome: Outcome) -> None:
+    """Looks at the server and asks it for its health, until it is cancelled."""
+    loop = asyncio.get_running_loop()
+    next_s = loop.time()
+    while True:
+        try:
+            async with httpx.AsyncClient(timeout=_ANSWER_S) as client:
+                (await client.get(f"{url}/healthz")).raise_for_status()
+            outcome.n_asked += 1
+            outcome.n_healthy += 1
+        except httpx.HTTPError as error:
+            outcome.n_asked += 1
+            outcome.unhealthy.append(repr(error))
+        outcome.grown_mib = max(outcome.grown_mib, _mib(process) - before_mib)
+        outcome.descriptors[1] = max(outcome.descriptors[1], process.num_fds())
+        next_s = max(next_s + _ASK_S, loop.time())
+        await asyncio.sleep(next_s - loop.time())
+
+
+def _mib(process: psutil.Process) -> float:
+    return float(process.memory_info().rss) / 2**20
+
+
+def as_table(outcomes: Sequence[Outcome]) -> str:
+    """A row an attack."""
+    head = ("attack", "answered", "dropped", "gap ms", "+MiB", "descriptors", "/healthz", "closed")
+    rows = [
+        (
+            each.name,
+            f"{each.n_answered}/{each.n_sent}",
+            f"{each.n_dropped}",
+            f"{each.longest_gap_ms:.0f}",
+            f"{each.grown_mib:.0f}",
+            "/".join(map(str, each.descriptors)),
+            f"{each.n_healthy}/{each.n_asked}",
+            f"{each.n_closed}",
+        )
+        for each in outcomes
+    ]
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    ended = [f"{each.name}: {each.ended}" for each in outcomes if each.ended]
+    return "\n".join([*lines, "descriptors: before/most/clients still there/clients gone", *ended])
+
+
+def as_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """For programs."""
+    return {"attacks": [asdict(each) for each in outcomes]}
