@@ -80,6 +80,13 @@ def test_a_chat_model_is_swapped_in_the_middle_of_a_talk() -> None:
     assert [each["changed_s"] is not None and not each["n_elsewhere"] for each in report["swaps"]] == [True, True]
 
 
+def test_an_attack_is_told_with_what_it_cost_the_others(tmp_path: Path) -> None:
+    run("serve", "attack", "--only", "none", "pings, 0.8", "--json", tmp_path / "figures.json")
+    outcomes = json.loads((tmp_path / "figures.json").read_text())["attacks"]
+    assert len(outcomes) == 2
+    assert all(each["n_answered"] > 0 for each in outcomes)
+
+
 def test_words_of_a_dataset_are_heard(demo: Path) -> None:
     assert json.loads(run("wer", demo, "--limit", "2", "--json").splitlines()[-1])
 
