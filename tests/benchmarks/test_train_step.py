@@ -21,7 +21,7 @@ def benchmark(*arguments: str) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "typed"),
     [("small", {}), ("moshi-7b", {"precision": "fp32", "device": "cpu"})],
