@@ -1,4 +1,4 @@
-"""How an answer is said aloud: the last step and the number where the item explains itself, else the option's text."""
+"""How an answer is said aloud: what the solution's last line states where there is one, else the option's text."""
 
 import random
 import re
@@ -9,11 +9,16 @@ from data_schemas.records import Item
 from pipelines.script.choices import lower_start, signed
 from pipelines.script.numerals import year
 from pipelines.script.refusals import refers_to_options
+from pipelines.script.results import NUMBER, calculation_of, same_number, sentence_of
 from pipelines.script.speakable import Unspeakable, read_aloud
-from pipelines.script.spoken import Spoken, joined, last_place, spoken_words, word_set
+from pipelines.script.spoken import Spoken, places, spoken_words, word_set
 
-_CONCLUSIONS: Final = ("The answer is {answer}.", "So the answer is {answer}.", "So that makes {answer}.",
-                       "That makes {answer}.", "So it's {answer}.")  # fmt: skip
+_COUNTED: Final = ("That makes {answer}.", "That would be {answer}.", "The answer is {answer}.", "That's {answer}.")
+"""Frames of a number with what it counts or measures."""
+
+_STATED_SHARE: Final = 0.75
+"""Share of answers in the words of the solution where these can be said; the others are the number alone."""
+
 _SHORT: Final = ("That would be {answer}.", "The answer is {answer}.", "It's {answer}.", "That's {answer}.")
 _LONG: Final = ("The answer is: {answer}.", "The right one is: {answer}.")
 _SEVERAL: Final = re.compile(r"^[^,.;]+, [^,.;]+, (?:and )?[^,.;]+")
@@ -44,7 +49,6 @@ _MAX_STEM_WORDS: Final = 20
 _WHOLE_SENTENCES: Final = 0.4
 """Share of completions answered by the whole sentence."""
 _MONEY: Final = "$£€"
-_NUMBER: Final = r"(?<![\w.,])-?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
 _MEASURES: Final = word_set(
     "seconds minutes hours days weeks months years inches feet yards miles meters kilometers centimeters ounces pounds "
     "grams kilograms tons liters milliliters gallons cups dollars cents degrees"
@@ -73,11 +77,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The answer of an item that explains itself: with its last step where that can be said, and alone."""
+    """The answer of an item that explains itself: in the words of its solution where these can be said, and alone.
+
+    `calculation` is what comes to the answer, "Twelve times four equals forty eight."; None where none is shown.
+    """
 
     full: Answer
     short: Answer
-    step: Spoken | None
+    calculation: Spoken | None
 
 
 def conclude(answer: str, last_line: str, question: str) -> str | None:
@@ -86,7 +93,7 @@ def conclude(answer: str, last_line: str, question: str) -> str | None:
     None where that line does not have the number, or has it in another currency than the question.
     """
     number = answer.strip().lstrip("$").rstrip(".")
-    same = [found for found in re.finditer(_NUMBER, last_line) if _same(found[0], number)]
+    same = [found for found in re.finditer(NUMBER, last_line) if same_number(found[0], number)]
     if not same or ("$" in last_line and "$" not in question and re.search("[£€]", question)):
         return None
     because = last_line.rfind(" because ")
@@ -110,7 +117,7 @@ def _of_what(number: str, line: str, found: re.Match[str], question: str) -> str
     counted = unit["counted"] or ""
     if unit["short"] or counted in _MEASURES or (_is_asked_for(counted, question) and not unit["more"]):
         return f"{number} {unit['whole'].strip()}"
-    return f"{number} {counted}" if _same(number, "1") and f"{counted}s" in _MEASURES else number
+    return f"{number} {counted}" if same_number(number, "1") and f"{counted}s" in _MEASURES else number
 
 
 def _is_asked_for(counted: str, question: str) -> bool:
@@ -118,13 +125,6 @@ def _is_asked_for(counted: str, question: str) -> bool:
     asked = re.findall(r"how (?:many|much)(?: more| fewer| less| total)? ([a-z]+)\b(?! (?:and|or)\b)", question.lower())
     is_open = re.search(r"(?i)\bhow much\b[^?]*\?\s*$", question) is not None
     return _PLURAL.fullmatch(counted) is not None and (is_open or counted in asked[-1:])
-
-
-def _same(left: str, right: str) -> bool:
-    try:
-        return float(left.replace(",", "")) == float(right.replace(",", ""))
-    except ValueError:
-        return False
 
 
 def as_said(answer: str, question: str) -> str:
@@ -143,54 +143,41 @@ def last_step(explanation: str) -> str:
 
 
 def explained(item: Item, max_words: int, rng: random.Random) -> Explained:
-    """The spoken answers of an item that explains itself.
+    """The spoken answers of an item that explains itself; each is one sentence that says the number once.
 
-    The last step is said first where it can be said, leads to the answer, and leaves room for it in `max_words`; else
-    the answer stands alone: the step is an ornament, the answer is not.
+    The full answer is what the solution's last line states, where that is a plain sentence of at most `max_words`; else
+    the number stands alone, with what it counts where the line tells.
 
     Raises:
         Unspeakable: the answer itself cannot be said.
     """
-    written_step = last_step(item.explanation or "")
-    concluded = conclude(item.answer, written_step, item.question)
+    line = last_step(item.explanation or "")
+    number = item.answer.strip().lstrip("$").rstrip(".")
+    concluded = conclude(item.answer, line, item.question)
     shown = as_said(concluded or item.answer, item.question)
-    conclusion, short = _framed(rng.choice(_CONCLUSIONS), shown), _framed(rng.choice(_SHORT), shown)
-    step = None
-    if concluded is not None and not _ends_otherwise(written_step, item.answer):
-        step = _sayable_step(written_step)
-    if step is None or step.n_words + conclusion.said.n_words > max_words:
+    short = _framed(rng.choice(_COUNTED if shown.split()[1:] else _SHORT), shown)
+    if concluded is None:
         return Explained(short, short, None)
-    at = _place_in(step, [shown, item.answer])
-    if at is None:
-        at = step.n_words + conclusion.word_index
-    return Explained(Answer(joined([step, conclusion.said]), at), short, step)
+    stated, calculation = sentence_of(line, number), calculation_of(line, number)
+    full = None
+    if stated is not None and rng.random() < _STATED_SHARE:
+        full = _saying_once(f"{stated}.", [shown, number], max_words)
+    worked = None if calculation is None else _saying_once(f"{calculation} = {shown}.", [shown, number], max_words)
+    return Explained(full or short, short, None if worked is None else worked.said)
 
 
-def _ends_otherwise(step: str, answer: str) -> bool:
-    """Whether the step comes out at another number than the answer, as a few rows do."""
-    result = re.findall(_NUMBER, step[step.rfind("=") + 1 :]) if "=" in step else []
-    return bool(result) and not any(_same(each, answer.strip().lstrip("$")) for each in result)
-
-
-def _place_in(step: Spoken, answers: list[str]) -> int | None:
-    """Where the step says one of the answer's wordings: before its "because", else for the last time."""
-    said = spoken_words(step.text)
-    stated = said[: said.index("because")] if "because" in said else []
-    for answer in answers:
-        wanted = spoken_words(read_aloud(answer).text)
-        for words in (stated, said):
-            if (at := last_place(wanted, words)) is not None:
-                return at
-    return None
-
-
-def _sayable_step(written: str) -> Spoken | None:
-    """The step as a sentence; None where it cannot be said, or only with its brackets."""
+def _saying_once(written: str, answers: list[str], max_words: int) -> Answer | None:
+    """A sentence that says the answer, in one of its wordings, at one place; None where it does not."""
     try:
-        step = read_aloud(re.sub(r"[\s.:,;]*$", "", written) + ".")
+        said = read_aloud(written)
     except Unspeakable:
         return None
-    return None if "parenthesis" in step.text else step
+    words = spoken_words(said.text)
+    is_bare = answers[0].endswith("%") and "percent" not in words
+    if is_bare or "parenthesis" in words:
+        return None
+    found = {place for answer in answers for place in places(spoken_words(read_aloud(answer).text), words)}
+    return Answer(said, found.pop()) if len(found) == 1 and len(words) <= max_words else None
 
 
 def _framed(frame: str, answer: str) -> Answer:

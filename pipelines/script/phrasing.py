@@ -21,9 +21,9 @@ from pipelines.script.spoken import Spoken
 class Exchange:
     """What is said of an item, and where in each answer its first answer-bearing word stands.
 
-    `answer` is the true answer, after the last step of its reasoning where the item explains itself; `short_answer` one
-    sentence with the answer alone; `step` that last step alone. `distractor` is a wrong answer as a few words that fit
-    into "Isn't it …?".
+    `answer` is the true answer, in the words of its solution where the item explains itself and they can be said;
+    `short_answer` one sentence with the answer alone; `step` the calculation that comes to it. `distractor` is a wrong
+    answer as a few words that fit into "Isn't it …?".
     """
 
     question: Spoken
@@ -70,7 +70,7 @@ def _answers(
 ) -> tuple[Answer, Answer, Spoken | None]:
     if item.explanation and not item.options:
         said = answers.explained(item, config.max_answer_words, rng)
-        return said.full, said.short, said.step
+        return said.full, said.short, said.calculation
     shown = answers.as_said(quiz.answer, item.question)
     stem = "" if quiz.closing else asked.stem  # "none of these" ends no sentence
     return answers.of_option(shown, stem, rng), answers.alone(shown, bool(asked.stem), rng), None

@@ -52,6 +52,7 @@ _ASKED_OUTRIGHT: Final = re.compile(
     r"|(?:^|[.?!:] +)(?:Is|Are|Was|Does|Do|Did|Can|Will|Would)\b[^.?!]*\?",
     re.IGNORECASE,
 )
+_SAID_TWICE: Final = re.compile(r"\b([A-Za-z][^.;]{15,})[.;] ?\1$")
 _MAX_UNSHUFFLED: Final = 5
 """MMLU-Pro adds wrong options to four or five and shuffles: with more, "above" is not sure."""
 
@@ -77,10 +78,12 @@ def take(item: Item, question: str) -> Quiz:
 
     Raises:
         NotAskable: `answer_refers_to_options`.
-        Unspeakable: `blank`, an empty answer.
+        Unspeakable: `blank`, an empty answer; `broken_text`, one whose end is there twice.
     """
     if not re.search(r"\w", item.answer):
         raise Unspeakable("blank", item.answer)
+    if repeated := _SAID_TWICE.search(item.answer.strip(" .")):
+        raise Unspeakable("broken_text", repeated[0][:80])
     answer = _as_asked(_unlabelled(item.answer), question) if item.options else item.answer.strip()
     wrong = [
         _as_asked(_unlabelled(option), question) for at, option in enumerate(item.options) if at != item.answer_index

@@ -94,17 +94,19 @@ def lowered_words(text: str) -> list[str]:
 
 
 def last_place(wanted: Sequence[str], words: Sequence[str]) -> int | None:
-    """Where some words last stand in others, capitals aside; None where they do not.
+    """Where some words last stand in others; None where they do not (`places`)."""
+    return next(reversed(places(wanted, words)), None)
+
+
+def places(wanted: Sequence[str], words: Sequence[str]) -> list[int]:
+    """The places where some words stand in others, capitals aside.
 
     A number is found only as a whole: "six" neither in "thirty six" nor in "six and a half" or "minus six".
     """
     sought, said = [word.lower() for word in wanted], [word.lower() for word in words]
     inside = _inside_numbers(said)
-    for start in reversed(range(len(said) - len(sought) + 1)):
-        end = start + len(sought)
-        if said[start:end] == sought and not {start, end} & inside:
-            return start
-    return None
+    starts = range(len(said) - len(sought) + 1)
+    return [at for at in starts if said[at : at + len(sought)] == sought and not {at, at + len(sought)} & inside]
 
 
 def _inside_numbers(words: Sequence[str]) -> set[int]:

@@ -16,7 +16,7 @@ from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Reader, Unspeakable, reading_with
 from pipelines.stage import StageResult, refused
 
-METHOD = "rules-10"
+METHOD = "rules-11"
 """Name of this way of wording, as provenance has it."""
 
 _MAX_DRAWS = 40
@@ -34,7 +34,7 @@ class ScriptStage:
     """
 
     name: ClassVar[str] = "script"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     inputs: ClassVar[tuple[str, ...]] = ("pictures",)
     input_types: ClassVar[tuple[type, ...]] = (Item,)
     output_type: ClassVar[type] = Dialogue

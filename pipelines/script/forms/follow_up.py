@@ -10,7 +10,7 @@ from pipelines.script.forms.answering import answer, brief, draw_tail, short
 from pipelines.script.forms.turns import Reply, assistant_turn, user_turn, verbatim
 from pipelines.script.leads import answer_words
 from pipelines.script.phrasing import Exchange
-from pipelines.script.spoken import Spoken, joined, last_place, spoken_words, word_set
+from pipelines.script.spoken import Spoken, joined, last_place, spoken_words
 
 _HOW: Final = (
     "How do you get that?", "How did you work that out?", "Can you show me the last step?",
@@ -29,11 +29,6 @@ _JUST_AGAIN: Final = (
     "Okay, so what is the answer in short?", "And what is the answer in a few words?", "So what do I write down?",
 )  # fmt: skip
 
-_WORKING: Final = word_set(
-    "plus minus times divided divide over equals multiply add subtract because since percent half"
-)
-"""Words of a step that shows how one gets there; without any it only says the answer once more."""
-
 _BRIEF: Final = 10
 """Most words of an answer that is given "in short"."""
 
@@ -45,7 +40,7 @@ def fits(exchange: Exchange) -> bool:
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """Question and answer; then how one gets there, or whether it is not something else, or the answer again."""
-    if exchange.step is not None and _shows_working(exchange.step) and rng.random() < 2 / 3:
+    if exchange.step is not None and rng.random() < 2 / 3:
         return _how(exchange, exchange.step, config, rng)
     if exchange.distractor is not None and rng.random() < 2 / 3:
         return _not_that(exchange, exchange.distractor, config, rng)
@@ -55,14 +50,10 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     return _four(exchange, told, verbatim(asked), brief(exchange, config, rng))
 
 
-def _shows_working(step: Spoken) -> bool:
-    return not _WORKING.isdisjoint(word.lower() for word in spoken_words(step.text))
-
-
 def _how(exchange: Exchange, step: Spoken, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     told = short(exchange, config, rng)
     lead = verbatim(rng.choice(_HOW_LEADS)) if rng.random() >= config.share_without_lead else None
-    at = last_place(answer_words(exchange), spoken_words(step.text))  # None where the step words it otherwise
+    at = last_place(answer_words(exchange), spoken_words(step.text))
     shown = Reply(lead, step, draw_tail(exchange, config, rng), at)
     return _four(exchange, told, verbatim(rng.choice(_HOW)), shown)
 

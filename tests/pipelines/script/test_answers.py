@@ -47,24 +47,36 @@ def first_words(made: Exchange, n_words: int) -> list[str]:
     return spoken_words(made.answer.text)[made.answer_word_index :][:n_words]
 
 
-def test_an_answer_stated_before_its_reason_is_first_said_there() -> None:
-    made = exchange("How many pens has she in all?", "17", "She has 17 red pens in all because 5 + 12 = 17")
-    assert made.answer.text.startswith("She has seventeen red pens in all because")
+def stated(question: str, answer: str, last_line: str) -> Exchange:
+    """The first of some seeds whose answer is in the words of the solution, and not the number alone."""
+    made = [phrase(make_item(question, answer, explanation=last_line), ScriptConfig(), seed) for seed in range(12)]
+    return next(each for each in made if each.answer != each.short_answer)
+
+
+def test_an_answer_stated_before_its_reason_is_said_without_it() -> None:
+    made = stated("How many pens has she in all?", "17", "She has 17 red pens in all because 5 + 12 = 17")
+    assert made.answer.text == "She has seventeen red pens in all."
     assert (made.answer_word_index, first_words(made, 1)) == (2, ["seventeen"])
 
 
-def test_an_answer_worded_otherwise_in_the_step_is_found_by_its_number() -> None:
-    made = exchange("What percentage is red?", "13", "The percentage of red ones is 39 / 3 = 13")
+def test_an_answer_worded_otherwise_in_the_solution_is_found_by_its_number() -> None:
+    made = stated("How many red pens are there?", "13", "The number of red pens is 39 / 3 = 13")
     assert made.answer_word_index == spoken_words(made.answer.text).index("thirteen")
 
 
+def test_a_percentage_is_said_as_one() -> None:
+    for seed in range(9):
+        item = make_item("What percentage is red?", "13", explanation="The share of red ones is 39 / 3 = 13")
+        assert phrase(item, ScriptConfig(), seed).answer.text.endswith("thirteen percent.")
+
+
 def test_a_number_of_the_way_is_not_the_answer() -> None:
-    made = exchange("How many pens are left?", "5", "From 5 boxes he takes 10 - 5 = 5 pens")
+    made = stated("How many pens are left?", "5", "From 6 boxes he takes 10 - 5 = 5 pens")
+    assert made.answer.text == "From six boxes he takes five pens."
     assert first_words(made, 2) == ["five", "pens"]
-    assert spoken_words(made.answer.text)[made.answer_word_index - 1] == "equals"
 
 
-def test_a_step_that_comes_out_at_another_number_is_left_out() -> None:
+def test_a_solution_that_comes_out_at_another_number_is_not_said() -> None:
     made = exchange("How many holes are there?", "16", "So 16 nails / 4 nails per hole = 4 holes")
     assert made.step is None
     assert "four" not in spoken_words(made.answer.text)

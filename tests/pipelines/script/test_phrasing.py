@@ -220,14 +220,14 @@ EXPLAINED = "First she had 40 eggs.\nShe now has 24 - 20 = {sign}4 {left}."
 )
 def test_the_final_number_is_said_with_what_it_counts(question: str, sign: str, left: str, said: str) -> None:
     explained = item(question, "4", explanation=EXPLAINED.format(sign=sign, left=left))
-    made = phrase(explained, ScriptConfig(), 0)
-    assert made.answer.text.endswith(f" {said}.")
-    words = spoken_words(made.answer.text)
-    assert words[made.answer_word_index] == said.split()[0]
-    assert words[made.answer_word_index - 1] not in {"twenty", "forty"}
+    for seed in range(8):
+        made = phrase(explained, ScriptConfig(), seed)
+        assert made.short_answer.text.endswith(f" {said}.")
+        words = spoken_words(made.answer.text)
+        assert words[made.answer_word_index :][: len(said.split())] in (said.split(), ["four", *left.split()][:2])
 
 
-def test_a_last_step_that_cannot_be_said_is_left_out() -> None:
+def test_a_calculation_that_cannot_be_said_is_left_out() -> None:
     made = phrase(item("How many?", "4", explanation="So (2 + 2) * 1 = 4"), ScriptConfig(), 0)
     assert made.step is None
     assert made.answer.text in {"The answer is four.", "That would be four.", "It's four.", "That's four."}
@@ -244,13 +244,12 @@ def test_too_long_an_answer_is_refused() -> None:
     assert refused.value.reason == "answer_too_long"
 
 
-def test_the_short_answer_has_the_answer_alone_and_the_step_the_reasoning() -> None:
+def test_the_short_answer_has_the_answer_alone_and_the_step_the_calculation() -> None:
     made = phrase(
         item("How many are left?", "4", explanation=EXPLAINED.format(sign="", left="left")), ScriptConfig(), 0
     )
     assert made.step is not None
-    assert made.step.text == "She now has twenty four minus twenty equals four left."
-    assert made.answer.text.startswith(made.step.text)
+    assert made.step.text == "Twenty four minus twenty equals four."
     assert spoken_words(made.short_answer.text)[made.short_answer_word_index :] == ["four"]
 
 

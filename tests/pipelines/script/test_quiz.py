@@ -7,6 +7,7 @@ import pytest
 from data_schemas.config import ScriptConfig
 from pipelines.script.phrasing import Exchange, phrase
 from pipelines.script.refusals import NotAskable
+from pipelines.script.spoken import Unspeakable
 from tests.support.builders import make_item
 
 ROMAN = "Which of the following are true?\nI. Pikes swim.\nII. Pikes fly\nIII. Pikes eat."
@@ -185,3 +186,14 @@ def test_an_answer_of_three_columns_of_money_is_refused() -> None:
         made("What do they pay? North South West", ("$0 $250 $0", "$1 $2 $3"), 0)
     exchange = made("What do they pay?", ("$1,480, $2, $3.50", "$1"), 0, offer_share=0)
     assert "one thousand four hundred eighty dollars, two dollars, three dollars" in exchange.answer.text
+
+
+def test_an_answer_whose_end_is_there_twice_is_refused() -> None:
+    with pytest.raises(Unspeakable, match="broken_text"):
+        phrase(
+            make_item("May he be tried?", "No, each state may enforce its laws. may enforce its laws."),
+            ScriptConfig(),
+            0,
+        )
+    made = phrase(make_item("May he be tried?", "No, it may not. It may, though, fine him."), ScriptConfig(), 0)
+    assert made.answer.text == "No, it may not. It may, though, fine him."
