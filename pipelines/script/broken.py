@@ -5,6 +5,7 @@ from typing import Final
 
 from pipelines.script.chemistry import COMPOUND
 from pipelines.script.glued import MAX_LETTERS, part_terms
+from pipelines.script.segments import NEVER_PARTED, is_frequent
 from pipelines.script.spoken import word_set
 from pipelines.script.traced import Traced
 from pipelines.script.vocabulary import is_content, is_word, part_words, parted
@@ -74,6 +75,19 @@ _GLUED: Final = re.compile(
 )
 """Frequent small words without the space beside them; none of the CMU dictionary's words matches."""
 
+_RUN_ON: Final = re.compile(
+    r"the[bcdfghjklpqtuvwxz][a-z]+|(?:that|where|which|what|from)[a-z]+"
+    r"|[a-z]{3,}(?:(?<![io])and|with|from|which|shall)|[a-z]{4,}has|[a-z]{3,}(?<!o)of|[a-z]+for|[a-z]{6,}(?:the|does|reads)"
+    r"|[a-z]{3,}s[bcdfgjlnrvxz]"
+)
+"""Small words at an edge of a word that no dictionary has ("thephasor", "xyleneand"), and a letter after a plural."""
+
+_LETTER_OR_IN: Final = re.compile(r"([a-z]{4,})(?:in|at|on|by|to|[bcfgjkpqvwxzi])")
+"""A frequent word with a variable or a small word after it: "frequencyf", "lossin"."""
+
+_LETTER_AND: Final = re.compile(r"[A-Za-z][A-Z](?:and|is|in|of|for|with|to|at|the|from|if|as|are|has)")
+"""A quantity with a small word after it: "tAand"."""
+
 
 def mend_words(text: Traced) -> Traced:
     """Spaces put back where only one reading is left: "in3 years", "fromthe", "isLiberman", "last10years"."""
@@ -98,11 +112,25 @@ def is_run_together(word: str) -> bool:
         return True
     if re.search("[A-Z]{2,}[a-z]{2,}", word) and not re.search("[A-Z][a-z]?s$|[DR]NA(?:ses?|ases?|i)$", word):
         return True
-    if re.fullmatch("(?:If|In|For|The|Of|Is)[A-Z]+", word):
+    if re.fullmatch("(?:If|In|For|The|Of|Is)[A-Z]+", word) or _LETTER_AND.fullmatch(word):
+        return True
+    if word.islower() and _is_run_on(word):
         return True
     if re.search("[a-z][A-Z]", word) and (not _CAPITAL_INSIDE.fullmatch(word) or _NOT_A_NAME.fullmatch(word)):
         return True
     return _GLUED.fullmatch(word) is not None
+
+
+def _is_run_on(word: str) -> bool:
+    """Whether a word that no dictionary has is another with a small word or a variable glued to it."""
+    if is_word(word) or word in NEVER_PARTED:
+        return False
+    after_word = _LETTER_OR_IN.fullmatch(word)
+    return (
+        _RUN_ON.fullmatch(word) is not None
+        or (word.startswith("the") and (is_word(word[3:]) or len(parted(word[3:], is_broken=True)) > 1))
+        or (after_word is not None and is_frequent(after_word[1]))
+    )
 
 
 def _part_capital(match: re.Match[str]) -> str:

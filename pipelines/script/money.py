@@ -251,7 +251,8 @@ MONEY_RULES: Final[list[Rule]] = [
          _date),
     rule("quantity", rf"{START}(?P<day>[1-9]|[12]\d|3[01])(?:st|nd|rd|th)? (?P<month>{MONTHS})\b"
          r"(?:,? (?P<year>1[0-9]\d\d|20[0-4]\d))?(?![\d:/%]|[.,]\d)", _day_first),
-    rule("quantity", rf"(?:{START}|(?<= ))'?(\d{{1,3}}0)(?:' ?)?s\b(?![\^/])", lambda m: decade(int(m[1]))),
+    rule("quantity", rf"(?:{START}|(?<= ))(?<![=<≤>≥])(?<![=<≤>≥] )'?(\d{{1,3}}0)(?:' ?)?s\b(?![\^/])",
+         lambda m: decade(int(m[1]))),
     rule("quantity", rf"{START}(\d[\d,]*) ?(B\.? ?C\.? ?E\b|C\. ?E\b|B\.? ?C\b|CE\b|BP\b|A\. ?D\b)", _era),
     rule("number", rf"{START}(1[1-9]\d\d)-([1-9]\d)(?![\d\w.%])", _years),
 ]  # fmt: skip

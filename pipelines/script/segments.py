@@ -37,9 +37,10 @@ _PREFIXES: Final = word_set(
 )
 """Beginnings of words that need no space after them."""
 
-_NEVER: Final = word_set(
-    "hereof whereof persisters atrioventricular parthenogenesis sidereal windowsill endothermy relaxin atrial "
-    "amoralists histone histones vaginalis forbear induration indurations marginalist rationalist airstream barstool"
+NEVER_PARTED: Final = word_set(
+    "hereof thereof whereof therefor persisters atrioventricular parthenogenesis sidereal windowsill endothermy "
+    "relaxin atrial amoralists histone histones vaginalis forbear induration indurations marginalist rationalist "
+    "airstream barstool"
 )
 """Words that the dictionary lacks and whose parts are frequent."""
 
@@ -143,7 +144,7 @@ def segmented(word: str, is_broken: bool = False) -> tuple[str, ...]:
     Args:
         is_broken: whether its text has surely lost spaces elsewhere.
     """
-    if word in _NEVER or len(word) < _SHORTEST:
+    if word in NEVER_PARTED or len(word) < _SHORTEST:
         return (word,)
     best: list[tuple[float, tuple[str, ...]] | None] = [(0.0, ()), *[None] * len(word)]
     for end in range(1, len(word) + 1):

@@ -86,7 +86,7 @@ def _word(match: Match) -> str:
     if not is_initials and _is_unpronounceable(letters, word):
         return _spelled(letters)
     if is_run_together(letters):
-        if len(letters) <= 4 and not re.match("If|In|For|The|Of|Is", letters):
+        if len(letters) <= 4 and not (letters.islower() or re.match("If|In|For|The|Of|Is", letters)):
             return _spelled(letters)
         raise Unspeakable("broken_text", word)
     return word
