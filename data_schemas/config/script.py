@@ -1,6 +1,6 @@
 """What is said: the limits of questions and answers, and the forms of dialogues."""
 
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -21,8 +21,10 @@ class ScriptConfig(Config):
         le=1,
         description="Share of questions that stand alone and are asked with options all the same.",
     )
-    max_question_words: int = Field(
-        default=300, ge=5, description="Longest question spoken, options included, in words (300: about two minutes)."
+    max_question_s: float = Field(
+        default=44.0,
+        ge=2,
+        description="Longest question spoken, options included, in seconds at 2.5 words a second (44: 110 words).",
     )
     max_answer_words: int = Field(default=80, ge=1, description="Longest answer spoken, in words (80: about 32 s).")
     lexicon: str | None = Field(
@@ -32,6 +34,15 @@ class ScriptConfig(Config):
     )
 
     _expanded = field_validator("lexicon")(at_home)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_seconds(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "max_question_words" in given:
+            raise ValueError(
+                "max_question_words is now max_question_s, in seconds at 2.5 words a second: 300 words are 120.0"
+            )
+        return given
 
 
 class FormShares(Config):

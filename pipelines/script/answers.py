@@ -36,6 +36,11 @@ _BARE_STARTS: Final = word_set(
 _FINITE: Final = re.compile(
     r"\b(?:is|are|was|were|will|would|can|could|may|might|must|should|has|have|had|does|do|did|cannot|\w+n't)\b"
 )
+_VERDICT: Final = re.compile(
+    r"(?:yes|no|not|none|true|false|both|neither|always|never|only|sometimes|possibly|probably|maybe|correct|incorrect"
+    r"|valid|invalid|un\w+|in\w+ible|it|they|he|she)\b",
+    re.IGNORECASE,
+)
 _SHORT_SENTENCE: Final = re.compile(
     r"(?:[Tt]he |[Tt]here |[Ii]t |[A-Z])(?:(?!who|that|which|where|when|what|how|whose)\w+ ){0,2}"
     r"(?:is|are|was|were|has|have|will|can|cannot|does|did) \w"
@@ -232,6 +237,13 @@ def alone(option: str, completes: bool, rng: random.Random) -> Answer:
         return _framed("{answer}.", f"{text[:1].upper()}{text[1:]}")
     frame = rng.choice(_SHORT if len(words) <= _MAX_SHORT_WORDS else _LONG)
     return _framed(_LONG[0] if frame == _LONG[1] and _SEVERAL.search(text) else frame, lower_start(text))
+
+
+def is_no_verdict(answer: str) -> bool:
+    """Whether an answer is a number or a few words, no verdict among them, so that it implies neither yes nor no."""
+    text = _bare(answer)
+    is_short = len(text.split()) <= _MAX_SHORT_WORDS and _FINITE.search(text) is None
+    return _VERDICT.match(text) is None and (is_short or re.match(r"[^A-Za-z]*\d", text) is not None)
 
 
 def _bare(option: str) -> str:

@@ -41,6 +41,8 @@ _KINDS: Final[dict[str, Kind]] = {
 }  # fmt: skip
 _VERDICT: Final = re.compile(rf"(?:^|, ){_AUXILIARY}")
 
+_NO_VERDICT: Final = re.compile(r"\b(?:can|could|will|would) you\b[^.?!]*\?$|\bor\b[^.?!]*\?$", re.IGNORECASE)
+
 _COUNTED: Final = re.compile(rf"\b(how (?:many|much) (?:[a-z]+ ){{1,4}}?)(?={_AUXILIARY})", re.IGNORECASE)
 _NAMED: Final = re.compile(rf"\b((?:which|what) (?:[a-z]+ ){{1,3}}?)(?={_AUXILIARY})", re.IGNORECASE)
 _ASKED_FOR: Final = re.compile(
@@ -66,6 +68,11 @@ def kind_of(question: str) -> Kind:
         if asking := asking_word.search(last):
             return _KINDS[asking[1]]
     return "verdict" if _VERDICT.search(last) else "task"
+
+
+def is_verdict(question: str) -> bool:
+    """Whether a question asks for yes or no; "Can you find …?" and "Is it hot or cold?" ask for something else."""
+    return kind_of(question) == "verdict" and _NO_VERDICT.search(question) is None
 
 
 def last_sentence(text: str) -> str:

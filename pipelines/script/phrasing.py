@@ -9,6 +9,7 @@ from data_schemas.records import Item
 from pipelines.script import answers, pictures, questions
 from pipelines.script.answers import Answer
 from pipelines.script.columns import with_columns_told
+from pipelines.script.kinds import is_verdict
 from pipelines.script.questions import Asked
 from pipelines.script.quiz import Quiz, take
 from pipelines.script.refusals import NotAskable, check_brackets, check_wording
@@ -52,7 +53,9 @@ def _phrase(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
     check_wording(told, item.answer)
     quiz = take(item, told)
     asked = questions.ask(quiz, config, rng)
-    question = _within(read_aloud(asked.text), config.max_question_words, "question_too_long")
+    question = _within(read_aloud(asked.text), questions.most_words(config), "question_too_long")
+    if answers.is_no_verdict(quiz.answer) and is_verdict(asked.text):
+        raise NotAskable("answer_of_other_kind", quiz.answer[:80])
     full, short, step = _answers(item, quiz, asked, config, rng)
     return Exchange(
         question=_sentence_case(question),

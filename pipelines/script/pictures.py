@@ -42,6 +42,24 @@ _SPEAKS_OF_PICTURE: Final = any_of(
 )
 """For items that come with a picture: anything that may be in it, or point at it."""
 
+_NOT_GIVEN: Final = any_of(
+    r"\b(?:the|this|that|these|those) (?:\w+ )?(?:cartoon|comic|poem|passage|excerpt|document|article|letter|contract"
+    r"|notice|advertisement|slogan|report|dialogue|news|materials?|information|data|statistics|survey|interview)s?\b",
+    r"\b(?:the|of) (?:two|three|four|five|six|[2-6]) (?:\w+ )?(?:offer|job|plan|project|option|proposal|bundle"
+    r"|candidate|person|figure|painting|stamp|poster|country|countrie|firm|good)s?\b",
+)
+"""A text, or some of several things, that would have to be given: for items that come with a picture."""
+
+_ROLE: Final = re.compile(
+    r"\b[Tt]he ((?:lender|borrower|buyer|seller|landlord|tenant|employer|employee|speaker|narrator|poet|student|teacher"
+    r"|manager|owner|customer|investor|company|restaurant|family|boy|girl|man|woman|child|doctor|character|protagonist)s?)"
+    r"\b"
+)
+"""Somebody who is known only where the text has spoken of them before."""
+
+_REFERENCE_TABLES: Final = re.compile(r"\b[Uu]sing (?:the |an? |steam )(?!truth )(?:\w+ )?tables?\b")
+"""Tables in which the reader was to look up a value."""
+
 _THE: Final = r"(?:the|this|an?) (?:(?:following|above|given|accompanying|attached|preceding) )?"
 _LOOKED: Final = r"(?:shown|seen|pictured|depicted|illustrated|displayed|presented|given|portrayed|reflected)"
 _SENDING: Final = any_of(
@@ -88,8 +106,11 @@ def with_picture_told(item: Item) -> str:
     if standing := _STANDING.search(item.question):
         raise NotAskable("needs_picture", standing[0])
     question = _without_pointers(item.question)
-    if seen := _SPEAKS_OF_PICTURE.search(question):
-        raise NotAskable("needs_picture", seen[0])
+    for text in (question, *item.options):
+        if (seen := _NOT_GIVEN.search(text)) or (text is question and (seen := _SPEAKS_OF_PICTURE.search(text))):
+            raise NotAskable("needs_picture", seen[0])
+    if unknown := _unknown_role(question):
+        raise NotAskable("needs_picture", unknown)
     if (placed := _PLACING.search(item.question)) and not _NAME.search(question):
         raise NotAskable("needs_picture", placed[0])
     is_changed = question != " ".join(item.question.split())
@@ -99,6 +120,12 @@ def with_picture_told(item: Item) -> str:
         if _LABELS_ONLY.fullmatch(option.strip()) or (is_changed and _LABELS.search(option)):
             raise NotAskable("needs_picture", option[:80])
     return question
+
+
+def _unknown_role(question: str) -> str | None:
+    """Somebody of whom a question speaks as known though it has not named them: "How much has the lender earned?"."""
+    named = (each for each in _ROLE.finditer(question) if each[1].rstrip("s") not in question[: each.start()].lower())
+    return next((each[0] for each in named), None)
 
 
 def _without_pointers(question: str) -> str:
@@ -114,6 +141,6 @@ def _without_below(question: str) -> str:
     text = re.sub(r"(.{60}\b)(given|listed|stated|described|mentioned) above\b", r"\1just \2", text, flags=re.DOTALL)
     text = re.sub(r" ?\((?:see )?(?:Fig(?:ure|\.)?|Table) ?\d+(?:[-.]\d+)*\)", "", text)
     text = re.sub(r"\b(information|data|values|events|passage) below\b(?=.{25})", r"\1", text, flags=re.DOTALL)
-    if seen := _POINTS_AT_PICTURE.search(text):
+    if seen := _POINTS_AT_PICTURE.search(text) or _REFERENCE_TABLES.search(text):
         raise NotAskable("needs_picture", seen[0])
     return text

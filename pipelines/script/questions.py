@@ -9,18 +9,25 @@ from data_schemas.config import ScriptConfig
 from pipelines.script import choices, opening, wording
 from pipelines.script.quiz import Quiz
 from pipelines.script.refusals import NotAskable
+from pipelines.script.speakable import Unspeakable, read_aloud
 from pipelines.script.wording import BLANK, Shape
 
 _FINISH: Final = ("Can you finish this sentence: {stem}?", "How does this sentence end: {stem}?",
                   "How would you finish this: {stem}?")  # fmt: skip
 _FILL: Final = ("Fill in the blank: {stem}.", "Can you fill in the blank? {stem}.", "What goes in the blank? {stem}.")
 _FEWEST_WORDS: Final = 2
+_FRAME_WORDS: Final = 10
+"""Words around options that are read out: "The choices are: first, …; second, …"."""
+
 _POINTS_AT_OPTIONS: Final = re.compile(r"(?i)\b(?:which|one) (?:one )?(?:of|among|amongst) (?:the following|these)\b")
 _NUMERIC: Final = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*(?:[A-Za-z%/^\d°-]{1,8})?")
 """Numbers, at most with a unit: nobody keeps four of them apart, so they are not offered without need."""
 
 _THIS_ONE: Final = re.compile(r"(?<= (?:in|of|by|as|to|on) )this ([a-z]{4,})$")
 """What a sentence that breaks off leaves to be named: "… may result in this illness:"."""
+
+WORDS_PER_S: Final = 2.5
+"""Speaking rate by which the longest question is told: 150 words a minute, between careful and quick readers."""
 
 _DEFINES: Final = re.compile(r"(?:This|These|It|They) \w+ .{20}")
 
@@ -36,13 +43,19 @@ class Asked:
     stem: str = ""
 
 
+def most_words(config: ScriptConfig) -> int:
+    """Most words of a spoken question, options included."""
+    return int(config.max_question_s * WORDS_PER_S)
+
+
 def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
     """A question as it is asked aloud.
 
     Questions that stand alone are asked so, and in the configured share with options all the same.
 
     Raises:
-        NotAskable: `needs_options`, where the options cannot be read out, or `not_a_question`.
+        NotAskable: `needs_options`, where the options cannot be read out, `question_too_long`, where there is no room
+            for them, or `not_a_question`.
     """
     text = wording.tidy(quiz.question)
     if quiz.is_true_or_false:
@@ -50,18 +63,32 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
     if quiz.has_statements:
         return Asked(text)
     shape = wording.shape_of(text)
-    needs = quiz.closing or wording.needs_options(text)
+    is_negated = wording.asks_for_what_is_not(quiz.question)
+    needs = quiz.closing or is_negated or wording.needs_options(text)
     prefers = needs or shape.kind == "states" or _POINTS_AT_OPTIONS.search(text) or opening.opened(text) is None
     by_choice = not _NUMERIC.fullmatch(quiz.answer) and rng.random() < config.offer_share
     if quiz.wrong and (prefers or by_choice):
-        room = min(config.max_options_words, config.max_question_words - len(text.split()) - 10)
+        n_words = _n_spoken(text)
+        room = min(config.max_options_words, most_words(config) - n_words - _FRAME_WORDS)
         if (offered := choices.choose(quiz, room, config, rng)) is not None:
             return Asked(choices.ask_with(shape, offered, rng), _stem_of(shape))
-    if needs and quiz.wrong:
+        stands_alone = not needs and shape.kind != "states" and opening.opened(text) is not None
+        would_fit = choices.choose(quiz, config.max_options_words, config, rng) is not None
+        if n_words > most_words(config) or (would_fit and not stands_alone):
+            raise NotAskable("question_too_long", f"{n_words} words without its options")
+    if needs and (quiz.wrong or is_negated):
         raise NotAskable("needs_options", needs)
     if not quiz.wrong and shape.kind in {"stem", "states"}:
         return Asked(_bare_question(shape))
     return _ask_alone(text, rng)
+
+
+def _n_spoken(text: str) -> int:
+    """Words of a text as it is said; as it is written where it cannot be said by itself."""
+    try:
+        return read_aloud(text).n_words
+    except Unspeakable:
+        return len(text.split())
 
 
 def _bare_question(shape: Shape) -> str:

@@ -9,9 +9,10 @@ REASONS: Final = frozenset(
     {
         "needs_options",  # cannot be answered without its options, and they cannot be read out
         "answer_refers_to_options",  # "A and B", "all of the above" where it is not sure what stands above
-        "needs_picture",  # speaks of a picture, table or figure
+        "needs_picture",  # speaks of a picture, table, figure or text that is not said
         "needs_writing",  # asks for or about something written: programs, formal logic, tables run into lines
         "not_a_question",  # no question found in it
+        "answer_of_other_kind",  # a question for yes or no, and an answer that is neither
         "question_too_long",
         "answer_too_long",
     }

@@ -16,6 +16,14 @@ _NEGATED: Final = any_of(
 )
 """Anything else than a listed option would do as an answer."""
 
+_ASKS_FOR_NOT: Final = any_of(
+    r"\b(?:Which|which of)\b(?: (?!if\b|when\b|that\b|who\b)[\w'-]+){0,4} (?:not|cannot|can't|never)\b(?! only)",
+    r"\b[Ww](?:hich|hat|ho)\b[^.?]*\b(?:NOT|CANNOT|EXCEPT|NEVER)\b",
+    r"\b[Ww](?:hich|hat)\b[^.?]* with the exception of\b",
+    flags=re.NOFLAG,
+)
+"""A question for what is not so, which nearly anything would answer: "Which ratio CANNOT be …"."""
+
 _KINDS_OF_TEXT: Final = (
     "(?:statement|sentence|option|choice|answer|expression|equation|list|set|pairs?|graph|combination|sequence"
     "|ordered pair|number|scenario|description|example|situation|conclusion|assertion|claim|quotation|quote|passage"
@@ -29,6 +37,7 @@ _NEEDS_OPTIONS: Final = any_of(
     rf"\b[Ww]hich (?:one )?(?:of the following )?(?:\w+ )?{_KINDS_OF_TEXT}\b",
     r"\b(?:[Ss]elect|[Cc]hoose|[Pp]ick|[Mm]ark) (?:the|all|one|from|an|your)\b",
     r"\bfrom the (?:choices|options|list)\b",
+    r"\b[Ww]hich (?:one )?(?:of the )?\w+ (?:(?:given|listed|shown) )?below\b",
     r"\b(?:following|which) (?:is|are|was|were|would be)?\s*(?:the )?(?:true|false|correct|incorrect|valid|accurate"
     r"|wrong|right|a fact)\b",
     r"\bis (?:true|false|correct|incorrect)\??$",
@@ -218,6 +227,12 @@ def asks_by_word(sentence: str) -> bool:
 def still_asks(sentence: str) -> bool:
     """Whether a sentence without its mark wants a question mark: it asks, and has none inside."""
     return asks_by_word(sentence) and not is_order(sentence) and "?" not in sentence
+
+
+def asks_for_what_is_not(question: str) -> str | None:
+    """The words by which a question asks for what is not so; None where it does not."""
+    found = _ASKS_FOR_NOT.search(question)
+    return found[0][-80:] if found else None
 
 
 def needs_options(text: str) -> str | None:

@@ -84,7 +84,7 @@ SOME_WORDS = ["right", "moment", "careful", "numbers", "think", "sure", "help", 
 
 
 @given(
-    question=st.sampled_from(list(QUESTIONS.values())),
+    question=st.sampled_from([each for kind, each in QUESTIONS.items() if kind != "verdict"]),  # needs a yes or a no
     answer=st.lists(st.sampled_from(SOME_WORDS), min_size=1, max_size=4, unique=True),
 )
 @pytest.mark.full

@@ -1,8 +1,30 @@
-"""What is refused because it would be garbled; and what looks like it and is said."""
+"""What is refused because it would be garbled, or ask for what nobody can know; and what looks like it and is said."""
+
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from data_schemas.config import ScriptConfig
+from pipelines.script.phrasing import Exchange, phrase
+from pipelines.script.refusals import NotAskable
 from pipelines.script.speakable import Unspeakable, speak
+from pipelines.script.spoken import spoken_words
+from tests.support.builders import make_item
+
+
+def said(question: str, answer: str = "a pike", options: tuple[str, ...] = (), **fields: Any) -> Exchange:
+    index = options.index(answer) if options else None
+    return phrase(make_item(question, answer, options=options, answer_index=index, **fields), ScriptConfig(), 0)
+
+
+def reason_of(question: str, answer: str = "a pike", options: tuple[str, ...] = (), **fields: Any) -> str | None:
+    """Why it is refused; None where it is said."""
+    try:
+        said(question, answer, options, **fields)
+    except (NotAskable, Unspeakable) as refused:
+        return refused.reason
+    return None
 
 
 @pytest.mark.parametrize(
@@ -54,3 +76,128 @@ def test_rare_words_and_names_are_no_words_run_together(text: str) -> None:
 )
 def test_a_time_after_an_equals_sign_is_no_decade(written: str, spoken: str) -> None:
     assert speak(written) == spoken
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which ratio CANNOT be that of two sides of a right triangle?",
+        "What do divers NOT need to know to rise?",
+        "Which lake fish cannot swim?",
+        "Which of the lake fish does not swim?",
+        "What eats all fish EXCEPT one?",
+        "Men beat women in all tasks with what? Which task is won by all with the exception of one?",
+        "Which proposition below is the weakest?",
+    ],
+)
+def test_a_question_for_what_is_not_so_is_asked_with_its_options_or_not_at_all(question: str) -> None:
+    options = ("a pike", "a carp", "an eel")
+    assert "a pike" in said(question, "a pike", options).question.text
+    long = tuple(f"{fish} that swims {'on and ' * 50}on" for fish in options)
+    assert reason_of(question, long[0], long) in {"needs_options", "question_too_long"}
+
+
+def test_a_negated_question_of_an_open_item_is_refused() -> None:
+    assert reason_of("Which ratio CANNOT be that of two sides?", "two to one") == "needs_options"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What percentage of the pikes did not swim?", "20"),
+        ("What power was granted to kings but not to lords?", "coining money"),
+        ("What happens if you do not eat?", "hunger"),
+        ("How many children who cannot swim are there?", "4"),
+        ("In which months does it not snow there? Name the first.", "May"),
+    ],
+)
+def test_a_negation_that_leaves_one_answer_is_asked(question: str, answer: str) -> None:
+    assert reason_of(question, answer) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("A lever of 2 m lifts 9 kg. Is this possible?", "4.5%"),
+        ("Does the pike swim faster than the carp?", "a carp"),
+        ("If it rains, will the lake be full by May?", "30 liters"),
+        ("Did he pay for it?", "$12"),
+    ],
+)
+def test_a_question_for_yes_or_no_with_another_answer_is_refused(question: str, answer: str) -> None:
+    assert reason_of(question, answer) == "answer_of_other_kind"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Is this possible?", "No, it is too heavy"),
+        ("Do traits change with age?", "They change a little"),
+        ("Should treaties have a form?", "Treaties do not have to assume a particular form"),
+        ("Is the image real or virtual?", "Virtual"),
+        ("Can you find the height of the tree?", "4 m"),
+        ("Is it warm? How warm is it?", "20 °C"),
+        ("How many students can these four schools teach?", "1480"),
+    ],
+)
+def test_an_answer_that_fits_its_question_is_said(question: str, answer: str) -> None:
+    assert reason_of(question, answer) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is the idea behind it?", "The cartoon mocks this king"),
+        ("What follows from the information?", "It falls"),
+        ("How much did the lender earn in May?", "nothing"),
+        ("What does the poem express?", "Sorrow"),
+        ("Which of the three job offers pays best?", "Nursing"),
+        ("What can be told of the picture in general?", "The data are too few"),
+    ],
+)
+def test_a_noun_for_what_only_the_picture_shows_is_refused(question: str, answer: str) -> None:
+    assert reason_of(question, answer, ("a king", answer), picture="p.png") == "needs_picture"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "A lender gives 300 dollars to a farmer. What does the lender do?",
+        "What did Rome build in Germany?",
+        "What happens when a government spends more than it earns?",
+    ],
+)
+def test_what_is_named_before_or_known_to_all_needs_no_picture(question: str) -> None:
+    assert reason_of(question, "It trades", ("It trades", "It sleeps"), picture="p.png") is None
+
+
+def test_tables_to_look_a_value_up_in_are_refused() -> None:
+    assert reason_of("Using the steam tables, find the speed of the jet.", "3 m/s") == "needs_picture"
+    assert reason_of("A cook using two tables has 4 legs on each. How many legs is that?", "8") is None
+
+
+def test_a_question_of_over_44_seconds_is_refused() -> None:
+    assert reason_of(f"Why do fish {'swim and ' * 53}swim?") is None
+    assert reason_of(f"Why do fish {'swim and ' * 54}swim?") == "question_too_long"
+    item = make_item(f"Why do fish {'swim and ' * 20}swim?")
+    assert phrase(item, ScriptConfig(max_question_s=20.0), 0).question.n_words == 44
+    with pytest.raises(NotAskable, match="question_too_long"):
+        phrase(item, ScriptConfig(max_question_s=17.0), 0)
+
+
+def test_options_are_read_out_only_where_they_leave_the_question_short_enough() -> None:
+    options = tuple(
+        f"the {fish} that lives in lakes and rivers of the north" for fish in ("pike", "carp", "eel", "cod")
+    )
+    question = f"Which of the following fish {'swims and ' * 30}swims?"
+    made = said(question, options[0], options)
+    assert made.question.n_words <= 110
+    assert "pike" in made.question.text
+    assert 2 <= sum(fish in spoken_words(made.question.text) for fish in ("pike", "carp", "eel", "cod")) < 4
+    too_long = f"Which of the following fish {'swims and ' * 45}swims?"
+    assert reason_of(too_long, options[0], options) == "question_too_long"
+
+
+def test_the_former_limit_in_words_is_told_how_it_is_written_now() -> None:
+    with pytest.raises(ValidationError, match="max_question_words is now max_question_s"):
+        ScriptConfig.model_validate({"max_question_words": 300})

@@ -70,7 +70,7 @@ def test_refused_items_become_rejects_and_the_rest_go_on() -> None:
 
 
 def test_limits_of_the_configuration_hold() -> None:
-    result = ScriptStage(ScriptConfig(max_question_words=5), FormsConfig(), 1.0, seed=0).run([(GOOD,)])
+    result = ScriptStage(ScriptConfig(max_question_s=2.0), FormsConfig(), 1.0, seed=0).run([(GOOD,)])
     assert [reject.reason for reject in result.rejects] == ["question_too_long"]
 
 
