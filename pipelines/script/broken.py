@@ -76,7 +76,7 @@ _GLUED: Final = re.compile(
 """Frequent small words without the space beside them; none of the CMU dictionary's words matches."""
 
 _RUN_ON: Final = re.compile(
-    r"the[bcdfghjklpqtuvwxz][a-z]+|(?:that|where|which|what|from)[a-z]+"
+    r"the(?!o|a|is|b|n|r[ami]|s|t[ai])[a-z]{3,}|(?:that|where|which|what|from)[a-z]+"
     r"|[a-z]{3,}(?:(?<![io])and|with|from|which|shall)|[a-z]{4,}has|[a-z]{3,}(?<!o)of|[a-z]+for|[a-z]{6,}(?:the|does|reads)"
     r"|[a-z]{3,}s[bcdfgjlnrvxz]"
 )

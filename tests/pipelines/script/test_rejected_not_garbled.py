@@ -36,6 +36,7 @@ def reason_of(question: str, answer: str = "a pike", options: tuple[str, ...] = 
         "the mixture of xyleneand water",
         "solve it whereihas two values",
         "raise thephasor to a power",
+        "the coefficient of therotameteras given",
         "the head lossin the pipe",
         "heat of vapof oxygen",
         "the resistance is four ohmsx",
