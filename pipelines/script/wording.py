@@ -18,7 +18,8 @@ _NEGATED: Final = any_of(
 
 _ASKS_FOR_NOT: Final = any_of(
     r"\b(?:Which|which of)\b(?: (?!if\b|when\b|that\b|who\b)[\w'-]+){0,4} (?:not|cannot|can't|never)\b(?! only)",
-    r"\b[Ww](?:hich|hat|ho)\b[^.?]*\b(?:NOT|CANNOT|EXCEPT|NEVER)\b",
+    r"\b[Ww](?:hich|hat|ho)\b(?! (?:percent|fraction|number|amount|part|share|proportion|(?:is|are|was|were) the\b))"
+    r"[^.?]*\b(?:NOT|CANNOT|EXCEPT|NEVER)\b",
     r"\b[Ww](?:hich|hat)\b[^.?]* with the exception of\b",
     flags=re.NOFLAG,
 )

@@ -106,6 +106,7 @@ def test_a_negated_question_of_an_open_item_is_refused() -> None:
     ("question", "answer"),
     [
         ("What percentage of the pikes did not swim?", "20"),
+        ("What percentage of mornings does he NOT swim?", "90"),
         ("What power was granted to kings but not to lords?", "coining money"),
         ("What happens if you do not eat?", "hunger"),
         ("How many children who cannot swim are there?", "4"),
