@@ -114,16 +114,17 @@ def is_run_together(word: str) -> bool:
         return True
     if re.fullmatch("(?:If|In|For|The|Of|Is)[A-Z]+", word) or _LETTER_AND.fullmatch(word):
         return True
-    if word.islower() and _is_run_on(word):
-        return True
     if re.search("[a-z][A-Z]", word) and (not _CAPITAL_INSIDE.fullmatch(word) or _NOT_A_NAME.fullmatch(word)):
         return True
     return _GLUED.fullmatch(word) is not None
 
 
-def _is_run_on(word: str) -> bool:
-    """Whether a word that no dictionary has is another with a small word or a variable glued to it."""
-    if is_word(word) or word in NEVER_PARTED:
+def is_run_on(word: str) -> bool:
+    """Whether a word of small letters that no dictionary has is another with a small word or a variable glued to it.
+
+    Short forms such as "they've" and "doesn't" are none.
+    """
+    if not (word.islower() and word.isalpha()) or is_word(word) or word in NEVER_PARTED:
         return False
     after_word = _LETTER_OR_IN.fullmatch(word)
     return (

@@ -60,6 +60,8 @@ def test_letters_that_ran_into_a_word_are_refused(text: str) -> None:
         "the summand and the operand",
         "metaphor and therefore",
         "osmosis in hypoxia",
+        "They've said that they're late, they'll see what's there and where'd it go",
+        "Don't, doesn't, couldn't, weren't, that'll, which'd, who've",
     ],
 )
 def test_rare_words_and_names_are_no_words_run_together(text: str) -> None:
