@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,18 @@ from numpy.typing import NDArray
 from data_schemas.errors import BackendError
 from data_schemas.records import WordTiming
 
-if TYPE_CHECKING:
-    from backends.vad import Window
-
 Samples = NDArray[np.float32]
 """Mono sound, float32 in [-1, 1], shape [n_samples]."""
 
 Codes = NDArray[np.int16]
 """A sound as a codec's tokens, shape [n_codebooks, n_frames], 12.5 frames a second; each in [0, card)."""
+
+
+class Window(NamedTuple):
+    """32 ms of a caller's sound, float32 [512] at 16 kHz, and how probable speech is in it."""
+
+    samples: Samples
+    probability: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ class ListenerStream(Protocol):
     def failure(self) -> str | None:
         """Why the caller is not heard just now; None where all is well. It heals by itself, and goes on trying."""
 
-    def feed(self, samples: Samples, windows: "Sequence[Window] | None" = None) -> None:
+    def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         """The next sound of the caller, 24 kHz, of any length.
 
         Args:

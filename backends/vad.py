@@ -6,11 +6,11 @@ The model's file comes from the `silero-vad` package, whose own code is not impo
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.protocols import Samples, Window
 from data_schemas.errors import BackendError
 from data_schemas.units import SAMPLE_RATE_HZ
 
@@ -28,13 +28,6 @@ _N_START_WINDOWS = 3
 """Windows of speech in a row, 96 ms, before somebody is taken to speak: clicks are shorter."""
 
 Change = Literal["started", "stopped"]
-
-
-class Window(NamedTuple):
-    """32 ms of a caller's sound, float32 [512] at 16 kHz, and how probable speech is in it."""
-
-    samples: Samples
-    probability: float
 
 
 class SpeechMeter:

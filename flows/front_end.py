@@ -23,8 +23,7 @@ from data_schemas.config.training import Stage, TrainConfig
 from data_schemas.errors import ConfigError, KameError
 from flows.front_end_data import check_datasets, spoken_datasets
 from flows.front_end_text import check_vocabulary, trained_vocabulary
-from flows.options import put, validated
-from flows.train_command import build_train_config
+from flows.options import build_train_config, put, validated
 from kame_model.checkpoint.export import tell_free_running
 from kame_model.checkpoint.from_run import export_run, training_facts
 from kame_model.checkpoint.index import Entry, register

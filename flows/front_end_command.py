@@ -93,10 +93,10 @@ def train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
     from flows.evaluate_command import hearing
     from flows.front_end import Told, run_front_end
     from flows.options import validated
-    from flows.train_command import Bar
+    from flows.progress import TrainingBar
 
     config = validated(FrontEndConfig, {name: value for name, value in typed.items() if value is not None})
-    with Bar(quiet=as_json) as bar:
+    with TrainingBar(quiet=as_json) as bar:
         told = Told(training=bar, codec=CodecLine(quiet=as_json))
         made = run_front_end(config, told, hear=hearing() if config.listen else None)
     if as_json:

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from data_schemas.config import RefreshConfig, SourceConfig
 from data_schemas.errors import ConfigError
 from data_schemas.profiles import PROFILES
+
+if TYPE_CHECKING:
+    from data_schemas.config.training import TrainConfig
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -187,3 +190,27 @@ def _merge(into: dict[str, Any], settings: Mapping[str, Any]) -> None:
             _merge(into[name], value)
         else:
             into[name] = value
+
+
+def build_train_config(
+    preset: str, stage: Literal["copy", "dialogues"], file: Path | None, typed: Mapping[str, Any]
+) -> "TrainConfig":
+    """The configuration of a run: the preset's recipe, then the YAML file, then what was typed.
+
+    Args:
+        typed: settings by dotted name; None: not typed.
+
+    Raises:
+        ConfigError: unknown preset, unreadable YAML, or a value out of bounds, each with its name.
+    """
+    from data_schemas.config.training import TrainConfig
+    from data_schemas.presets import PRESETS
+
+    if preset not in PRESETS:
+        raise ConfigError(f"There is no preset {preset!r}.", f"Choose one of: {', '.join(PRESETS)}.")
+    settings = PRESETS[preset].recipe(stage)
+    for layer in ({} if file is None else read_yaml(file), typed):
+        for name, value in layer.items():
+            if value is not None:
+                put(settings, name.split("."), value)
+    return validated(TrainConfig, settings)

@@ -1,5 +1,6 @@
-"""Progress bars of a run on the terminal's error stream, one a stage, with the time that is left."""
+"""Progress bars on the terminal's error stream, with the time that is left: of stages, or of training steps."""
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -47,4 +48,40 @@ class Bars:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._progress.stop()
+
+
+class TrainingBar:
+    """A progress bar of steps on the error stream, with the losses and the time that is left; use as `with`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        left = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+        columns = (TextColumn("steps"), BarColumn(), MofNCompleteColumn(), *left, TextColumn("{task.description}"))
+        self._progress = Progress(*columns, console=Console(stderr=True), disable=quiet)
+        self._task = self._progress.add_task("", total=None)
+
+    def begin(self, step: int, max_steps: int) -> None:
+        """The run begins, or goes on, after so many steps."""
+        self._progress.update(self._task, total=max_steps, completed=step)
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        """So many steps are done."""
+        told = " ".join(f"{name} {figures[name]:.3f}" for name in ("loss", "text", "accuracy") if name in figures)
+        lesson = f" lesson {figures['lesson'] + 1:.0f}/{figures['lessons']:.0f}" if "lesson" in figures else ""
+        self._progress.update(self._task, completed=step, description=told + lesson)
+
+    def evaluated(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
+        """One line of the answer's loss with each oracle."""
+        if self._progress.disable:
+            return
+        told = ", ".join(
+            f"{column} {figures.get('answer', figures['loss']):.3f}" for column, figures in evaluation.items()
+        )
+        self._progress.console.print(f"step {step}: nats a word of the answer by oracle: {told}")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._progress.stop()

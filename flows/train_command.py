@@ -130,7 +130,7 @@ def train(
             settings_of,
             train_datasets,
         )
-        from flows.options import parse_settings
+        from flows.options import build_train_config, parse_settings
 
         named = {"optim.learning_rate": learning_rate, "lora.rank": lora_rank}
         other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
@@ -150,10 +150,11 @@ def _train_rows(config: "TrainConfig", as_json: bool) -> None:
     Raises:
         KeyboardInterrupt: it was asked to stop, and is saved.
     """
+    from flows.progress import TrainingBar
     from kame_model.train.run import train as run
 
     is_first = os.environ.get("RANK", "0") == "0"  # torchrun numbers its processes
-    with Bar(quiet=as_json or not is_first) as bar:
+    with TrainingBar(quiet=as_json or not is_first) as bar:
         result = run(config, bar)
     if is_first:
         _tell(result, as_json)
@@ -161,77 +162,11 @@ def _train_rows(config: "TrainConfig", as_json: bool) -> None:
         raise KeyboardInterrupt
 
 
-def build_train_config(
-    preset: str, stage: Literal["copy", "dialogues"], file: Path | None, typed: Mapping[str, Any]
-) -> "TrainConfig":
-    """The configuration of a run: the preset's recipe, then the YAML file, then what was typed.
-
-    Args:
-        typed: settings by dotted name; None: not typed.
-
-    Raises:
-        ConfigError: unknown preset, unreadable YAML, or a value out of bounds, each with its name.
-    """
-    from data_schemas.config.training import TrainConfig
-    from data_schemas.errors import ConfigError
-    from data_schemas.presets import PRESETS
-    from flows.options import put, read_yaml, validated
-
-    if preset not in PRESETS:
-        raise ConfigError(f"There is no preset {preset!r}.", f"Choose one of: {', '.join(PRESETS)}.")
-    settings = PRESETS[preset].recipe(stage)
-    for layer in ({} if file is None else read_yaml(file), typed):
-        for name, value in layer.items():
-            if value is not None:
-                put(settings, name.split("."), value)
-    return validated(TrainConfig, settings)
-
-
 def _mixed(text: str) -> dict[str, Any]:
     """`FOLDER` or `FOLDER=WEIGHT`."""
     from data_schemas.config.front_end import with_weight
 
     return dict(zip(("path", "weight"), with_weight(text), strict=True))
-
-
-class Bar:
-    """A progress bar of steps on the error stream, with the losses and the time that is left; use as `with`."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-        from rich.progress import TimeRemainingColumn as TimeLeft
-
-        left = (TimeElapsedColumn(), TextColumn("left"), TimeLeft())
-        columns = (TextColumn("steps"), BarColumn(), MofNCompleteColumn(), *left, TextColumn("{task.description}"))
-        self._progress = Progress(*columns, console=Console(stderr=True), disable=quiet)
-        self._task = self._progress.add_task("", total=None)
-
-    def begin(self, step: int, max_steps: int) -> None:
-        """The run begins, or goes on, after so many steps."""
-        self._progress.update(self._task, total=max_steps, completed=step)
-
-    def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """So many steps are done."""
-        told = " ".join(f"{name} {figures[name]:.3f}" for name in ("loss", "text", "accuracy") if name in figures)
-        lesson = f" lesson {figures['lesson'] + 1:.0f}/{figures['lessons']:.0f}" if "lesson" in figures else ""
-        self._progress.update(self._task, completed=step, description=told + lesson)
-
-    def evaluated(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
-        """One line of the answer's loss with each oracle."""
-        if self._progress.disable:
-            return
-        told = ", ".join(
-            f"{column} {figures.get('answer', figures['loss']):.3f}" for column, figures in evaluation.items()
-        )
-        self._progress.console.print(f"step {step}: nats a word of the answer by oracle: {told}")
-
-    def __enter__(self) -> "Bar":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
 
 
 def _tell(result: "RunResult", as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The layers look only down, only flows knows Prefect, and no file is longer than 500 lines."""
+"""The layers look only down, no file is in an import circle, only flows knows Prefect, no file is over 500 lines."""
 
 import ast
 from collections.abc import Iterator
@@ -47,6 +47,38 @@ def wrong_imports(root: Path) -> list[str]:
     return found
 
 
+def imported_files(root: Path) -> dict[Path, set[Path]]:
+    """Which of our files each of them imports, imports inside functions and under `TYPE_CHECKING` included."""
+    files = {path.relative_to(root) for package in MAY_IMPORT for path in (root / package).rglob("*.py")}
+    found: dict[Path, set[Path]] = {}
+    for file in files:
+        modules = set()
+        for node in ast.walk(ast.parse((root / file).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        found[file] = {Path(*each.split(".")).with_suffix(".py") for each in modules} & files - {file}
+    return found
+
+
+def import_circles(root: Path) -> list[str]:
+    """`file → file → …`, the shortest way back to each file that imports itself by way of others."""
+    arrows = imported_files(root)
+    circles = []
+    for start in sorted(arrows):
+        ways, seen = [[start]], set[Path]()
+        while ways:
+            way = ways.pop(0)
+            if start in arrows[way[-1]]:
+                circles.append(" → ".join(map(str, [*way, start])))
+                break
+            new = arrows[way[-1]] - seen
+            seen |= new
+            ways += [[*way, each] for each in sorted(new)]
+    return circles
+
+
 def long_files(root: Path) -> list[str]:
     """`file: lines`, for every file written by hand that has more than 500 lines."""
     found: list[str] = []
@@ -65,6 +97,37 @@ def test_every_package_of_the_arrows_is_there() -> None:
 
 def test_imports_follow_the_arrows() -> None:
     assert wrong_imports(ROOT) == []
+
+
+def test_no_file_is_in_an_import_circle() -> None:
+    assert import_circles(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    ["from kame_model.one import begin", "def end():\n    import kame_model.one", "from kame_model import one"],
+)
+def test_an_import_circle_is_found_wherever_the_import_stands(tmp_path: Path, back: str) -> None:
+    folder = tmp_path / "kame_model"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "one.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import kame_model.two\n")
+    (folder / "two.py").write_text(back + "\n")
+    (folder / "three.py").write_text("from kame_model.one import begin\n")
+    assert import_circles(tmp_path) == [
+        "kame_model/one.py → kame_model/two.py → kame_model/one.py",
+        "kame_model/two.py → kame_model/one.py → kame_model/two.py",
+    ]
+
+
+def test_no_test_imports_a_benchmark() -> None:
+    found = [
+        str(file.relative_to(ROOT))
+        for file in (ROOT / "tests").rglob("*.py")
+        for _, name in imported_names(ast.parse(file.read_text(encoding="utf-8")))
+        if name == "benchmarks"
+    ]
+    assert found == []
 
 
 def test_no_file_is_too_long() -> None:

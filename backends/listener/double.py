@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from backends.options import Options
-from backends.protocols import Heard, Samples
-from backends.vad import Window
+from backends.protocols import Heard, Samples, Window
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 
 _SILENCE = 1e-3

@@ -15,8 +15,7 @@ from pydantic import Field
 from backends.listener.background import Teller
 from backends.listener.kyutai_model import KyutaiModel
 from backends.options import FilePath, Options
-from backends.protocols import Heard, Samples
-from backends.vad import Window
+from backends.protocols import Heard, Samples, Window
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 

@@ -18,8 +18,8 @@ from backends.fault_log import FaultLog, fault_of
 from backends.listener.background import BackgroundLoop, Teller
 from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
 from backends.options import Options
-from backends.protocols import Heard, Samples
-from backends.vad import SpeechGate, SpeechMeter, Window
+from backends.protocols import Heard, Samples, Window
+from backends.vad import SpeechGate, SpeechMeter
 from data_schemas.errors import BackendError
 
 _log = logging.getLogger(__name__)

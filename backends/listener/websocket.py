@@ -27,8 +27,7 @@ from pydantic import Field
 from backends.fault_log import FaultLog, place_of
 from backends.listener.background import BackgroundLoop, Teller
 from backends.options import Options
-from backends.protocols import Heard, Samples
-from backends.vad import Window
+from backends.protocols import Heard, Samples, Window
 from data_schemas.units import SAMPLE_RATE_HZ
 
 if TYPE_CHECKING:

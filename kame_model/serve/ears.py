@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-from backends.protocols import Heard, ListenerStream, Samples, StreamingRecogniser
-from backends.vad import Window
+from backends.protocols import Heard, ListenerStream, Samples, StreamingRecogniser, Window
 from data_schemas.config.serving import ListenerConfig
 from data_schemas.units import FRAME_S
 from kame_model.serve.parts import Detector

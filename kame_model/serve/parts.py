@@ -16,8 +16,8 @@ from backends.chat.live import LiveUsage, OpenAILiveChat
 from backends.chat.providers import base_url_of
 from backends.chat.remote import RemoteEngine
 from backends.fault_log import place_of
-from backends.protocols import ChatEngine, LiveChat, Samples, StreamingRecogniser, TextToSpeech
-from backends.vad import TurnDetector, Window
+from backends.protocols import ChatEngine, LiveChat, Samples, StreamingRecogniser, TextToSpeech, Window
+from backends.vad import TurnDetector
 from data_schemas.config import ChatConfig
 from data_schemas.config.serving import REMOTE_ENGINE, BackEndConfig, BackendName, ServeConfig
 from data_schemas.errors import BackendError, ConfigError

@@ -10,8 +10,7 @@ from kame_model.model.lora import add_lora
 from kame_model.model.presets import build_front_end
 from kame_model.train.computing import Computing, freeze_sound
 from kame_model.train.parallel import parallelize
-from kame_model.train.runs import SpeaksWith
-from kame_model.train.starting import start_from
+from kame_model.train.runs import SpeaksWith, start_from
 
 
 def shape_of(config: TrainConfig, speaks_with: SpeaksWith, computing: Computing) -> FrontEnd:

@@ -24,9 +24,8 @@ from kame_model.train.evaluating import Evaluation, Evaluator
 from kame_model.train.filling import filled
 from kame_model.train.logs import MetricsLog
 from kame_model.train.processes import Processes, joined
-from kame_model.train.runs import RunFacts, SpeaksWith, begin, read_facts
+from kame_model.train.runs import RunFacts, SpeaksWith, begin, digest_of, read_facts
 from kame_model.train.saving import CHECKPOINTS, DONE, Checkpoints, saved_in
-from kame_model.train.starting import digest_of
 from kame_model.train.stopping import StopRequest, listening
 from kame_model.train.throughput import Speedometer, flops_per_frame, n_weights, peak_flops
 from kame_model.train.trainer import Parts, Progress, Trainer

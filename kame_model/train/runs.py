@@ -14,6 +14,9 @@ from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.store import Store
+from kame_model.checkpoint.place import find
+from kame_model.checkpoint.start import init_from
+from kame_model.checkpoint.weights import digest_of_files, look_into
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import add_lora
@@ -220,8 +223,6 @@ def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tup
         DatasetError, StoreError: see `load_weights`.
         ConfigError: a run with adapters whose `init_from` is gone, or has other weights now.
     """
-    from kame_model.train.starting import digest_of, start_from
-
     facts = read_facts(folder)
     speaks = facts.speaks_with
     model = build_front_end(facts.config.model, speaks.text_card, speaks.card, speaks.n_codebooks)
@@ -230,6 +231,54 @@ def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tup
         start_from(model, facts.config.init_from)
         add_lora(model, facts.config.lora)
     return model, facts, load_weights(model, folder, which)
+
+
+def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = None) -> None:
+    """Fills a front-end from a run of ours, an export of ours, KAME's release or Moshi's.
+
+    Of a run the last checkpoint is taken, for more training goes on from where the run came to; to begin with its best
+    one, name its export.
+
+    Args:
+        model: without adapters.
+        place: a folder, or a repository of the Hugging Face Hub.
+        speaks_with: what the model is to speak with; None: it is not compared.
+
+    Raises:
+        ConfigError: the weights belong to another shape, vocabulary or codec, or to a run with adapters.
+        DatasetError, StoreError: a run without a whole checkpoint, or with a damaged one.
+        BackendError: the Hub does not answer.
+    """
+    if not _is_run(place):
+        digests = (None, None) if speaks_with is None else (speaks_with.tokenizer_digest, speaks_with.codec_digest)
+        init_from(model, place, *digests)
+        return
+    facts = read_facts(place)
+    if facts.config.lora is not None:
+        raise ConfigError(f"The run {place} holds adapters alone.", "Export it, and start from the export.")
+    if speaks_with is not None and facts.speaks_with != speaks_with:
+        raise ConfigError(
+            f"The weights of {place} speak with another vocabulary or codec ({facts.speaks_with}) than the datasets "
+            f"({speaks_with}).",
+            "Encode the datasets with the tokenizer and codec of those weights.",
+        )
+    load_weights(model, place)
+    if facts.config.stage == "copy" and facts.config.init_from is None:
+        _empty_codes(model)
+
+
+def digest_of(place: str) -> str:
+    """Stands for the weights that `start_from` takes from a place: 16 hexadecimal digits. Reads all of them.
+
+    Raises:
+        ConfigError, DatasetError, StoreError, BackendError: see `start_from`.
+    """
+    if _is_run(place):
+        saved = saved_in(Path(place) / CHECKPOINTS)
+        files = sorted(saved[-1].folder.glob("*.distcp")) if saved else []
+    else:
+        files = [look_into(find(place)).path]
+    return digest_of_files(files)
 
 
 def _compare_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
@@ -271,3 +320,15 @@ def _differences(before: RunFacts, now: RunFacts) -> list[str]:
         for name in sorted(one.keys() | other.keys())
         if one.get(name) != other.get(name)
     ]
+
+
+def _is_run(place: str) -> bool:
+    return (Path(place) / CHECKPOINTS).is_dir() and (Path(place) / CONFIG).is_file()
+
+
+def _empty_codes(model: FrontEnd) -> None:
+    """Embeddings of codes that the copying stage never saw: random ones, summed over all codebooks, are four times as
+    large as the text's and drown what was learnt."""
+    with torch.no_grad():
+        for embedding in model.lm.emb:
+            embedding.get_parameter("weight").zero_()

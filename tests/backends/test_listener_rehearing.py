@@ -9,8 +9,8 @@ import pytest
 
 from backends.fault_log import FaultLog
 from backends.listener.rehearing import Ear, Rehearing, RehearingOptions, unfinished
-from backends.protocols import Heard, Samples
-from backends.vad import MODEL_RATE_HZ, WINDOW_S, SpeechMeter, TurnDetector, Window
+from backends.protocols import Heard, Samples, Window
+from backends.vad import MODEL_RATE_HZ, WINDOW_S, SpeechMeter, TurnDetector
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from tests.support.spoken_question import silence, spoken_question

@@ -11,7 +11,8 @@ from data_schemas.config.training import OptimConfig
 from data_schemas.errors import ConfigError
 from data_schemas.presets import PRESETS, Preset
 from flows.front_end_command import settings_of
-from flows.train_command import build_train_config, train
+from flows.options import build_train_config
+from flows.train_command import train
 from tests.support.train_runs import TINY, tiny_dataset
 
 app = typer.Typer()

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from backends.protocols import Heard, Samples
-from backends.vad import Window
+from backends.protocols import Heard, Samples, Window
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 

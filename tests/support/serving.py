@@ -14,9 +14,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import torch
 
-from backends.protocols import Heard, Samples
+from backends.protocols import Heard, Samples, Window
 from backends.tts.double import DoubleTts
-from backends.vad import Window
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S

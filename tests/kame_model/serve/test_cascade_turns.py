@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.protocols import Heard, Samples
-from backends.vad import Window
+from backends.protocols import Heard, Samples, Window
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve import ears
 from kame_model.serve.server import KameServer

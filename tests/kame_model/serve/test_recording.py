@@ -19,8 +19,7 @@ from data_schemas.records import HeardTurn, RecordedSession, RecordedVoice, Said
 from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.serve.events import SessionEvent
-from kame_model.serve.recording import BLOCK_N_FRAMES, MOST_BLOCKS, Recording
-from kame_model.serve.recordings import LOCK, About, Recordings
+from kame_model.serve.recordings import BLOCK_N_FRAMES, LOCK, MOST_BLOCKS, About, Recording, Recordings
 from tests.support.inline_threads import InlineThreads
 
 ABOUT = About(checkpoint="nano", recogniser="double", notice="This is kept.", cascade_voice="kokoro/af_heart")

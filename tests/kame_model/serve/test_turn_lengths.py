@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from backends.protocols import Heard, Samples
-from backends.vad import Window
+from backends.protocols import Heard, Samples, Window
 from data_schemas.config.serving import ListenerConfig
 from data_schemas.units import FRAME_S
 from kame_model.serve.ears import Ears, TurnTaking
