@@ -13,7 +13,7 @@ from pipelines.script.results import NUMBER, calculation_of, same_number, senten
 from pipelines.script.speakable import Unspeakable, read_aloud
 from pipelines.script.spoken import Spoken, places, spoken_words, word_set
 
-_COUNTED: Final = ("That makes {answer}.", "That would be {answer}.", "The answer is {answer}.", "That's {answer}.")
+_COUNTED: Final = ("That would be {answer}.", "The answer is {answer}.", "That's {answer}.")
 """Frames of a number with what it counts or measures."""
 
 _STATED_SHARE: Final = 0.75
