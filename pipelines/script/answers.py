@@ -20,9 +20,7 @@ _STATED_SHARE: Final = 0.75
 """Share of answers in the words of the solution where these can be said; the others are the number alone."""
 
 _SHORT: Final = ("That would be {answer}.", "The answer is {answer}.", "It's {answer}.", "That's {answer}.")
-_LONG: Final = ("The answer is: {answer}.", "The right one is: {answer}.")
-_SEVERAL: Final = re.compile(r"^[^,.;]+, [^,.;]+, (?:and )?[^,.;]+")
-"""An answer of several things, which no "one" is said of."""
+_LONG: Final = ("The answer is: {answer}.",)
 
 _NUMBERING: Final = (["the", "first", "is"], ["part", "one"])
 """Words before the first of several answers that tell nothing of it."""
@@ -235,8 +233,7 @@ def alone(option: str, completes: bool, rng: random.Random) -> Answer:
     is_sentence |= _SHORT_SENTENCE.match(text) is not None
     if completes or first in _BARE_STARTS or is_sentence or (is_capital and len(words) > 2):
         return _framed("{answer}.", f"{text[:1].upper()}{text[1:]}")
-    frame = rng.choice(_SHORT if len(words) <= _MAX_SHORT_WORDS else _LONG)
-    return _framed(_LONG[0] if frame == _LONG[1] and _SEVERAL.search(text) else frame, lower_start(text))
+    return _framed(rng.choice(_SHORT if len(words) <= _MAX_SHORT_WORDS else _LONG), lower_start(text))
 
 
 def is_no_verdict(answer: str) -> bool:

@@ -78,6 +78,8 @@ _NO_START: Final = re.compile(
     re.IGNORECASE,
 )
 _NUMBER_FIRST: Final = re.compile(r" (?:[a-z]+ ){1,4}?(?:is|are|was|were|will|can|would|could|remain(?:s|ed)?)\b")
+_COUNTED_TWICE: Final = re.compile(r"\b(?:number|amount) of (?:\w+ )?(\w+)\b.* \1$")
+"""The number of roses is twenty two roses."""
 _MAX_WORDS: Final = 24
 
 
@@ -96,7 +98,9 @@ def sentence_of(line: str, number: str) -> str | None:
     text = _REASON.sub("", _CONNECTIVES.sub("", _CONCLUDES.sub("", text)))
     text = " ".join(_IS.sub(" is ", _CONDITION.sub(r"\1", text)).split())
     places = [found for found in re.finditer(NUMBER, text) if same_number(found[0], number)]
-    if len(places) != 1 or len(text.split()) > _MAX_WORDS or _NO_SENTENCE.search(text) or _NO_START.match(text):
+    if len(places) != 1 or len(text.split()) > _MAX_WORDS or _NO_START.match(text):
+        return None
+    if _NO_SENTENCE.search(text) or _COUNTED_TWICE.search(text):
         return None
     before, after = text[: places[0].start()].rstrip(" $£€"), text[places[0].end() :]
     is_stated = _states(before) if before else _NUMBER_FIRST.match(after) is not None

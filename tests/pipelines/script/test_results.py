@@ -57,6 +57,7 @@ def test_the_last_line_is_said_without_its_calculation_and_connective(
     ("last_line", "number"),
     [
         ("Total: 13+26+52 = 91 questions", "91"),
+        ("The total number of roses in her vase is 12 + 10 = 22 roses", "22"),
         ("So x = 15", "15"),
         ("Dividing both sides by 8, we get d = 6", "6"),
         ("Then subtract the 13 ounces from the milk: 384 oz - 13 oz = 371 oz", "371"),
