@@ -46,7 +46,7 @@ _NOT_GIVEN: Final = any_of(
     r"\b(?:the|this|that|these|those) (?:\w+ )?(?:cartoon|comic|poem|passage|excerpt|document|article|letter|contract"
     r"|notice|advertisement|slogan|report|dialogue|news|materials?|information|data|statistics|survey|interview)s?\b",
     r"\b(?:the|of) (?:two|three|four|five|six|[2-6]) (?:\w+ )?(?:offer|job|plan|project|option|proposal|bundle"
-    r"|candidate|person|figure|painting|stamp|poster|country|countrie|firm|good)s?\b",
+    r"|candidate|painting|stamp|poster)s?\b",
 )
 """A text, or some of several things, that would have to be given: for items that come with a picture."""
 

@@ -168,6 +168,7 @@ def test_a_noun_for_what_only_the_picture_shows_is_refused(question: str, answer
     [
         "A lender gives 300 dollars to a farmer. What does the lender do?",
         "What did Rome build in Germany?",
+        "When coffee gets dear and people drink tea in its place, what are the two goods called?",
         "What happens when a government spends more than it earns?",
     ],
 )
