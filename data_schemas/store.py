@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 import fsspec
 import pyarrow as pa
@@ -262,20 +262,25 @@ class Batch:
         return isinstance(self._store.fs, LocalFileSystem)
 
 
+_TAKES_NO_SYNC: Final = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM, errno.ENOSYS}
+"""What folders of some file systems say to such a request, or folders that may be written and not read."""
+
+
 def sync(place: str | Path) -> None:
     """Puts a file's content, or the names in a folder, on the disk.
 
     Raises:
         OSError: the disk failed.
     """
-    descriptor = os.open(place, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        descriptor = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        if not (error.errno == errno.EINVAL and Path(place).is_dir()):  # some network folders take no such request
+        if error.errno not in _TAKES_NO_SYNC or not Path(place).is_dir():
             raise
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -295,7 +300,8 @@ def new_folder(out: str | Path) -> Iterator[Path]:
         aside.mkdir(parents=True)
         yield aside
         for each in (*aside.rglob("*"), aside):
-            sync(each)
+            if not each.is_symlink():
+                sync(each)
         aside.rename(target)
         sync(target.parent)
     except OSError as error:

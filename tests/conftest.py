@@ -68,8 +68,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)  # before -m selects by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if not any(item.get_closest_marker(tier) for tier in TIERS):
+        tiers = [mark.name for mark in item.iter_markers() if mark.name in TIERS]  # the test's own first
+        if not tiers:
             item.add_marker("quick")
+        elif tiers[0] != max(tiers, key=TIERS.index):
+            raise pytest.UsageError(f"{item.nodeid} is marked {tiers[0]}, its file {tiers[-1]}, which outweighs it.")
 
 
 class NetworkForbiddenError(RuntimeError):

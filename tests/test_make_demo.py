@@ -1,4 +1,7 @@
-"""`make demo`, with a stand-in for the command `kame`: what it is told to do, and what a refusal comes to."""
+"""`make demo`: what it tells a stand-in for `kame` to do, what a refusal comes to, and the real one.
+
+Benchmarks that want a dataset and a checkpoint are run on what the real one made, for it takes minutes.
+"""
 
 import json
 import shlex
@@ -14,6 +17,7 @@ from data_schemas.config.front_end import FrontEndConfig
 from flows import front_end_command
 from flows.cli import app
 from flows.front_end import train_config
+from tests.support.benchmark_runs import run_benchmark
 
 ROOT = Path(__file__).parents[1]
 STAND_IN = """#!/bin/sh
@@ -77,3 +81,29 @@ def test_its_folders_and_no_others_are_removed(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     assert make("clean-demo", tmp_path).returncode == 0
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == ["demo-of-mine"]
+
+
+@pytest.mark.slow
+def test_words_of_a_dataset_are_heard(demo: Path) -> None:
+    assert json.loads(run_benchmark("wer", demo, "--limit", "2", "--json").splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_prompts_are_counted_beside_the_recipe(demo: Path) -> None:
+    recipe, ours = map(
+        json.loads, run_benchmark("oracle_prompts", demo, "--n", "1", "--cap", "8", "--prompts", "v2").splitlines()
+    )
+    assert ours["requests"] <= recipe["requests"]
+    assert 0 < ours["computed"] < ours["tokens"]
+    assert recipe["requests_of_recipe"] == 1
+
+
+@pytest.mark.slow
+def test_waits_for_an_answer_are_measured_once(demo: Path, tmp_path: Path) -> None:
+    checkpoint = demo.with_name("demo-checkpoints") / "nano-demo-front-end-40"
+    arguments = ("delays", checkpoint, demo, "--n", "1", "--splits", "train", "--rows", tmp_path / "rows.jsonl")
+    run_benchmark("serve", *arguments, "--most-wait-s", "5")
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert sorted(row["mode"] for row in rows) == ["cascade", "direct", "tandem"]
+    run_benchmark("serve", *arguments, "--most-wait-s", "5")
+    assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == rows

@@ -38,7 +38,7 @@ def export_run(
         codec: name and options of the codec that the data was encoded with, as `codec_of` has them; None: the folder
             has none, and no voice.
         tokenizer: the vocabulary that the data was encoded with; None: that of the run's settings.
-        which: the last weights, or those of least loss on validation.
+        which: the last weights, or the best on validation by the run's `keep.best_by`.
         dtype: of the weights in the file; None: as they were trained.
 
     Raises:

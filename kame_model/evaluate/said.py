@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from data_schemas.number_words import cardinal_of, number_at
 
 _PARTS = frozenset({"dozen", "half", "halves", "quarter", "quarters"})
-_OPERATORS = frozenset({"divided", "minus", "over", "plus", "to"})
-_JOINING = frozenset({"and", "times"})
-"""Words behind a number that make another amount of it: at once, and these two where a further number follows."""
+_OPERATORS = frozenset({"cubed", "divided", "minus", "or", "over", "pi", "plus", "squared", "to"})
+_JOINING = frozenset({"and", "by", "times"})
+"""Words behind a number that make another amount of it: at once, and these three where a further number follows."""
 
 
 def times_said(answer: Sequence[str], text: Sequence[str]) -> int:

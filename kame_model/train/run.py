@@ -170,15 +170,16 @@ def _best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
     Raises:
         ConfigError: it is told to be the answer, and none is to be said.
     """
-    told, has_answer = config.keep.best_by, any(each.example.answer_mask.any() for each in judged)
-    if told is None and saved_in(Path(config.out) / CHECKPOINTS):
-        told = read_facts(config.out).config.keep.best_by
-    if told == "answer" and judged and not has_answer:
+    has_answer = any(each.example.answer_mask.any() for each in judged)
+    if config.keep.best_by is None and saved_in(Path(config.out) / CHECKPOINTS):
+        begun_by = read_facts(config.out).config.keep.best_by
+        return "text" if begun_by == "answer" and judged and not has_answer else begun_by or "answer"
+    if config.keep.best_by == "answer" and judged and not has_answer:
         raise ConfigError(
             "No validation dialogue has an answer, by whose loss the best checkpoint was to be told.",
             "Set keep.best_by to text or loss.",
         )
-    return told or ("answer" if has_answer or not judged else "text")
+    return config.keep.best_by or ("answer" if has_answer or not judged else "text")
 
 
 def _pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:

@@ -127,6 +127,8 @@ def read_facts(folder: str | Path) -> RunFacts:
         DatasetError: the folder is no run's, or of another version.
     """
     path = Path(folder) / CONFIG
+    if any(Path(folder).glob(f"seed-*/copy/{CONFIG}")):
+        raise DatasetError(f"{folder} has only learnt to copy so far.", "Let `kame train` go on with it.")
     if not path.is_file():
         raise DatasetError(
             f"{folder} is no training run: it has no {CONFIG}.", "Name a folder that `kame train` wrote."

@@ -76,14 +76,19 @@ _GLUED: Final = re.compile(
 """Frequent small words without the space beside them; none of the CMU dictionary's words matches."""
 
 _RUN_ON: Final = re.compile(
-    r"the(?!o|a|is|b|n|r[ami]|s|t[ai])[a-z]{3,}|(?:that|where|which|what|from)[a-z]+"
-    r"|[a-z]{3,}(?:(?<![io])and|with|from|which|shall)|[a-z]{4,}has|[a-z]{3,}(?<!o)of|[a-z]+for|[a-z]{6,}(?:the|does|reads)"
-    r"|[a-z]{3,}s[bcdfgjlnrvxz]"
+    r"the(?!o|a|is|b|n|r[aeim]|s|t[ai])[a-z]{3,}|(?:that|where|which|what)[a-z]{3,}|[a-z]{3,}(?<!o)of|[a-z]+for"
 )
-"""Small words at an edge of a word that no dictionary has ("thephasor", "xyleneand"), and a letter after a plural."""
+"""A small word at an edge of a word, where no other words have those letters: "thephasor", "whereihas", "vapof"."""
 
-_LETTER_OR_IN: Final = re.compile(r"([a-z]{4,})(?:in|at|on|by|to|[bcfgjkpqvwxzi])")
-"""A frequent word with a variable or a small word after it: "frequencyf", "lossin"."""
+_RUN_ON_WORD: Final = re.compile(
+    r"(?:the|from)(?P<behind>[a-z]{4,})"
+    r"|(?P<before>[a-z]{4,})(?:(?<![io])and|with|from|which|shall|has|the|does|reads|(?<=[sdy])(?:in|at|on|by|to))"
+    r"|(?P<plural>[a-z]+s)[bcdfgjlnrvxz]"
+)
+"""A small word, or a letter after a plural, at an edge of a word that is one without it: "xyleneand", "lossin"."""
+
+_LETTER_BEHIND: Final = re.compile(r"([a-z]{6,})[bcfgjkpqvwxzi]")
+"""A variable after a frequent word: "frequencyf"."""
 
 _LETTER_AND: Final = re.compile(r"[A-Za-z][A-Z](?:and|is|in|of|for|with|to|at|the|from|if|as|are|has)")
 """A quantity with a small word after it: "tAand"."""
@@ -119,19 +124,25 @@ def is_run_together(word: str) -> bool:
     return _GLUED.fullmatch(word) is not None
 
 
-def is_run_on(word: str) -> bool:
-    """Whether a word of small letters that no dictionary has is another with a small word or a variable glued to it.
+def run_on_word(text: str) -> str | None:
+    """The first word of a spoken text that is another with a small word or a variable glued to it; None: there is none.
 
-    Short forms such as "they've" and "doesn't" are none.
+    Only words of questions and answers are judged so: a row that was copied badly can be left out, and a live answer
+    has no such words. What a dictionary has, and short forms ("they've"), are none.
     """
-    if not (word.islower() and word.isalpha()) or is_word(word) or word in NEVER_PARTED:
+    return next((word for word in re.findall(r"(?<![\w'-])[a-z]+(?![\w'-])", text) if _is_run_on(word)), None)
+
+
+def _is_run_on(word: str) -> bool:
+    if is_word(word) or word in NEVER_PARTED:
         return False
-    after_word = _LETTER_OR_IN.fullmatch(word)
-    return (
-        _RUN_ON.fullmatch(word) is not None
-        or (word.startswith("the") and (is_word(word[3:]) or len(parted(word[3:], is_broken=True)) > 1))
-        or (after_word is not None and is_frequent(after_word[1]))
-    )
+    if _RUN_ON.fullmatch(word) is not None:
+        return True
+    found = _RUN_ON_WORD.fullmatch(word)
+    if found is not None and is_word(found["behind"] or found["before"] or found["plural"]):
+        return True
+    found = _LETTER_BEHIND.fullmatch(word)
+    return found is not None and is_frequent(found[1])
 
 
 def _part_capital(match: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ from data_schemas.config import ScriptConfig
 from data_schemas.records import Item
 from pipelines.script import answers, pictures, questions
 from pipelines.script.answers import Answer
+from pipelines.script.broken import run_on_word
 from pipelines.script.columns import with_columns_told
 from pipelines.script.kinds import is_verdict
 from pipelines.script.questions import Asked
@@ -57,6 +58,9 @@ def _phrase(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
     if answers.is_no_verdict(quiz.answer) and is_verdict(asked.text):
         raise NotAskable("answer_of_other_kind", quiz.answer[:80])
     full, short, step = _answers(item, quiz, asked, config, rng)
+    for said in (question, full.said, short.said):
+        if word := run_on_word(said.text):
+            raise Unspeakable("broken_text", word)
     return Exchange(
         question=_sentence_case(question),
         answer=_sentence_case(_within(full.said, config.max_answer_words, "answer_too_long")),

@@ -57,7 +57,14 @@ _ROLE: Final = re.compile(
 )
 """Somebody who is known only where the text has spoken of them before."""
 
-_REFERENCE_TABLES: Final = re.compile(r"\b[Uu]sing (?:the |an? |steam )(?!truth )(?:\w+ )?tables?\b")
+_UNHEARD: Final = any_of(
+    r"^(?=.{0,200}$).*(?:according to|refer(?:ring)? to|based on) (?:the|this) (?:passage|excerpt|graph|table)\b",
+    r"^(?=.{0,200}$)(?:in|from) (?:the|this) (?:passage|excerpt|graph|table),",
+    r"\b(?:the|this) (?:passage|excerpt) above\b|\brefer to the following (?:information|passage|excerpt|table)\b",
+)
+"""A text or a table on which a short question leans without giving it."""
+
+_REFERENCE_TABLES: Final = re.compile(r"\b[Uu]sing (?:the |an? |steam )(?!truth |periodic )(?:\w+ )?tables?\b")
 """Tables in which the reader was to look up a value."""
 
 _THE: Final = r"(?:the|this|an?) (?:(?:following|above|given|accompanying|attached|preceding) )?"
@@ -141,6 +148,6 @@ def _without_below(question: str) -> str:
     text = re.sub(r"(.{60}\b)(given|listed|stated|described|mentioned) above\b", r"\1just \2", text, flags=re.DOTALL)
     text = re.sub(r" ?\((?:see )?(?:Fig(?:ure|\.)?|Table) ?\d+(?:[-.]\d+)*\)", "", text)
     text = re.sub(r"\b(information|data|values|events|passage) below\b(?=.{25})", r"\1", text, flags=re.DOTALL)
-    if seen := _POINTS_AT_PICTURE.search(text) or _REFERENCE_TABLES.search(text):
+    if seen := _POINTS_AT_PICTURE.search(text) or _REFERENCE_TABLES.search(text) or _UNHEARD.search(text):
         raise NotAskable("needs_picture", seen[0])
     return text

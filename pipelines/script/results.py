@@ -73,8 +73,8 @@ _NO_SENTENCE: Final = re.compile(
     re.IGNORECASE,
 )
 _NO_START: Final = re.compile(
-    r"(?:if|since|because|when|as|while|given|is|are|this|these|those|total|number|result|take|use|convert|combine"
-    r"|\w+ing)\b",
+    r"(?:and|but|will|that the|if|since|because|when|as|while|given|is|are|this|these|those|total|number|result|take"
+    r"|use|convert|combine|\w+ing)\b",
     re.IGNORECASE,
 )
 _NUMBER_FIRST: Final = re.compile(r" (?:[a-z]+ ){1,4}?(?:is|are|was|were|will|can|would|could|remain(?:s|ed)?)\b")

@@ -1,8 +1,8 @@
 """Written text to spoken text: `speak` and `read_aloud`, by rules alone. What has no sure reading is refused.
 
 The lexicon is asked first. A scanner then goes over the text once; at each place the first rule that fits reads what
-stands there, so no reading is ever read again by another rule. Signs and brackets are then called by their name from
-their neighbours.
+stands there. Signs and brackets are then called by their name from their neighbours. What comes out is read again
+until nothing changes: at most six times, else the text is refused.
 """
 
 from collections.abc import Iterator, Mapping

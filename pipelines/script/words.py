@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from pipelines.script import abbreviations as short
-from pipelines.script.broken import is_run_on, is_run_together
+from pipelines.script.broken import is_run_together
 from pipelines.script.chemistry import COMPOUND, spell_compound
 from pipelines.script.elements import NAMES
 from pipelines.script.maths import CALLED_FUNCTIONS
@@ -59,7 +59,6 @@ def is_plain(word: str) -> bool:
         and re.search("[aeiouy]", lower) is not None
         and re.search(r"(.)\1\1", lower) is None
         and not is_run_together(word)
-        and not is_run_on(word)
         and COMPOUND.fullmatch(word) is None
     )
 
@@ -86,7 +85,7 @@ def _word(match: Match) -> str:
     is_initials = re.fullmatch(r"[A-Z]+'?s?", word) is not None
     if not is_initials and _is_unpronounceable(letters, word):
         return _spelled(letters)
-    if is_run_together(letters) or is_run_on(word):
+    if is_run_together(letters):
         if len(letters) <= 4 and not (letters.islower() or re.match("If|In|For|The|Of|Is", letters)):
             return _spelled(letters)
         raise Unspeakable("broken_text", word)

@@ -6,28 +6,19 @@ checks themselves, at a size that fits a change; the sizes whose figures are pub
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.benchmark_runs import ROOT, run_benchmark
+
 ITEMS = ROOT / "examples" / "items"
 pytestmark = pytest.mark.slow
 
 
-def run(module: str, *arguments: str | Path, codes: tuple[int, ...] = (0,)) -> str:
-    """What a benchmark prints; it must end with one of these exit codes."""
-    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode in codes, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
 def test_runs_killed_at_20_moments_and_run_again_give_the_same_bytes_and_leave_no_process() -> None:
-    table = run("kill", "--n", "20").partition("runs killed and run again")[2]
+    table = run_benchmark("kill", "--n", "20").partition("runs killed and run again")[2]
     kinds = re.search(r"^step +(.*)$", table, re.MULTILINE)
     assert kinds is not None
     assert kinds[1].split() == ["time", "operation", "command"]
@@ -39,7 +30,7 @@ def test_runs_killed_at_20_moments_and_run_again_give_the_same_bytes_and_leave_n
 
 
 def test_training_runs_killed_at_random_moments_end_with_the_same_losses_and_weights() -> None:
-    assert run("kill_training", "--n", "4", "--seed", "1").count("the same losses and weights") == 4
+    assert run_benchmark("kill_training", "--n", "4", "--seed", "1").count("the same losses and weights") == 4
 
 
 @pytest.mark.parametrize(
@@ -54,65 +45,46 @@ def test_training_runs_killed_at_random_moments_end_with_the_same_losses_and_wei
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_a_benchmark_measures(module: str, arguments: Sequence[str]) -> None:
-    figures = json.loads(run(module, *arguments, "--json").splitlines()[-1])
+    figures = json.loads(run_benchmark(module, *arguments, "--json").splitlines()[-1])
     assert figures
 
 
 def test_word_times_are_measured_against_the_synthesiser() -> None:
-    assert re.search(r"plain .*\d", run("timing", "--n", "1", "--truth", "espeak"))
+    assert re.search(r"plain .*\d", run_benchmark("timing", "--n", "1", "--truth", "espeak"))
 
 
 def test_the_streaming_recogniser_is_measured() -> None:
-    assert re.search(r"\d", run("listen"))
+    assert re.search(r"\d", run_benchmark("listen"))
 
 
 def test_frame_times_of_a_server_are_measured() -> None:
-    printed = run("serve", "frames", "--sessions", "1", "--seconds", "1", "--rounds", "1")
+    printed = run_benchmark("serve", "frames", "--sessions", "1", "--seconds", "1", "--rounds", "1")
     assert "The most sessions in real time" in printed
 
 
 def test_callers_of_a_simulated_soak_leave_nothing() -> None:
-    assert json.loads(run("serve", "soak", "--n", "8"))["broken"] == []
+    assert json.loads(run_benchmark("serve", "soak", "--n", "8"))["broken"] == []
 
 
 def test_a_chat_model_is_swapped_in_the_middle_of_a_talk() -> None:
-    report = json.loads(run("serve", "swap", "--swaps", "2", codes=(0, 1)))  # 1: frames were late on a busy machine
+    report = json.loads(
+        run_benchmark("serve", "swap", "--swaps", "2", codes=(0, 1))
+    )  # 1: frames were late on a busy machine
     assert [each["changed_s"] is not None and not each["n_elsewhere"] for each in report["swaps"]] == [True, True]
 
 
 def test_an_attack_is_told_with_what_it_cost_the_others(tmp_path: Path) -> None:
-    run("serve", "attack", "--only", "none", "pings, 0.8", "--json", tmp_path / "figures.json")
+    run_benchmark("serve", "attack", "--only", "none", "pings, 0.8", "--json", tmp_path / "figures.json")
     outcomes = json.loads((tmp_path / "figures.json").read_text())["attacks"]
     assert len(outcomes) == 2
     assert all(each["n_answered"] > 0 for each in outcomes)
 
 
-def test_words_of_a_dataset_are_heard(demo: Path) -> None:
-    assert json.loads(run("wer", demo, "--limit", "2", "--json").splitlines()[-1])
-
-
-def test_prompts_are_counted_beside_the_recipe(demo: Path) -> None:
-    recipe, ours = map(
-        json.loads, run("oracle_prompts", demo, "--n", "1", "--cap", "8", "--prompts", "v2").splitlines()
-    )
-    assert ours["requests"] <= recipe["requests"]
-    assert 0 < ours["computed"] < ours["tokens"]
-    assert recipe["requests_of_recipe"] == 1
-
-
-def test_waits_for_an_answer_are_measured_once(demo: Path, tmp_path: Path) -> None:
-    checkpoint = demo.with_name("demo-checkpoints") / "nano-demo-front-end-40"
-    arguments = ("delays", checkpoint, demo, "--n", "1", "--splits", "train", "--rows", tmp_path / "rows.jsonl")
-    run("serve", *arguments, "--most-wait-s", "5")
-    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert sorted(row["mode"] for row in rows) == ["cascade", "direct", "tandem"]
-    run("serve", *arguments, "--most-wait-s", "5")
-    assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == rows
-
-
 def test_a_sample_of_readings_is_drawn_by_its_seed() -> None:
     def sample(seed: int) -> list[list[str]]:
-        printed = run("readings", "--source", "gsm8k", "--path", ITEMS / "gsm8k.jsonl", "--n", "4", "--seed", str(seed))
+        printed = run_benchmark(
+            "readings", "--source", "gsm8k", "--path", ITEMS / "gsm8k.jsonl", "--n", "4", "--seed", str(seed)
+        )
         return [line.split("\t") for line in printed.splitlines()]
 
     first = sample(1)

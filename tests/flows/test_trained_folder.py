@@ -44,6 +44,13 @@ def test_where_there_is_no_run_none_is_found(tmp_path: Path) -> None:
     assert find_run("owner/name") is None
 
 
+def test_a_training_that_has_only_learnt_to_copy_is_told_so(tmp_path: Path) -> None:
+    begin(tmp_path / "out" / "seed-0" / "copy")
+    told = CliRunner().invoke(app, ["checkpoint", "export", str(tmp_path / "out"), str(tmp_path / "exported")])
+    assert told.exit_code != 0
+    assert "has only learnt to copy so far" in told.output
+
+
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")
 def test_the_folder_of_a_training_on_datasets_is_exported_and_evaluated(

@@ -77,3 +77,12 @@ def test_without_an_answer_on_validation_its_text_tells_the_best(tmp_path: Path)
     train(tiny_run(tmp_path / "run", mute_dataset(tmp_path / "rows"), max_steps=1, keep={"evaluate_every": 1}))
     assert read_facts(tmp_path / "run").config.keep.best_by == "text"
     assert load_run(tmp_path / "run", "best")[2].step == 1
+
+
+@pytest.mark.full
+def test_a_run_that_never_looked_at_validation_goes_on_where_nobody_answers(tmp_path: Path) -> None:
+    rows, unseen = mute_dataset(tmp_path / "rows"), {"evaluate_examples": 0, "save_every": 1}
+    train(tiny_run(tmp_path / "run", rows, max_steps=1, keep=unseen))
+    assert read_facts(tmp_path / "run").config.keep.best_by == "answer"
+    train(tiny_run(tmp_path / "run", rows, max_steps=2, keep={"evaluate_every": 1, "save_every": 1}))
+    assert load_run(tmp_path / "run", "best")[2].step == 2

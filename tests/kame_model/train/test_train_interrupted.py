@@ -14,14 +14,14 @@ pytestmark = pytest.mark.slow
 
 INTERRUPTING = """
 import os, signal
-from flows import train_command
+from flows import progress
 from flows.cli import main
 
 def interrupt(bar, step, figures):
     if step == 2:
         os.killpg(0, signal.SIGINT)
 
-train_command.Bar.step = interrupt
+progress.TrainingBar.step = interrupt
 main()
 """
 

@@ -18,7 +18,7 @@ from tests.support.train_runs import (
 )
 from tests.support.vocabularies import make_vocabulary
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 IN_BF16 = 0.02
 """How far figures of equal runs may be apart where products are made in bf16, of 8 bits."""
@@ -50,6 +50,7 @@ def alike(found: list[dict[str, Any]], expected: list[dict[str, Any]], rel: floa
         assert ours == near(theirs)
 
 
+@pytest.mark.slow
 def test_two_processes_begin_with_the_weights_of_one_to_the_last_bit(tmp_path: Path, forking: Forking) -> None:
     rows = tiny_dataset(tmp_path / "rows")
     still = {"learning_rate": 1e-30, "weight_decay": 0.0, "ema_decay": None}  # a step that no float32 weight shows
@@ -62,6 +63,7 @@ def test_two_processes_begin_with_the_weights_of_one_to_the_last_bit(tmp_path: P
     assert [name for name, each in found.items() if not torch.equal(each, right[name])] == []
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_and_either_goes_on_where_the_other_stopped(
     tmp_path: Path, forking: Forking
 ) -> None:
@@ -78,7 +80,6 @@ def test_two_processes_train_as_one_and_either_goes_on_where_the_other_stopped(
     alike(told(tmp_path / "changing"), told(tmp_path / "alone"))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("reducing", [{}, {"reduce_gradients": "step"}], ids=["each-micro-batch", "each-step"])
 def test_micro_batches_add_up_on_two_processes_as_on_one(
     tmp_path: Path, forking: Forking, reducing: dict[str, Any]
@@ -92,7 +93,6 @@ def test_micro_batches_add_up_on_two_processes_as_on_one(
         torch.testing.assert_close(each, right[name], atol=2e-4, rtol=1e-3)
 
 
-@pytest.mark.full
 def test_between_micro_batches_each_process_holds_the_gradients_of_its_shard_alone(
     tmp_path: Path, forking: Forking
 ) -> None:
@@ -106,6 +106,7 @@ def test_between_micro_batches_each_process_holds_the_gradients_of_its_shard_alo
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16-mixed"])
+@pytest.mark.slow
 def test_adapters_are_trained_by_two_processes_as_by_one(tmp_path: Path, forking: Forking, precision: str) -> None:
     rows = tiny_dataset(tmp_path / "rows")
     train(tiny_run(tmp_path / "base", rows, max_steps=1))
@@ -119,6 +120,7 @@ def test_adapters_are_trained_by_two_processes_as_by_one(tmp_path: Path, forking
         torch.testing.assert_close(each, right[name], atol=2e-4 if precision == "fp32" else 4e-3, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_in_half_precision_two_processes_train_as_one(tmp_path: Path, forking: Forking) -> None:
     rows, mixed = tiny_dataset(tmp_path / "rows"), {"precision": "bf16-mixed"}
     alone, together = (tiny_run(tmp_path / name, rows, hardware=mixed) for name in ("alone", "together"))
@@ -130,6 +132,7 @@ def test_in_half_precision_two_processes_train_as_one(tmp_path: Path, forking: F
         torch.testing.assert_close(each, right[name], atol=8e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_two_processes_copy_as_one_told_nothing_of_micro_batches(tmp_path: Path, forking: Forking) -> None:
     tokenizer = make_vocabulary(tmp_path)
     rows = tiny_dataset(tmp_path / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
@@ -145,6 +148,7 @@ def test_two_processes_copy_as_one_told_nothing_of_micro_batches(tmp_path: Path,
     alike(told(tmp_path / "two"), told(tmp_path / "alone"))
 
 
+@pytest.mark.slow
 def test_activation_checkpointing_and_sharding_go_together(tmp_path: Path, forking: Forking) -> None:
     rows = tiny_dataset(tmp_path / "rows")
     plain = tiny_run(tmp_path / "plain", rows, max_steps=2)

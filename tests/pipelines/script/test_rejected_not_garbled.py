@@ -45,8 +45,8 @@ def reason_of(question: str, answer: str = "a pike", options: tuple[str, ...] = 
     ],
 )
 def test_letters_that_ran_into_a_word_are_refused(text: str) -> None:
-    with pytest.raises(Unspeakable, match="broken_text"):
-        speak(text)
+    assert reason_of(f"How do you {text}?") == "broken_text"
+    assert reason_of("What is it?", text) == "broken_text"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,31 @@ def test_letters_that_ran_into_a_word_are_refused(text: str) -> None:
 )
 def test_rare_words_and_names_are_no_words_run_together(text: str) -> None:
     assert speak(text) == text
+    assert reason_of(f"Why is this so: {text}?") is None
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("redox", "codec", "mutex", "theremin", "subband", "theanine", "theaflavin", "formin", "printf", "subcommand"),
+        *(
+            "signin",
+            "checkin",
+            "fromage",
+            "linkin",
+            "codon",
+            "operon",
+            "allele",
+            "hadron",
+            "boson",
+            "lepton",
+            "webhook",
+        ),
+    ],
+)
+def test_words_of_a_trade_are_said_in_questions_and_in_live_answers(word: str) -> None:
+    assert reason_of(f"What is a {word}?") is None
+    assert word in speak(f"It packs them as a {word} does.").lower()
 
 
 @pytest.mark.parametrize(
@@ -174,6 +199,32 @@ def test_a_noun_for_what_only_the_picture_shows_is_refused(question: str, answer
 )
 def test_what_is_named_before_or_known_to_all_needs_no_picture(question: str) -> None:
     assert reason_of(question, "It trades", ("It trades", "It sleeps"), picture="p.png") is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "According to the passage, why did Rome fall?",
+        "In the table, which year had the most rain?",
+        "Based on the graph, what is the slope?",
+        "Referring to the excerpt, who is speaking?",
+        "The passage above reflects what?",
+    ],
+)
+def test_a_short_question_about_a_text_that_is_not_said_is_refused(question: str) -> None:
+    assert reason_of(question) == "needs_picture"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Using the periodic table, what is the symbol of gold?",
+        "Ann takes 3 pens from the table and 4 from the shelf. How many pens does she have?",
+        "What does an excerpt from a graph database hold?",
+    ],
+)
+def test_tables_and_texts_that_need_not_be_seen_are_asked_about(question: str) -> None:
+    assert reason_of(question) is None
 
 
 def test_tables_to_look_a_value_up_in_are_refused() -> None:

@@ -57,6 +57,8 @@ def test_the_last_line_is_said_without_its_calculation_and_connective(
     ("last_line", "number"),
     [
         ("Total: 13+26+52 = 91 questions", "91"),
+        ("If they work and are doing it at once, and are doing it they need 3 + 4 = 7 seconds", "7"),
+        ("So, will have enough horseshoes for 12 * 3 = 36 horses", "36"),
         ("The total number of roses in her vase is 12 + 10 = 22 roses", "22"),
         ("So x = 15", "15"),
         ("Dividing both sides by 8, we get d = 6", "6"),
