@@ -3,16 +3,18 @@
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from statistics import median
 from typing import Protocol, TypeVar
 
 import torch
 
+from backends.protocols import Codec
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.engine import N_WARM_UP, Engine
+from kame_model.text.tokenizer import Tokenizer
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -34,7 +36,8 @@ class RunInThread(Protocol):
 class EngineOpener:
     """Opens a server's engine with as many slots as are configured, or as a frame has time for.
 
-    All is done in the engine's thread.
+    All is done in the engine's thread. Codec and vocabulary are read when the first engine is opened, and kept for the
+    next ones: a server that runs needs neither its checkpoint's folder nor the Hub.
 
     Args:
         checkpoint: with its codec and vocabulary.
@@ -46,8 +49,19 @@ class EngineOpener:
         self._budget_s = config.limits.budget_share * FRAME_S
         self._most = _MOST_SLOTS  # as far as memory is known to reach
 
-    def open(self) -> Engine:
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return self._checkpoint.tokenizer()
+
+    @cached_property
+    def _codec(self) -> Codec:
+        return self._checkpoint.codec(str(self._checkpoint.front_end.lm.device))
+
+    def open(self, n_slots: int = 0) -> Engine:
         """An engine, begun; `close_engine` ends it. There is one at a time: the one before must have been closed.
+
+        Args:
+            n_slots: how many it has; 0: as many as are configured, or as a frame has time for.
 
         Raises:
             ConfigError: the checkpoint has no codec or vocabulary, or they are not those of its model.
@@ -55,12 +69,10 @@ class EngineOpener:
             StoreError: a file is another one than the checkpoint says.
             torch.OutOfMemoryError: not even one slot finds room on the device.
         """
-        checkpoint, config = self._checkpoint, self._config
-        tokenizer = checkpoint.tokenizer()
-        codec = checkpoint.codec(str(checkpoint.front_end.lm.device))
+        front_end, config = self._checkpoint.front_end, self._config
 
         def new(n_slots: int) -> Engine:
-            return Engine(checkpoint.front_end, codec, tokenizer, n_slots, config.sampling, config.cuda_graphs)
+            return Engine(front_end, self._codec, self._tokenizer, n_slots, config.sampling, config.cuda_graphs)
 
         def fits(n_slots: int) -> bool:
             try:
@@ -72,7 +84,7 @@ class EngineOpener:
             return found_s[n_slots] <= self._budget_s
 
         found_s: dict[int, float] = {}
-        n_slots = config.limits.max_sessions or most_that_fit(fits, self._most)
+        n_slots = n_slots or config.limits.max_sessions or most_that_fit(fits, self._most)
         with ExitStack() as stack:
             engine = stack.enter_context(new(n_slots))
             step_s = found_s.get(n_slots) or engine.measure()

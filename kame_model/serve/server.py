@@ -84,7 +84,7 @@ class KameServer:
         self._stepper: Stepper | None = None
         self._opener = EngineOpener(checkpoint, config)
         self._engine: Engine | None = None
-        self._measured_s, self._n_late_known = 0.0, 0
+        self._measured_s, self._n_late_known, self._has_failed_to_measure = 0.0, 0, False
         self._shared: Shared | None = None
         self._is_empty = asyncio.Event()
 
@@ -281,16 +281,33 @@ class KameServer:
             await asyncio.sleep(_WATCH_S)
             self._end_overdue()
             if self._is_to_be_measured():
-                assert self._engine is not None  # there is one until the end
+                await self._adapt(stepper, run)
+
+    async def _adapt(self, stepper: Stepper, run: RunInThread) -> None:
+        """Measures, and makes as many slots as fit now; where that fails all stays as it was, until the next try."""
+        try:
+            if self._engine is None:  # neither it nor the one before could be opened, the last time
+                await self._resize(stepper, run)
+            else:
                 step_s = await self._measure(self._engine, stepper, run)
                 if step_s is not None and self._opener.wants_another(stepper.n_slots, step_s):
                     await self._resize(stepper, run)
+            self._has_failed_to_measure = False
+        except Exception:  # noqa: BLE001  whatever it is, a server that can go on must: nobody was there to be hurt
+            self._has_failed_to_measure, self._measured_s = True, asyncio.get_running_loop().time()
+            _LOG.exception(
+                "How many callers the device bears could not be measured. The server %s and tries again in %g s; if "
+                "this is told again and again, look at the device and its memory, and start the server anew.",
+                f"goes on with {stepper.n_slots} slots" if self._engine else "has no engine, lets nobody in",
+                MEASURE_AGAIN_S,
+            )
 
     def _is_to_be_measured(self) -> bool:
         """Whether what was measured may be true no more, and nobody is there who would be held up."""
         if self._sessions:
             return False
-        is_doubtful = self.meter.n_late > self._n_late_known or not self.is_ready
+        has_been_late = self.meter.n_late > self._n_late_known
+        is_doubtful = has_been_late or self._has_failed_to_measure or not self.is_ready
         age_s = asyncio.get_running_loop().time() - self._measured_s
         return age_s >= (MEASURE_AGAIN_S if is_doubtful else MEASURE_EVERY_S)
 
@@ -305,21 +322,31 @@ class KameServer:
         return probed_s[engine.n_slots]
 
     async def _resize(self, stepper: Stepper, run: RunInThread) -> None:
-        """Looks for the number of slots anew; nobody is let in meanwhile."""
+        """Looks for the number of slots anew; nobody is let in until there is an engine again.
+
+        Raises:
+            Exception: whatever kept it from being found. There are as many slots as before, or no engine at all.
+        """
         n_before, self.admission.is_measuring = stepper.n_slots, True
         try:
             engine = await run(self._open_anew)
-            stepper.use(engine, engine.n_slots)
-            self.meter.forget_steps()  # they were of another number of slots
-            await self._measure(engine, stepper, run)
-        finally:
-            self.admission.is_measuring = False
+        except Exception:
+            engine = await run(partial(self._open_anew, n_before))
+            self._go_on_with(engine, stepper)
+            raise
+        self._go_on_with(engine, stepper)
         _LOG.info("There are %d slots now; there were %d.", stepper.n_slots, n_before)
+        await self._measure(engine, stepper, run)
 
-    def _open_anew(self) -> Engine:
+    def _go_on_with(self, engine: Engine, stepper: Stepper) -> None:
+        stepper.use(engine, engine.n_slots)
+        self.meter.forget_steps()  # they were of another engine
+        self.admission.is_measuring = False
+
+    def _open_anew(self, n_slots: int = 0) -> Engine:
         """Another engine in place of the present one; in the engine's thread, where it is done even if nobody waits."""
         self._close_engine()
-        self._engine = self._opener.open()
+        self._engine = self._opener.open(n_slots)
         return self._engine
 
     def _close_engine(self) -> None:

@@ -1,16 +1,18 @@
 """How many callers a server bears is measured again: while nobody is there, and after steps were late."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from data_schemas.errors import StoreError
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve import server as server_module
-from kame_model.serve.device import RunInThread, probe
+from kame_model.serve.device import EngineOpener, RunInThread, probe
 from kame_model.serve.engine import Engine
 from kame_model.serve.server import MEASURE_AGAIN_S, MEASURE_EVERY_S, KameServer
 from kame_model.serve.session import Session
@@ -145,3 +147,78 @@ async def test_who_comes_while_it_is_measured_waits_for_one_step_and_begins_in_a
         assert len(client.frames) == 3
         assert 0 in reset, "what was measured in its slot is forgotten before its first step"
         await client.session.close("bye")
+
+
+class Failing:
+    """A callable that raises as often as it is told to, and else does what it did before."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, error: Exception) -> None:
+        self.n_left, before = 0, getattr(owner, name)
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if self.n_left:
+                self.n_left -= 1
+                raise error
+            return before(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, called)
+
+
+async def test_a_measurement_that_fails_leaves_the_server_as_it_was_and_is_made_again(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine(monkeypatch, slot_s=0.005)
+    step = Failing(monkeypatch, Engine, "time_step", RuntimeError("CUDA error: out of memory"))
+    async with serving(checkpoint, max_sessions=4) as server:
+        step.n_left = 1
+        await asyncio.sleep(MEASURE_EVERY_S + 2)
+        assert (server.n_slots, reason(server)) == (4, None)
+        (told,) = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+        assert "tries again in 5 s" in told
+        n_measured = machine.n_measured
+        await asyncio.sleep(MEASURE_AGAIN_S + 2)
+        assert machine.n_measured > n_measured
+        await talk_a_little(server)
+
+
+@pytest.mark.parametrize("n_failures", [1, 2], ids=["the search fails", "the old engine does not open either"])
+async def test_slots_that_cannot_be_made_anew_leave_the_server_with_those_it_had(
+    n_failures: int, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine(monkeypatch, slot_s=0.030)
+    opener = Failing(monkeypatch, EngineOpener, "open", StoreError("The Hub does not answer.", "Try again."))
+    async with serving(checkpoint) as server:
+        assert server.n_slots == 2
+        machine.slot_s, opener.n_left = 0.005, n_failures
+        await asyncio.sleep(MEASURE_EVERY_S + 2)
+        assert (server.n_slots, reason(server)) == (2, None if n_failures == 1 else "measuring")
+        assert len([each for each in caplog.records if each.levelno >= logging.ERROR]) == 1
+        if n_failures == 1:
+            await talk_a_little(server)
+        await asyncio.sleep(MEASURE_AGAIN_S + 2)
+        assert (server.n_slots, reason(server)) == (8, None)
+        await talk_a_little(server)
+
+
+async def test_codec_and_vocabulary_are_read_once(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, slot_s=0.030)
+    reads: list[str] = []
+    read = Checkpoint.codec
+
+    def noted(checkpoint: Checkpoint, device: str = "cpu") -> Any:
+        reads.append(device)
+        return read(checkpoint, device)
+
+    monkeypatch.setattr(Checkpoint, "codec", noted)
+    async with serving(checkpoint) as server:
+        machine.slot_s = 0.005
+        await asyncio.sleep(MEASURE_EVERY_S + 2)
+        assert (server.n_slots, len(reads)) == (8, 1)
+
+
+async def talk_a_little(server: KameServer) -> None:
+    """A caller comes, is answered, and goes."""
+    client = Client(await server.open_session("here"))
+    await client.talk([None] * 3)
+    assert len(client.frames) == 3
+    await client.session.close("bye")
