@@ -8,9 +8,9 @@ from data_schemas.config.serving import LimitsConfig
 from kame_model.serve.meter import FrameMeter
 
 RefusalReason = Literal["full", "busy", "too_slow", "measuring", "too_many_sessions", "too_many_starts", "draining"]
-"""full: every slot is taken · busy: the others would lose their real time · too_slow: not even one caller would have it
-· measuring: it is being found out how many there can be · too_many_sessions, too_many_starts: of this address ·
-draining: the server is about to end."""
+"""full: every slot is taken · busy: the others would lose their real time · too_slow: not even one caller would have
+it, which keeps nobody out, and is told to those who ask whether the server is ready · measuring: it is being found out
+how many there can be · too_many_sessions, too_many_starts: of this address · draining: the server is about to end."""
 
 _MINUTE_S = 60.0
 
@@ -76,6 +76,17 @@ class Admission:
             return Refused("full", "Every place is taken; try again later.")
         return self._lack_of_time(len(present), n_on_device, now_s)
 
+    def unreadiness(self, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> Refused | None:
+        """Why callers are better sent elsewhere now; None: one more is let in, and has its real time.
+
+        Somebody who would be alone is let in, and hears gaps, where a machine is too slow even for one caller: it may
+        be all that he has. The arguments are those of `refusal`.
+        """
+        refusal = self.refusal(None, present, n_free, n_on_device, now_s)
+        if refusal is None and not present and n_on_device and not self._meter.bears_alone(now_s):
+            return Refused("too_slow", "This machine is too slow, or too busy, for even one caller's real time.")
+        return refusal
+
     def admit(self, address: str, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> None:
         """Lets a caller in, who counts as one of its address's starts; the arguments are those of `refusal`.
 
@@ -106,11 +117,7 @@ class Admission:
         raise refusal
 
     def _lack_of_time(self, n_others: int, n_on_device: int, now_s: float) -> Refused | None:
-        """Why the device would not keep everybody's real time; None: it would, as far as is known."""
-        if not n_others:
-            if self._meter.bears_alone(n_on_device, now_s):
-                return None
-            return Refused("too_slow", "This machine is too slow, or too busy, for even one caller's real time.")
-        if self._meter.bears(n_on_device, self._limits.budget_share, now_s):
+        """Why the others would not keep their real time; None: they would, as far as is known."""
+        if not n_others or self._meter.bears(n_on_device, self._limits.budget_share, now_s):
             return None
         return Refused("busy", "The server has just enough time for those who talk now; try again later.")

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -49,8 +50,13 @@ class FrameMeter:
         self._probed_s: dict[int, float] = {}
 
     def learn(self, probed_s: Mapping[int, float]) -> None:
-        """What a step of the device takes, seconds, by the number of callers in it; measured while nobody is there."""
+        """What a step of the device takes, seconds, by the number of callers in it; measured while nobody is there.
+
+        Where one caller is served in real time by that, what was slow with one caller before is over, and forgotten.
+        """
         self._probed_s = dict(sorted(probed_s.items()))
+        if self._device_s(1) <= FRAME_S:
+            self._by_callers.pop(1, None)
 
     def forget_steps(self) -> None:
         """What steps took so far tells nothing of those to come: the device has been made anew."""
@@ -96,19 +102,18 @@ class FrameMeter:
         """
         return self.has_room(budget_share, now_s) and self.expected_s(n_callers, now_s) <= budget_share * FRAME_S
 
-    def bears_alone(self, n_callers: int, now_s: float) -> bool:
-        """Whether somebody who is alone on the server is served in real time: with gaps is not.
+    def bears_alone(self, now_s: float) -> bool:
+        """Whether somebody who is alone on the device is served in real time: with gaps is not.
 
-        A step is over within a frame, and of those that one caller had of late most began in time. What was slow
+        Of the steps that one caller had of late half were over within a frame, and half began in time: a disturbance
+        that passes is none of the machine. Where there were too few, the device's own time decides. What was slow
         because of others who have left since counts for nothing.
-
-        Args:
-            n_callers: on the device with that caller; 0 where it has no business there.
         """
-        if self.expected_s(n_callers, now_s) > FRAME_S:
-            return False
+        self._forget(now_s)
         alone = self._by_callers.get(1, ())
-        return len(alone) < _N_KNOWN or not n_callers or _percentile([each.late_s for each in alone], 50) < FRAME_S
+        if len(alone) < _N_KNOWN:
+            return self._device_s(1) <= FRAME_S
+        return median(each.step_s for each in alone) <= FRAME_S and median(each.late_s for each in alone) < FRAME_S
 
     def expected_s(self, n_callers: int, now_s: float) -> float:
         """The time that a step with so many callers is going to take, seconds; 0 without any, or if nothing is known.

@@ -114,8 +114,8 @@ class KameServer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether one more caller is let in, who begins as configured."""
-        return self.refusal() is None
+        """Whether one more caller is let in, who begins as configured, and has its real time."""
+        return self.unreadiness() is None
 
     async def __aenter__(self) -> Self:
         """Starts the device's thread; on return callers can come.
@@ -158,6 +158,10 @@ class KameServer:
             mode: in which it would begin; None: the configured one.
         """
         return self.admission.refusal(address, *self._place_in(mode or self.config.mode))
+
+    def unreadiness(self) -> Refused | None:
+        """Why callers are better sent elsewhere now; None: one more, who begins as configured, is served well."""
+        return self.admission.unreadiness(*self._place_in(self.config.mode))
 
     async def open_session(
         self,

@@ -19,6 +19,7 @@ from data_schemas.units import SAMPLE_RATE_HZ
 from flows import serving
 from flows.cli import app
 from kame_model.serve import talk
+from kame_model.serve.engine import Engine
 from kame_model.serve.parts import Parts
 from kame_model.serve.prompts import load_prompt
 from kame_model.serve.recordings import About, Recordings
@@ -89,6 +90,16 @@ def test_it_ends_with_sound_transcript_and_events(checkpoint: str, question: Pat
     assert kinds[0] == "started"
     assert {"heard", "speech_started", "speech_stopped", "oracle_asked", "oracle"} <= set(kinds)
     assert HEARD.search((out / "transcript.txt").read_text("utf-8"))
+
+
+def test_on_a_machine_that_is_too_slow_for_real_time_it_talks_all_the_same(
+    checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Engine, "time_step", lambda *_: 1.0)  # as the server measures it; the talk is as fast as ever
+    options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--silence-s", "0", *PATIENT]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["transcript"] != []
 
 
 @pytest.mark.full

@@ -116,14 +116,14 @@ def _add_health(routes: APIRouter, hall: Hall) -> None:
 
     @routes.get(
         "/readyz",
-        summary="Whether one more caller is let in",
+        summary="Whether one more caller is let in, and has its real time",
         response_model=dict[str, str],
         responses={503: {"model": ErrorBody}},
     )
     async def readyz() -> dict[str, str] | Response:
-        refusal = hall.server.refusal()
-        if refusal is not None:
-            return Denied.because(refusal).response()  # not raised: who asks is nobody who was denied
+        unreadiness = hall.server.unreadiness()
+        if unreadiness is not None:
+            return Denied.because(unreadiness).response()  # not raised: who asks is nobody who was denied
         return {"status": "ready"}
 
 

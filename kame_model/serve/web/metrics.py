@@ -84,7 +84,9 @@ class _Now(Collector):
             sessions.add_metric([mode], modes[mode])
         yield sessions
         yield GaugeMetricFamily("kame_slots", "Sessions there can be at once.", value=server.n_slots)
-        yield GaugeMetricFamily("kame_ready", "1 where callers are let in.", value=float(server.is_ready))
+        yield GaugeMetricFamily(
+            "kame_ready", "1 where one more caller is let in, and has its real time.", value=float(server.is_ready)
+        )
         yield GaugeMetricFamily("kame_frame_seconds", "Length of a frame: no step may take longer.", value=FRAME_S)
         for name, what, value in (
             ("kame_step_seconds", "Time of a step of all sessions, over the last 30 s.", meter.step_s),

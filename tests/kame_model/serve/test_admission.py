@@ -142,6 +142,37 @@ def test_who_has_no_business_with_the_device_takes_none_of_its_time() -> None:
     assert admission.n_refused == {"busy": 2}
 
 
+@pytest.mark.parametrize(
+    ("device_s", "step_s", "n_steps", "is_slow"),
+    [
+        (0.020, 0.020, 0, False),
+        (0.090, 0.020, 0, True),
+        (0.020, 0.090, 10, False),  # too few to know
+        (0.020, 0.090, 50, True),  # the server's own work is more than the device's
+    ],
+)
+def test_who_would_be_alone_on_a_slow_machine_is_let_in_though_it_is_not_ready(
+    device_s: float, step_s: float, n_steps: int, is_slow: bool
+) -> None:
+    meter = FrameMeter()
+    admission = Admission(LimitsConfig(), meter)
+    meter.learn({1: device_s})
+    stepped(meter, 1, step_s, n_steps=n_steps)
+    unreadiness = admission.unreadiness([], 4, 1, 1.0)
+    assert (None if unreadiness is None else unreadiness.reason) == ("too_slow" if is_slow else None)
+    assert admission.unreadiness([], 4, 0, 1.0) is None  # in mode cascade it takes no time of the device
+    assert refused(admission, "a", [], 4, 1.0) is None
+    admission.admit_to_device(n_others=0, n_on_device=1, now_s=1.0)
+    assert admission.n_refused == {}
+
+
+def test_what_keeps_callers_out_makes_a_server_not_ready_too() -> None:
+    admission = Admission(LIMITS, FrameMeter())
+    full = admission.unreadiness(["a"], 0, 2, 1.0)
+    assert full is not None
+    assert full.reason == "full"
+
+
 def test_steps_without_anybody_on_the_device_tell_nothing_of_what_callers_cost() -> None:
     meter = FrameMeter()
     meter.learn({1: 0.020, 4: 0.080})

@@ -110,6 +110,18 @@ async def test_readiness_is_whether_a_caller_is_let_in_and_asking_counts_for_not
 
 
 @pytest.mark.looptime
+async def test_a_machine_too_slow_for_one_caller_is_not_ready_and_keeps_nobody_out(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (server, app), asking(app) as client:
+        server.meter.learn({1: 0.1, 4: 0.4})
+        slow = await client.get("/readyz")
+        assert (slow.status_code, slow.json()["error"]["code"]) == (503, "too_slow")
+        assert "kame_ready 0.0" in (await client.get("/metrics")).text
+        assert (await client.get("/v1/about")).json()["refusal"] is None
+        socket, _ = await session_of(app, server)
+        await socket.leave()
+
+
+@pytest.mark.looptime
 async def test_a_caller_who_is_refused_is_told_its_own_reason(checkpoint: Checkpoint) -> None:
     limits = {"max_sessions_per_address": 1, "max_starts_per_minute": 2}
     async with app_of(checkpoint, limits=limits) as (server, app), asking(app) as me, asking(app, "192.0.2.2") as other:
