@@ -22,6 +22,10 @@ _T = TypeVar("_T")
 _MOST_SLOTS = 8
 """Where the configuration leaves their number open."""
 
+_MARGIN = 0.1
+"""By what share a step must be beyond the budget before there are fewer slots, or within it before there are more: two
+measurements of one machine differ by a few per cent, and to make slots anew keeps callers out for seconds."""
+
 _N_PROBED = 10
 """Steps that are measured with each number of callers, after those of the warm-up."""
 
@@ -102,15 +106,15 @@ class EngineOpener:
     def wants_another(self, n_slots: int, step_s: float) -> bool:
         """Whether another number of slots is likely to fit better, where a step of all these now takes so long.
 
-        Never where the number is configured. More are likely to fit if one more would, in proportion: as a step has a
-        part that does not grow with its slots, the time of one more is overestimated, and a server that has found its
-        number does not look for it again and again.
+        Never where the number is configured, nor where a step is near the budget (`_MARGIN`). More are likely to fit if
+        one more would, in proportion: as a step has a part that does not grow with its slots, the time of one more is
+        overestimated, and a server that has found its number does not look for it again and again.
         """
         if self._config.limits.max_sessions:
             return False
-        if step_s > self._budget_s:
+        if step_s > (1 + _MARGIN) * self._budget_s:
             return n_slots > 1
-        return n_slots < self._most and step_s * (n_slots + 1) / n_slots <= self._budget_s
+        return n_slots < self._most and step_s * (n_slots + 1) / n_slots <= (1 - _MARGIN) * self._budget_s
 
 
 async def probe(engine: Engine, run: RunInThread, goes_on: Callable[[], bool] = lambda: True) -> dict[int, float]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -26,19 +27,25 @@ class Machine:
 
     Attributes:
         slot_s: what a step takes for each of the engine's slots, seconds.
+        noise: by what share of that a measurement is off, at random, as a normal distribution's deviation.
         n_measured: steps measured with one caller or more, one by one.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, slot_s: float) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, slot_s: float, noise: float = 0.0) -> None:
         self.slot_s, self.n_measured = slot_s, 0
+        chance = random.Random(0)
         self.comes: Callable[[], None] = lambda: None
         monkeypatch.setattr(server_module, "probe", probe)  # the real one, on steps of this
-        monkeypatch.setattr(Engine, "measure", lambda engine, *_: self.slot_s * engine.n_slots)
+
+        def step_s(engine: Engine, *_: object) -> float:
+            return self.slot_s * engine.n_slots * chance.gauss(1, noise)
+
+        monkeypatch.setattr(Engine, "measure", step_s)
 
         def timed(engine: Engine, n_callers: int) -> float:
             self.n_measured += 1
             self.comes()
-            return self.slot_s * engine.n_slots
+            return step_s(engine)
 
         monkeypatch.setattr(Engine, "time_step", timed)
 
@@ -94,6 +101,34 @@ async def test_a_machine_that_became_slow_has_fewer_slots_and_then_is_not_ready(
         machine.slot_s = 0.005
         await asyncio.sleep(MEASURE_AGAIN_S + 2)  # whoever is not ready looks sooner
         assert (server.n_slots, server.is_ready) == (8, True)
+
+
+@pytest.mark.parametrize("slot_s", [0.0079, 0.0091, 0.016, 0.032, 0.064])
+async def test_slots_at_the_edge_of_the_budget_stay_as_they_are_though_measurements_differ(
+    slot_s: float, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8, 7, 4, 2 slots or one take almost exactly the 64 ms of the budget."""
+    machine = Machine(monkeypatch, slot_s, noise=0.03)
+    async with serving(checkpoint) as server:
+        n_slots = server.n_slots
+        n_opened = opened_by(monkeypatch)
+        await asyncio.sleep(60 * MEASURE_EVERY_S)
+        assert machine.n_measured > 50 * 13, "it has been measured all the time"
+        assert (server.n_slots, len(n_opened)) == (n_slots, 0)
+
+
+def opened_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of slots of all searches from now on."""
+    n_slots: list[int] = []
+    look = EngineOpener.open
+
+    def noted(opener: EngineOpener, wanted: int = 0) -> Engine:
+        engine = look(opener, wanted)
+        n_slots.append(engine.n_slots)
+        return engine
+
+    monkeypatch.setattr(EngineOpener, "open", noted)
+    return n_slots
 
 
 async def test_a_server_on_which_one_caller_had_gaps_is_ready_again_once_it_is_measured(
