@@ -5,6 +5,7 @@ from typing import Any, Final
 import numpy as np
 
 from backends.protocols import Samples
+from data_schemas.units import FRAME_N_SAMPLES
 
 QUIET_S: Final = 3.0
 """An answer has ended when nothing of it has come for so long; people and models pause for less within one."""
@@ -14,6 +15,8 @@ STALLED_S: Final = 1.0
 """A server that has sent no sound at all for so long is late, and its silence tells nothing."""
 AUDIBLE: Final = 0.01
 """Root mean square above which a piece of sound is heard, 40 dB below full scale: rooms and codecs are softer."""
+AUDIBLE_SHARE: Final = 0.2
+"""The same for a quiet file, as a share of its loudest frame: 14 dB below it. Words reach that, the rest does not."""
 
 _OF_REQUESTS: Final = ("oracle_asked", "oracle", "oracle_done", "oracle_failed")
 
@@ -32,16 +35,22 @@ class AnswerWatch:
         self._text_s = self._sound_s = self._told_s = self._came_s = float("-inf")
         self._is_in_turn = self._is_cascade = self._has_failed = False
         self._request: object = None  # the last one, until it has ended
+        self._audible = AUDIBLE
+
+    def expect(self, sound: Samples) -> None:
+        """What the caller is going to say; where it is known, a quiet one is heard too."""
+        pieces = (sound[start : start + FRAME_N_SAMPLES] for start in range(0, len(sound), FRAME_N_SAMPLES))
+        self._audible = min(AUDIBLE, AUDIBLE_SHARE * max(map(_rms, pieces), default=0.0))
 
     def say(self, at_s: float, frame: Samples) -> None:
         """A frame of the caller's."""
-        if _is_audible(frame):
+        if _rms(frame) > self._audible:
             self._asked_s = at_s
 
     def hear(self, at_s: float, samples: Samples) -> None:
         """A piece of the server's sound."""
         self._came_s = at_s
-        if _is_audible(samples):
+        if _rms(samples) > AUDIBLE:
             self._sound_s = at_s
 
     def read(self, at_s: float, piece: str) -> None:
@@ -84,5 +93,5 @@ class AnswerWatch:
         return self._is_cascade and self._has_failed and now_s - last_s >= QUIET_S
 
 
-def _is_audible(samples: Samples) -> bool:
-    return len(samples) > 0 and float(np.sqrt(np.mean(np.square(samples)))) > AUDIBLE
+def _rms(samples: Samples) -> float:
+    return float(np.sqrt(np.mean(np.square(samples)))) if len(samples) else 0.0

@@ -154,6 +154,7 @@ async def until_answered(sound: Samples, talked: Talked, timeout_s: float) -> As
         timeout_s: how long after the sound's end to wait at the most, seconds.
     """
     clock, n_sent = asyncio.get_running_loop(), 0
+    talked.watch.expect(sound)
     async for frame in in_real_time(sound, timeout_s):
         yield frame
         n_sent += len(frame)

@@ -1,5 +1,6 @@
 """When an answer has ended: by sound and text, and by what a server tells of its requests."""
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.serve.answer_watch import NOISE_S, QUIET_S, STALLED_S, AnswerWatch
+from kame_model.serve.talk import until_answered
+from kame_model.serve.talked import Talked
 
 LOUD = np.full(FRAME_N_SAMPLES, 0.1, np.float32)
 STILL = np.zeros(FRAME_N_SAMPLES, np.float32)
@@ -143,3 +146,26 @@ def test_the_silence_of_a_server_that_sends_nothing_tells_nothing() -> None:
     assert not talk.watch.has_ended(talk.at_s + QUIET_S)
     assert not talk.watch.has_ended(talk.at_s + STALLED_S)
     assert talk.end_s() == about(QUIET_S)
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+@pytest.mark.parametrize("level_dbfs", [-10, -30, -44, -60])
+async def test_of_a_quiet_file_too_the_answer_is_waited_for(level_dbfs: float) -> None:
+    """The server greets at once and answers 5 s after the question, of which room noise is left."""
+    clock, talked = asyncio.get_running_loop(), Talked()
+    begin_s = clock.time()
+    talked.begin(begin_s)
+    tone = np.sqrt(2) * np.sin(np.arange(25 * FRAME_N_SAMPLES))
+    noise = 0.05 * np.random.default_rng(0).standard_normal(12 * FRAME_N_SAMPLES)  # 26 dB below
+    question = (10 ** (level_dbfs / 20) * np.concatenate([tone, noise])).astype(np.float32)
+    async for frame in until_answered(question, talked, 60.0):
+        talked.say(frame)
+        at_s = clock.time() - begin_s
+        talked.hear(clock.time(), STILL)
+        if at_s < 1.0:
+            talked.read(clock.time(), " hello")
+        elif 7.0 < at_s < 8.0:
+            talked.read(clock.time(), " sixteen")
+    assert talked.lacks == ""
+    assert clock.time() - begin_s == about(8.0 + QUIET_S)
