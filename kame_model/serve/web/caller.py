@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import cast
 
@@ -200,7 +200,8 @@ class Caller:
         work = [self._hear(on_message, on_drop)] + ([] if beside is None else [beside()])
         others = [asyncio.create_task(self._guarded(each)) for each in work]
         saying = asyncio.create_task(self._guarded(self._say(on_frame)))
-        telling = asyncio.create_task(self._guarded(self._tell(on_event)))
+        events = self.session.events()  # now: the first message may wait already, and what comes of it is told
+        telling = asyncio.create_task(self._guarded(self._tell(events, on_event)))
         try:
             await asyncio.wait({saying, telling})  # both end with the session, whoever ends it
         finally:
@@ -236,8 +237,10 @@ class Caller:
         async for frame in self.session.frames():
             await on_frame(frame)
 
-    async def _tell(self, on_event: Callable[[SessionEvent], Awaitable[None]]) -> None:
-        async for event in self.session.events():
+    async def _tell(
+        self, events: AsyncIterator[SessionEvent], on_event: Callable[[SessionEvent], Awaitable[None]]
+    ) -> None:
+        async for event in events:
             self._watch.happened(event)
             if event.kind == "ended" and self._ended is None:
                 self._ended = (DONE, str(event.data.get("reason", "")))
