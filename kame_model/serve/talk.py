@@ -107,7 +107,7 @@ async def talk(
 
     Raises:
         BackendError: there is no server, or it does not let us in (`status` is then HTTP's), or says what is not of
-            the protocol; the message has its reason.
+            the protocol, or does not take the prompt; the message has its reason.
     """
     talked = kept or Talked()
     async with _connected(call) as socket:
@@ -221,7 +221,7 @@ async def _hear(
         awaits_change: the server has been asked for a change, and has not said yet that it is done.
 
     Raises:
-        BackendError: it is not done, or a message is none of the protocol.
+        BackendError: it is not done, or nothing was said of it until the end; or a message is none of the protocol.
     """
     clock = asyncio.get_running_loop()
     opus = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
@@ -245,6 +245,11 @@ async def _hear(
         talked.end(f"connection lost: {error}")
     except ValueError as error:  # neither Opus nor an event
         raise _foreign(f"A message of the server ({error})") from error
+    if awaits_change and not talked.ended:
+        raise BackendError(
+            "The server has not said that it took the prompt, so what it answered may be without it.",
+            "Talk with a server of `kame serve`, or put a shorter prompt.",
+        )
 
 
 @asynccontextmanager

@@ -160,6 +160,52 @@ async def test_the_reason_of_a_refusal_is_told() -> None:
             await talk(Call(url=url), at_once(tone(1920)))
 
 
+LONG_PROMPT = "Be brief. " * 300
+"""Too long for an address: it goes in the first message."""
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("ends", [False, True], ids=["the caller ends it", "the server does"])
+async def test_a_prompt_that_the_server_says_nothing_about_is_told_and_what_was_said_is_kept(
+    ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talk_module, "OWED_S", 0.01)  # this server owes all its sound
+
+    async def deaf_to_prompts(socket: ServerConnection) -> None:
+        await socket.send(b"\x00")
+        await socket.recv()
+        await socket.send(await socket.recv())
+        await socket.send(b"\x02 polly")
+        if not ends:
+            await socket.wait_closed()
+
+    talked = Talked()
+    async with serving(deaf_to_prompts) as url:
+        with pytest.raises(BackendError, match="has not said that it took the prompt"):
+            await talk(Call(url=url, prompt=LONG_PROMPT), forever() if ends else until_heard(talked), kept=talked)
+    assert [text for _, _, text in talked.lines()] == ["polly"]
+
+
+@pytest.mark.asyncio
+async def test_where_the_server_took_the_prompt_or_says_why_it_left_that_is_all_there_is_to_tell() -> None:
+    for answer, reason in ((event("changed", 0.1, mode="tandem"), ""), (event("ended", 0.1, reason="over"), "over")):
+
+        async def answered(socket: ServerConnection, answer: bytes = answer) -> None:
+            await socket.send(b"\x00")
+            await socket.recv()
+            await socket.send(answer)
+
+        async with serving(answered) as url:
+            assert (await talk(Call(url=url, prompt=LONG_PROMPT), forever())).ended == reason
+
+
+async def until_heard(talked: Talked) -> AsyncIterator[Samples]:
+    async for frame in forever():
+        if talked.lines():
+            return
+        yield frame
+
+
 @pytest.mark.asyncio
 async def test_nobody_there_and_somebody_else_are_told() -> None:
     async with serving(parrot) as url:
