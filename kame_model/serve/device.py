@@ -22,9 +22,10 @@ _T = TypeVar("_T")
 _MOST_SLOTS = 8
 """Where the configuration leaves their number open."""
 
-_MARGIN = 0.1
-"""By what share a step must be beyond the budget before there are fewer slots, or within it before there are more: two
-measurements of one machine differ by a few per cent, and to make slots anew keeps callers out for seconds."""
+_CHANGED = 0.15
+"""By what share a step's time must have changed since slots were looked for before they are again: two measurements of
+one machine differ by a few per cent, and to make slots anew keeps callers out for seconds. A step that filled the
+default budget and takes so much longer is still over within its frame."""
 
 _N_PROBED = 10
 """Steps that are measured with each number of callers, after those of the warm-up."""
@@ -52,6 +53,7 @@ class EngineOpener:
         self._checkpoint, self._config = checkpoint, config
         self._budget_s = config.limits.budget_share * FRAME_S
         self._most = _MOST_SLOTS  # as far as memory is known to reach
+        self._found_s = 0.0  # what a step took when the number of slots was last looked for
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -88,11 +90,14 @@ class EngineOpener:
             return found_s[n_slots] <= self._budget_s
 
         found_s: dict[int, float] = {}
+        is_search = not n_slots
         n_slots = n_slots or config.limits.max_sessions or most_that_fit(fits, self._most)
         with ExitStack() as stack:
             engine = stack.enter_context(new(n_slots))
             step_s = found_s.get(n_slots) or engine.measure()
             stack.pop_all()  # it stays open
+        if is_search:
+            self._found_s = step_s
         _LOG.info("A step of %d slots takes %.1f ms.", n_slots, 1000 * step_s)
         if step_s > self._budget_s:
             _LOG.warning(
@@ -106,15 +111,15 @@ class EngineOpener:
     def wants_another(self, n_slots: int, step_s: float) -> bool:
         """Whether another number of slots is likely to fit better, where a step of all these now takes so long.
 
-        Never where the number is configured, nor where a step is near the budget (`_MARGIN`). More are likely to fit if
-        one more would, in proportion: as a step has a part that does not grow with its slots, the time of one more is
-        overestimated, and a server that has found its number does not look for it again and again.
+        Never where the number is configured, nor where a step takes about as long as when it was last looked for. More
+        are likely to fit if one more would, in proportion: as a step has a part that does not grow with its slots, the
+        time of one more is overestimated.
         """
-        if self._config.limits.max_sessions:
+        if self._config.limits.max_sessions or abs(step_s - self._found_s) < _CHANGED * self._found_s:
             return False
-        if step_s > (1 + _MARGIN) * self._budget_s:
+        if step_s > self._budget_s:
             return n_slots > 1
-        return n_slots < self._most and step_s * (n_slots + 1) / n_slots <= (1 - _MARGIN) * self._budget_s
+        return n_slots < self._most and step_s * (n_slots + 1) / n_slots <= self._budget_s
 
 
 async def probe(engine: Engine, run: RunInThread, goes_on: Callable[[], bool] = lambda: True) -> dict[int, float]:

@@ -27,18 +27,19 @@ class Machine:
 
     Attributes:
         slot_s: what a step takes for each of the engine's slots, seconds.
-        noise: by what share of that a measurement is off, at random, as a normal distribution's deviation.
+        noise: by what share of that each measurement as a whole is off, at random: a normal distribution's deviation.
         n_measured: steps measured with one caller or more, one by one.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, slot_s: float, noise: float = 0.0) -> None:
         self.slot_s, self.n_measured = slot_s, 0
-        chance = random.Random(0)
+        chance, off = random.Random(0), dict[float, float]()
         self.comes: Callable[[], None] = lambda: None
         monkeypatch.setattr(server_module, "probe", probe)  # the real one, on steps of this
 
         def step_s(engine: Engine, *_: object) -> float:
-            return self.slot_s * engine.n_slots * chance.gauss(1, noise)
+            now_s = asyncio.get_running_loop().time()  # it stands still while the device is measured
+            return self.slot_s * engine.n_slots * off.setdefault(now_s, chance.gauss(1, noise))
 
         monkeypatch.setattr(Engine, "measure", step_s)
 
@@ -115,6 +116,22 @@ async def test_slots_at_the_edge_of_the_budget_stay_as_they_are_though_measureme
         await asyncio.sleep(60 * MEASURE_EVERY_S)
         assert machine.n_measured > 50 * 13, "it has been measured all the time"
         assert (server.n_slots, len(n_opened)) == (n_slots, 0)
+
+
+async def test_slots_are_not_looked_for_again_and_again_where_one_more_costs_more_than_the_others(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In proportion five would fit where four take 40 ms; but five take 80, as where a cache has room for four."""
+    machine = Machine(monkeypatch, slot_s=0.010)
+    monkeypatch.setattr(Engine, "measure", lambda engine, *_: 0.010 * engine.n_slots * (1 + (engine.n_slots > 4)))
+    async with serving(checkpoint) as server:
+        assert server.n_slots == 4
+        n_opened = opened_by(monkeypatch)
+        await asyncio.sleep(10 * MEASURE_EVERY_S)
+        assert (server.n_slots, n_opened) == (4, [])
+        machine.slot_s = 0.008
+        await asyncio.sleep(2 * MEASURE_EVERY_S)
+        assert n_opened[0] == 4, "the machine has become faster, so it is tried"
 
 
 def opened_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
