@@ -24,6 +24,8 @@ KEY_PROTOCOL = "openai-insecure-api-key."
 """A page cannot set headers: OpenAI's browser clients put the key behind this, among the subprotocols."""
 WRONG_AT_ONCE, WRONG_EVERY_S = 10, 5.0
 """Wrong tokens that one address may show at once, and after how many seconds it may show another one."""
+MAX_TOKENS = 2
+"""Different tokens that one request may show: one in a header or subprotocol, and one in the query."""
 MAX_ADDRESSES = 4096
 """Addresses of which wrong tokens are remembered; the one that showed its last the longest ago is forgotten first."""
 _RETRY_AFTER_S = 5
@@ -82,10 +84,10 @@ class WrongTokens:
         """Addresses that are remembered."""
         return len(self._clear_s)
 
-    def wait_s(self, address: str) -> float:
-        """How long it must wait until it may show another one, seconds; 0: it need not."""
+    def wait_s(self, address: str, n_tokens: int = 1) -> float:
+        """How long it must wait until it may show so many more, seconds; 0: it need not."""
         left_s = self._clear_s.get(address, 0.0) - self._clock_s()
-        return max(0.0, left_s - (WRONG_AT_ONCE - 1) * WRONG_EVERY_S)
+        return max(0.0, left_s - (WRONG_AT_ONCE - n_tokens) * WRONG_EVERY_S)
 
     def add(self, address: str, n_tokens: int) -> None:
         """It has shown so many."""
@@ -103,7 +105,8 @@ class Door:
         care: who may.
         environ: where the tokens are.
         host: where the server listens; callers may call it so.
-        wrong: counts wrong tokens.
+        wrong: counts wrong tokens of those who would come in.
+        wrong_for_metrics: counts those shown for the figures, apart: who watches the server locks no caller out.
 
     Raises:
         ConfigError: a token is set and empty, or a proxy's address is none.
@@ -115,8 +118,10 @@ class Door:
         environ: Mapping[str, str] = os.environ,
         host: str = "localhost",
         wrong: WrongTokens | None = None,
+        wrong_for_metrics: WrongTokens | None = None,
     ) -> None:
         self._wrong = WrongTokens() if wrong is None else wrong
+        self._wrong_for_metrics = WrongTokens() if wrong_for_metrics is None else wrong_for_metrics
         self._token = _token(environ, care.token_env, "let everybody in")
         metrics_token = _token(environ, care.metrics_token_env, "have the token to enter open /metrics")
         self._metrics_token = self._token if metrics_token is None else metrics_token
@@ -137,30 +142,33 @@ class Door:
 
         Raises:
             Denied: 421 for a name that is not this server's, 403 for a page of another origin, 401 without the token,
-                429 for an address that has shown wrong ones: then none of its tokens is looked at for some seconds.
+                400 for too many tokens, none of which is then looked at, 429 for an address that has shown wrong ones:
+                then none of its tokens is looked at for some seconds.
         """
-        self._check(connection, self._token)
+        self._check(connection, self._token, self._wrong)
 
     def check_metrics(self, connection: HTTPConnection) -> None:
         """Lets a connection have the figures, or not; raises as `check` does."""
-        self._check(connection, self._metrics_token)
+        self._check(connection, self._metrics_token, self._wrong_for_metrics)
 
-    def _check(self, connection: HTTPConnection, token: bytes | None) -> None:
+    def _check(self, connection: HTTPConnection, token: bytes | None, wrong: WrongTokens) -> None:
         self.check_host(connection)
-        if not self._may_connect(connection.headers.get("origin"), connection.headers.get("host", "")):
+        if not self._may_connect(connection):
             raise Denied(
                 403, "origin", "Pages of this origin may not connect; the server's care.origins lists those that may."
             )
         if token is None:
             return
         shown, address = _tokens(connection), self.address_of(connection)
-        wait_s = self._wrong.wait_s(address) if shown else 0.0
+        if len(shown) > MAX_TOKENS:
+            raise Denied(400, "too_many_tokens", f"A request shows {MAX_TOKENS} different tokens at most.")
+        wait_s = wrong.wait_s(address, len(shown)) if shown else 0.0
         if wait_s > 0:
             message = f"Wrong tokens came from your address; none is looked at for {math.ceil(wait_s)} s."
             raise Denied(429, "wrong_tokens", message, math.ceil(wait_s))
         if not any(hmac.compare_digest(token, each) for each in shown):
             if shown:
-                self._wrong.add(address, len(shown))
+                wrong.add(address, len(shown))
             raise Denied(401, "token", "A token is needed: Authorization: Bearer TOKEN.")
 
     def check_host(self, connection: HTTPConnection) -> None:
@@ -204,12 +212,20 @@ class Door:
         address = _plain(end) or end
         return None if self._is_proxy(address) else _customer(address)
 
-    def _may_connect(self, origin: str | None, host: str) -> bool:
-        if origin is None or "*" in self._origins:  # only browsers send it, and always do
+    def _may_connect(self, connection: HTTPConnection) -> bool:
+        """Whether no page sent it, or one that may.
+
+        Browsers name no origin for what a page embeds (an image, a script); that another site's page asks they say over
+        TLS and to this machine (W3C, Fetch Metadata Request Headers, 2.3).
+        """
+        origin = connection.headers.get("origin")
+        if "*" in self._origins:
             return True
+        if origin is None:
+            return connection.headers.get("sec-fetch-site") != "cross-site"
         if self._origins:
             return origin.lower() in self._origins
-        return _is_own(origin, host)
+        return _is_own(origin, connection.headers.get("host", ""))
 
     def _is_proxy(self, address: str) -> bool:
         try:
@@ -250,12 +266,12 @@ def chosen_protocol(connection: HTTPConnection) -> str | None:
 
 
 def _tokens(connection: HTTPConnection) -> list[bytes]:
-    """Every token that a connection shows."""
+    """Every different token that a connection shows."""
     kind, _, value = connection.headers.get("authorization", "").partition(" ")
     shown = [value.strip()] if kind.lower() == "bearer" else []
     shown += connection.query_params.getlist("token")
     shown += [each.removeprefix(KEY_PROTOCOL) for each in _protocols(connection) if each.startswith(KEY_PROTOCOL)]
-    return [each.encode(errors="surrogateescape") for each in shown if each]
+    return [each.encode(errors="surrogateescape") for each in dict.fromkeys(shown) if each]
 
 
 def _protocols(connection: HTTPConnection) -> list[str]:

@@ -220,11 +220,61 @@ def test_wrong_tokens_of_an_address_are_throttled_and_others_are_not() -> None:
     assert told == [401] * WRONG_AT_ONCE + [429]
 
 
-def test_each_token_of_a_request_counts_and_an_empty_one_does_not() -> None:
+def test_each_token_of_a_request_counts_once_and_an_empty_one_does_not() -> None:
     door = Door(CareConfig(), TOKEN, wrong=WrongTokens(Hand()))
-    assert status(door, connection("&".join(["token=guess"] * WRONG_AT_ONCE))) == 401
+    for _ in range(WRONG_AT_ONCE // 2):
+        assert status(door, connection("token=one&token=one", authorization=WRONG)) == 401
     assert status(door, connection("token=guess")) == 429
     assert status(door, connection("token=")) == 401
+
+
+def test_no_more_tokens_of_a_request_are_compared_than_one_client_has() -> None:
+    door = Door(CareConfig(), TOKEN, wrong=WrongTokens(Hand()))
+    many = [f"token=guess{number}" for number in range(500)]
+    assert status(door, connection("&".join([*many, "token=s3cret"]))) == 400
+    many_protocols = ", ".join(f"openai-insecure-api-key.guess{number}" for number in range(500))
+    assert status(door, connection("token=s3cret", sec_websocket_protocol=many_protocols)) == 400
+    assert status(door, connection("token=guess", authorization=RIGHT)) == 200
+
+
+def test_no_more_tokens_are_compared_than_the_address_may_still_show() -> None:
+    door = Door(CareConfig(), TOKEN, wrong=WrongTokens(Hand()))
+    for _ in range(WRONG_AT_ONCE - 1):
+        assert status(door, connection(authorization=WRONG)) == 401
+    assert status(door, connection("token=guess", authorization=RIGHT)) == 429
+    assert status(door, connection(authorization=RIGHT)) == 200
+
+
+@pytest.mark.parametrize(
+    ("origins", "headers", "expected"),
+    [
+        ([], {"sec_fetch_site": "cross-site"}, 403),
+        (["https://talk.example"], {"sec_fetch_site": "cross-site"}, 403),
+        (["https://talk.example"], {"sec_fetch_site": "cross-site", "origin": "https://talk.example"}, 401),
+        (["*"], {"sec_fetch_site": "cross-site"}, 401),
+        ([], {"sec_fetch_site": "same-origin"}, 401),
+        ([], {"sec_fetch_site": "none"}, 401),
+    ],
+)
+def test_a_page_of_another_site_shows_no_tokens_by_what_it_embeds(
+    origins: list[str], headers: dict[str, str], expected: int
+) -> None:
+    wrong = WrongTokens(Hand())
+    door = Door(CareConfig(origins=origins), TOKEN, wrong=wrong, wrong_for_metrics=wrong)
+    assert status(door, connection("token=guess", **headers)) == expected
+    assert status(door, connection("token=guess", **headers), of_metrics=True) == expected
+    assert wrong.n_addresses == (expected == 401), "who is kept out before has shown none"
+
+
+def test_wrong_tokens_for_the_figures_lock_no_caller_out_and_the_other_way_round() -> None:
+    door = Door(CareConfig(), TOKEN)
+    for _ in range(WRONG_AT_ONCE):
+        assert status(door, connection(authorization=WRONG), of_metrics=True) == 401
+    assert status(door, connection(authorization=RIGHT), of_metrics=True) == 429
+    assert status(door, connection(authorization=RIGHT)) == 200
+    for _ in range(WRONG_AT_ONCE):
+        assert status(door, connection(end="192.0.2.8", authorization=WRONG)) == 401
+    assert status(door, connection(end="192.0.2.8", authorization=RIGHT), of_metrics=True) == 200
 
 
 def test_wrong_tokens_count_for_the_caller_behind_a_trusted_proxy_and_for_nobody_he_names() -> None:

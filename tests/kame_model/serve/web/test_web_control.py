@@ -222,7 +222,8 @@ async def test_figures_have_a_token_of_their_own_and_wrong_ones_are_throttled(
         ):
             await socket.over
             assert socket.status == 429
-        throttled = await stranger.get("/metrics")
+        assert (await stranger.get("/metrics")).status_code == 401, "its tokens are counted apart"
+        throttled = await stranger.get("/v1/sessions/x")
         assert (throttled.status_code, throttled.json()["error"]["code"]) == (429, "wrong_tokens")
         assert int(throttled.headers["retry-after"]) > 0
         assert (await prometheus.get("/metrics")).status_code == 200
