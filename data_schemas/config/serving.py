@@ -145,6 +145,11 @@ class LimitsConfig(Config):
     max_sessions_per_address: int = Field(default=4, ge=1, description="Sessions from one address at once.")
     max_starts_per_minute: int = Field(default=30, ge=1, description="Sessions begun from one address in a minute.")
     max_message_bytes: int = Field(default=1_048_576, ge=1024, description="Longest message of a socket, bytes.")
+    max_instruction_characters: int = Field(
+        default=16_000,
+        ge=100,
+        description="Longest instructions of a caller's own, about 4,000 tokens of the chat model's context.",
+    )
     max_messages_per_s: int = Field(default=200, ge=10, description="Messages of one socket in a second.")
     max_bytes_per_s: int = Field(
         default=262_144,

@@ -13,6 +13,7 @@ from kame_model.serve.cascade import Cascade
 from kame_model.serve.conversation import Conversation
 from kame_model.serve.cycle import BackEndCycle
 from kame_model.serve.oracle_writer import OracleWriter
+from kame_model.serve.prompts import Instructions, text_of
 from kame_model.serve.requests import Emit, Requests
 from kame_model.serve.routing import Choice
 from kame_model.serve.shared import Caller, Shared
@@ -45,6 +46,7 @@ class Answering:
         self.mode: Mode = "direct"
         self._admit_to_device = shared.admit_to_device
         self._has_locked_prompts = shared.config.care.prompts == "locked"
+        self._max_instruction_characters = shared.config.limits.max_instruction_characters
         self._queue = OracleQueue(shared.tokenizer.text_card)
         self._conversation = Conversation(cycle.max_history_turns, clock_s)
         self._choice = Choice(shared.parts.back_ends, shared.router, caller.back_end)
@@ -74,22 +76,24 @@ class Answering:
         return {"mode": self.mode, "back_end": self.back_end, "model": self.model}
 
     def change(
-        self, mode: Mode | None, back_end: BackendName | None, prompt: str | None, model: str | None = None
+        self,
+        mode: Mode | None,
+        back_end: BackendName | None,
+        prompt: str | Instructions | None,
+        model: str | None = None,
     ) -> None:
         """As `Session.change`.
 
         Raises:
-            ConfigError: there is no such back-end, mode, prompt or model; nothing has changed.
+            ConfigError: there is no such back-end, mode, prompt or model, the prompts are locked, or the instructions
+                are too long; nothing has changed.
             Refused: the device has no time for the mode; nothing has changed.
         """
         if mode is not None and mode not in get_args(Mode):
             raise ConfigError(f"There is no mode {mode!r}.", f"Choose one of: {', '.join(get_args(Mode))}.")
         if mode == "cascade" and self._cascade is None:
             raise ConfigError("This server has no text-to-speech for mode cascade.", "Choose tandem or direct.")
-        if self._has_locked_prompts and prompt and prompt.strip():
-            raise ConfigError(
-                "The prompts of this server are locked by its host.", "Talk without a prompt or instructions."
-            )
+        self._check_prompt("" if prompt is None else text_of(prompt).strip())
         if self.mode == "cascade" and mode not in (None, "cascade"):
             self._admit_to_device()
         if self._choice.use(back_end, prompt, model):
@@ -149,6 +153,17 @@ class Answering:
         await self._cycle.aclose()
         if self._cascade is not None:
             await self._cascade.aclose()
+
+    def _check_prompt(self, text: str) -> None:
+        if self._has_locked_prompts and text:
+            raise ConfigError(
+                "The prompts of this server are locked by its host.", "Talk without a prompt or instructions."
+            )
+        if len(text) > self._max_instruction_characters:
+            raise ConfigError(
+                f"The instructions have {len(text)} characters.",
+                f"{self._max_instruction_characters} are taken at most (limits.max_instruction_characters).",
+            )
 
     def _give_up(self) -> None:
         self._cycle.reset()

@@ -20,8 +20,11 @@ Message = dict[str, str]
 
 _OURS = files("kame_model.serve") / "prompt_files"
 
-MAX_INSTRUCTION_CHARS = 4_000
-"""Longest text of a caller's own, about 1,000 tokens."""
+
+class Instructions(NamedTuple):
+    """A text of a caller's own, which no prompt's name is, be it of one word."""
+
+    text: str
 
 
 class Line(NamedTuple):
@@ -91,30 +94,31 @@ def load_prompt(name: str) -> Prompt:
     return load_named(name, _OURS, Prompt, "prompt")
 
 
-def prompt_for(wish: str, base: Prompt) -> Prompt:
+def prompt_for(wish: str | Instructions, base: Prompt) -> Prompt:
     """What a caller asked for: nothing, one of our prompts by its name, or instructions of the caller's own.
 
     Args:
-        wish: empty: `base`; one word: the name of one of ours, never a path; a text: stands in the place of `base`'s
-            instructions, and the form of the answer stays.
+        wish: empty: `base`; one word that is not said to be instructions: the name of one of ours, never a path; a
+            text: stands in the place of `base`'s instructions, and the form of the answer stays.
         base: the prompt of the back-end.
 
     Raises:
-        ConfigError: there is none of that name, or the text is too long.
+        ConfigError: there is none of that name.
     """
-    wish = wish.strip()
-    if not wish:
+    text = text_of(wish).strip()
+    if not text:
         return base
-    if len(wish) > MAX_INSTRUCTION_CHARS:
-        raise ConfigError(
-            f"The instructions have {len(wish)} characters.", f"{MAX_INSTRUCTION_CHARS} are taken at most."
-        )
-    if len(wish.split()) > 1:
-        return base.instructed(wish)
+    if isinstance(wish, Instructions) or len(text.split()) > 1:
+        return base.instructed(text)
     ours = _ours_loaded()
-    if wish not in ours:
-        raise ConfigError(f"There is no prompt {wish[:80]!r}.", f"There are: {', '.join(ours)}.")
-    return ours[wish]
+    if text not in ours:
+        raise ConfigError(f"There is no prompt {text[:80]!r}.", f"There are: {', '.join(ours)}.")
+    return ours[text]
+
+
+def text_of(wish: str | Instructions) -> str:
+    """What a caller wrote, whichever it is."""
+    return wish.text if isinstance(wish, Instructions) else wish
 
 
 @cache

@@ -10,7 +10,7 @@ from backends.protocols import LiveChat
 from data_schemas.config.serving import BackendName, RouteConfig
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.serve.daemon_calls import DaemonCalls
-from kame_model.serve.prompts import Prompt, prompt_for
+from kame_model.serve.prompts import Instructions, Prompt, prompt_for
 
 Classifier = Callable[[str], BackendName | None]
 """From the words of the user's turn so far to the back-end to ask; None: as the rules say."""
@@ -115,7 +115,8 @@ class Choice:
     ) -> None:
         self._back_ends, self._router = back_ends, router
         self._own = self._named(next(iter(back_ends)) if own is None else own)
-        self._wish = self._model = ""
+        self._wish: str | Instructions = ""
+        self._model = ""
 
     @property
     def own(self) -> BackendName:
@@ -127,7 +128,12 @@ class Choice:
         """The session's among the models of its back-end; empty: the back-end's own."""
         return self._model
 
-    def use(self, back_end: BackendName | None = None, prompt: str | None = None, model: str | None = None) -> bool:
+    def use(
+        self,
+        back_end: BackendName | None = None,
+        prompt: str | Instructions | None = None,
+        model: str | None = None,
+    ) -> bool:
         """Another back-end, prompt or model from now on; whether that is a change.
 
         Args:

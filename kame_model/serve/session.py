@@ -15,6 +15,7 @@ from kame_model.serve.ears import Ears, TurnTaking
 from kame_model.serve.engine import FrameIn, FrameOut
 from kame_model.serve.events import EventKind, SessionEvent
 from kame_model.serve.mailbox import EventFeeds, Inbox, Outbox, SaidFrame
+from kame_model.serve.prompts import Instructions, text_of
 from kame_model.serve.shared import Caller, Shared
 from kame_model.serve.stepper import Slot, ending_on_fault
 
@@ -148,7 +149,7 @@ class Session:
         *,
         mode: Mode | None = None,
         back_end: BackendName | None = None,
-        prompt: str | None = None,
+        prompt: str | Instructions | None = None,
         model: str | None = None,
     ) -> None:
         """Changes what is given, without a gap in the frames.
@@ -156,7 +157,7 @@ class Session:
         Args:
             mode: from the next frame on.
             back_end: for the next request on.
-            prompt: one of ours by its name, or a text that is added to the back-end's own.
+            prompt: one of ours by its name, or instructions in the place of the back-end's own: see `prompt_for`.
             model: one of those of the back-end; empty: its own, which it is too with another back-end.
 
         Raises:
@@ -164,7 +165,7 @@ class Session:
             Refused: from mode cascade, which needs no device, to another one, and it has no time; nothing has changed.
         """
         self._answering.change(mode, back_end, prompt, model)
-        self._emit("changed", self._answering.choices() | ({} if prompt is None else {"prompt": prompt}))
+        self._emit("changed", self._answering.choices() | ({} if prompt is None else {"prompt": text_of(prompt)}))
 
     def reset(self) -> None:
         """Begins anew in the same slot, with the present mode, back-end, model and prompt; nothing of before is left.

@@ -1,13 +1,14 @@
 """What a caller may change of a running session, and how often: one form for both sockets and HTTP."""
 
-from typing import Annotated
+from typing import Annotated, Self
 from weakref import WeakKeyDictionary
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from data_schemas.config import Config
 from data_schemas.config.serving import Mode
 from kame_model.serve.admission import Refused
+from kame_model.serve.prompts import Instructions
 from kame_model.serve.session import Session
 from kame_model.serve.web.care import Denied
 from kame_model.serve.web.pacing import Allowance
@@ -44,6 +45,21 @@ class Changes(Config):
         default=None, description="A prompt's name, or instructions of several words; empty: the back-end's own again."
     )
     reset: bool = Field(default=False, description="Begin anew, after the other changes.")
+    instructions: _Text | None = Field(
+        default=None,
+        description="In place of `prompt`: instructions, of one word too; empty: the back-end's own again.",
+    )
+
+    @model_validator(mode="after")
+    def _has_one_prompt(self) -> Self:
+        if self.prompt is not None and self.instructions is not None:
+            raise ValueError("prompt and instructions are not given together")
+        return self
+
+    @property
+    def prompt_text(self) -> str | None:
+        """The prompt's name or the instructions that are wished for; None: those that there are."""
+        return self.prompt if self.instructions is None else self.instructions
 
     def apply(self, session: Session) -> None:
         """Changes a session.
@@ -52,7 +68,9 @@ class Changes(Config):
             ConfigError: there is no such mode or back-end here; nothing has changed.
             Refused: the device has no time for the mode; nothing has changed.
         """
-        wished = self.model_dump(exclude={"reset"}, exclude_none=True)
+        wished = self.model_dump(exclude={"reset", "instructions"}, exclude_none=True)
+        if self.instructions is not None:
+            wished["prompt"] = Instructions(self.instructions)
         if wished:
             session.change(**wished)
         if self.reset:

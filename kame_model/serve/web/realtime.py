@@ -189,15 +189,17 @@ class RealtimeSocket:
     async def _update(self, asked: Event) -> list[Event]:
         if "session" not in asked and "kame" not in asked:
             raise Fault("missing_required_parameter", "session is missing.", "session")
+        wishes = self._config.wishes(asked.get("session", {}))
+        faults = list(wishes.faults)
         ours = asked.get("kame", {})
         if not isinstance(ours, dict):
-            raise Fault("invalid_type", "kame is an object.", "kame")
+            faults.append(Fault("invalid_type", "kame is an object.", "kame"))
+            ours = {}
         wants_events = ours.get("events", self._wants_events)
         if not isinstance(wants_events, bool):
-            raise Fault("invalid_type", "events is true or false.", "kame.events")
-        wishes = self._config.wishes(asked.get("session", {}))
+            faults.append(Fault("invalid_type", "events is true or false.", "kame.events"))
+            wants_events = self._wants_events
         ours = {name: value for name, value in ours.items() if name != "events"}
-        faults = list(wishes.faults)
         for wanted, param in ((wishes.changes, "session"), (ours, "kame")):
             try:
                 self._change(changes_of(wanted, param), INSTRUCTIONS if param == "session" else param)
@@ -224,8 +226,8 @@ class RealtimeSocket:
             self._n_resets += 1
             self._late.clear()
             self._pacer.clear()
-        if changes.prompt is not None:
-            self._config.instructions = changes.prompt
+        if changes.prompt_text is not None:
+            self._config.instructions = changes.prompt_text
 
     def _began(self) -> list[Event]:
         """The session has begun; where it is not the first time, what was under way is over."""

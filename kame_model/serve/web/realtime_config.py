@@ -25,7 +25,7 @@ VOICE = "kame"
 """The front-end has the one voice it was trained with."""
 _Form = TypeVar("_Form", bound=Config)
 INSTRUCTIONS, _MODEL = "session.instructions", "session.model"
-_PROTOCOLS_NAMES = {"session.prompt": INSTRUCTIONS, "session.back_end": _MODEL}
+_PROTOCOLS_NAMES = {"session.back_end": _MODEL}
 _TRANSCRIPTION = "session.audio.input.transcription"
 _TURNS = "session.audio.input.turn_detection"
 
@@ -145,7 +145,7 @@ class RealtimeConfig:
                 others = _differences(value, self._transcription(), param)
                 wishes.differences.extend(_difference(*each) for each in others)
             elif param == INSTRUCTIONS:
-                wishes.changes["prompt"] = value
+                wishes.changes["instructions"] = value
             elif param == _MODEL and isinstance(value, str) and value in self._back_ends:
                 wishes.changes["back_end"] = value
             elif param.startswith(f"{_TURNS}.") and name in turns:

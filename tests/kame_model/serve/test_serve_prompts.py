@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from data_schemas.errors import ConfigError
-from kame_model.serve.prompts import MAX_INSTRUCTION_CHARS, Line, Prompt, load_prompt, our_prompts, prompt_for
+from kame_model.serve.prompts import Instructions, Line, Prompt, load_prompt, our_prompts, prompt_for
 from pipelines.oracle.prompts import load_prompts
 
 TANDEM = load_prompt("tandem")
@@ -58,8 +58,14 @@ def test_a_caller_s_instructions_stand_in_the_place_of_ours_and_the_form_stays()
     assert prompt_for("tandem", own) == TANDEM
 
 
-@pytest.mark.parametrize("wish", ["nothing-like-it", "/etc/passwd", "../prompts", "word " * MAX_INSTRUCTION_CHARS])
-def test_a_caller_names_no_file_and_tells_no_novel(wish: str) -> None:
+@pytest.mark.parametrize("text", ["Brief.", "tandem", "/etc/passwd"])
+def test_what_is_said_to_be_instructions_is_no_name(text: str) -> None:
+    assert prompt_for(Instructions(f" {text}\n"), TANDEM) == TANDEM.instructed(text)
+    assert prompt_for(Instructions(" "), TANDEM) is TANDEM
+
+
+@pytest.mark.parametrize("wish", ["nothing-like-it", "/etc/passwd", "../prompts"])
+def test_a_caller_names_no_file(wish: str) -> None:
     with pytest.raises(ConfigError):
         prompt_for(wish, TANDEM)
 

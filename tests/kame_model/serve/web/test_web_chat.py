@@ -124,8 +124,8 @@ async def test_messages_of_other_kinds_are_passed_over(checkpoint: Checkpoint) -
     assert talker.of_kind(5) == []
 
 
-LONG = "You answer as a pirate would. " * 130
-"""3,900 characters, as long as instructions may be."""
+LONG = "You answer as a pirate would. " * 530
+"""15,900 characters, as long as instructions may be."""
 
 
 @pytest.mark.parametrize("query", ["", "?events=1"])
@@ -155,7 +155,7 @@ async def test_a_first_message_that_cannot_be_done_is_told_and_later_ones_are_pa
         assert [session.mode for session in server.sessions.values()] == ["tandem"]
         await talker.socket.leave()
     (told,) = talker.of_kind(5)
-    assert b"4000 are taken at most" in told
+    assert b"16000 are taken at most" in told
 
 
 def opus_bomb() -> bytes:

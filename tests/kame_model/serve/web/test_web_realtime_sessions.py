@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from kame_model.checkpoint.load import Checkpoint
-from tests.support.realtime_protocol import checked, of_type
+from tests.support.realtime_protocol import checked, of_type, say
 from tests.support.served import AsgiSocket, app_of
-from tests.support.serving import until
+from tests.support.serving import RepeatingChat, doubles, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 INSTRUCTIONS = "You are a helpful assistant, and brief."
@@ -165,6 +165,49 @@ async def test_instructions_are_taken_beside_a_wish_of_ours_that_is_not(checkpoi
     assert error["param"] == "kame.mode"
     (updated,) = of_type(socket, "session.updated")
     assert updated["session"]["instructions"] == INSTRUCTIONS
+
+
+@pytest.mark.parametrize(("ours", "param"), [({"events": "yes"}, "kame.events"), ("events", "kame")])
+async def test_a_wish_of_ours_of_the_wrong_form_costs_no_instructions(
+    checkpoint: Checkpoint, ours: object, param: str
+) -> None:
+    async with app_of(checkpoint) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        socket.send({"type": "session.update", "session": {"instructions": INSTRUCTIONS}, "kame": ours})
+        await until(lambda: bool(of_type(socket, "error")))
+        await socket.leave()
+    (error,) = [each["error"] for each in of_type(socket, "error")]
+    assert (error["code"], error["param"]) == ("invalid_type", param)
+    assert [each["session"]["instructions"] for each in of_type(socket, "session.updated")] == [INSTRUCTIONS]
+
+
+@pytest.mark.parametrize("text", ["Brief.", "cascade", "You are brief. " * 1_000])
+async def test_instructions_are_a_text_of_one_word_or_of_thousands(checkpoint: Checkpoint, text: str) -> None:
+    chat = RepeatingChat()
+    async with app_of(checkpoint, doubles(chat)) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        updated = await update(socket, {"instructions": text})
+        await say(socket, "alpha", 10)
+        await say(socket, None, 10)
+        await socket.leave()
+    assert of_type(socket, "error") == []
+    assert updated["session"]["instructions"] == text
+    assert chat.asked
+    assert all(payload["messages"][0]["content"].startswith(f"{text.strip()} ") for payload in chat.asked)
+
+
+async def test_longer_instructions_than_the_host_allows_are_told_with_the_setting(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, limits={"max_instruction_characters": 100, "max_sessions": 4}) as (_, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        await update(socket, {"instructions": "x" * 100})
+        updated = await update(socket, {"instructions": "x" * 101, "tracing": "auto"})
+        await until(lambda: bool(of_type(socket, "error")))
+        await socket.leave()
+    (error,) = [each["error"] for each in of_type(socket, "error")]
+    assert error["param"] == "session.instructions"
+    assert "limits.max_instruction_characters" in error["message"]
+    assert updated["session"]["instructions"] == "x" * 100
+    assert updated["session"]["tracing"] == "auto"
 
 
 async def test_a_client_cannot_make_the_server_say_much_again_and_again(checkpoint: Checkpoint) -> None:
