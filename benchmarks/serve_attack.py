@@ -46,6 +46,7 @@ _N_SILENT = 150
 _AGAIN_S = 1.0
 _N_ASKED = 8
 _SMALL_BYTES = 4096
+_N_ASKERS, _N_REQUESTS_PER_S = 30, 100
 _LET_IN_S = 30.0
 _N_TRIES = 5
 _LOST = (OSError, asyncio.IncompleteReadError)
@@ -105,6 +106,33 @@ class Harm:
                         writer.write(said + asked)
                         await asyncio.sleep(FRAME_S)
             await self.ends.wait()
+
+    async def ask_often(self, source: str) -> None:
+        """One client without a token that asks on one connection after another, as fast as it may and faster.
+
+        Args:
+            source: address that it comes from.
+        """
+        await self.begins.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds):
+                while True:
+                    with suppress(*_LOST):
+                        await self._one_asking(_ABOUT * round(_N_REQUESTS_PER_S * _TICK_S), source)
+                    self.n_closed += 1
+                    await asyncio.sleep(_TICK_S)
+
+    async def _one_asking(self, requests: bytes, source: str) -> None:
+        reader, writer = await asyncio.open_connection(*self._place, local_addr=(source, 0))
+        reading = asyncio.create_task(_read_all(reader))
+        try:
+            while not reading.done():
+                writer.write(requests)
+                await writer.drain()
+                await asyncio.sleep(_TICK_S)
+        finally:
+            reading.cancel()
+            writer.transport.abort()
 
     async def send_slowly(self, number: int, head: bytes, source: str) -> None:
         """One client without a token that sends a byte of its request's head a second, and comes again when closed.
@@ -208,6 +236,7 @@ class Attack:
 
 
 _HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X-Slow: a\r\n" * 20
+_ABOUT = b"GET /v1/about HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 _HERE, _ELSEWHERE = "127.0.0.1", "127.0.0.2"
 """Addresses of attackers: the good caller's own, and another one (Linux has all of 127.0.0.0/8)."""
 
@@ -227,6 +256,11 @@ ATTACKS = (
     Attack("empty fragments, 0.8 MB/s", 8.0, lambda harm: [harm.flood(EMPTY_CONTINUATION, 800_000, EMPTY_START)], 1),
     Attack("pings, 10 MB/s, unread", 10.0, lambda harm: [harm.flood(FULL_PING, 10_000_000, reads=False)], 1),
     Attack("6 callers read nothing", 75.0, lambda harm: [harm.talk_without_reading() for _ in range(6)], 6),
+    Attack(
+        f"{_N_ASKERS} askers, 3,000 requests/s",
+        8.0,
+        lambda harm: [harm.ask_often(_ELSEWHERE) for _ in range(_N_ASKERS)],
+    ),
     _slow("silent sockets", b"", _ELSEWHERE),
     _slow("slow headers", _HEAD, _ELSEWHERE),
     _slow("silent sockets", b"", _HERE),

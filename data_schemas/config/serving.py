@@ -173,6 +173,12 @@ class LimitsConfig(Config):
     max_connections_per_address: int = Field(
         default=32, ge=1, description="Connections of one address at once; of a trusted proxy any number."
     )
+    max_requests_per_s: int = Field(
+        default=50,
+        ge=5,
+        description="HTTP requests of one address in a second, those for a web socket too, after four times as many at"
+        " once; of a trusted proxy any number. More are refused, and their connections closed.",
+    )
     reserved_descriptors: int = Field(
         default=64, ge=8, description="Files and connections that may be opened for other things than callers."
     )

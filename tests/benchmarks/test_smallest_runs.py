@@ -74,10 +74,11 @@ def test_a_chat_model_is_swapped_in_the_middle_of_a_talk() -> None:
 
 
 def test_an_attack_is_told_with_what_it_cost_the_others(tmp_path: Path) -> None:
-    run_benchmark("serve", "attack", "--only", "none", "pings, 0.8", "--json", tmp_path / "figures.json")
-    outcomes = json.loads((tmp_path / "figures.json").read_text())["attacks"]
-    assert len(outcomes) == 2
-    assert all(each["n_answered"] > 0 for each in outcomes)
+    run_benchmark("serve", "attack", "--only", "none", "pings, 0.8", "askers", "--json", tmp_path / "figures.json")
+    none, pings, askers = json.loads((tmp_path / "figures.json").read_text())["attacks"]
+    assert all(each["n_answered"] > 0 for each in (none, pings, askers))
+    assert (none["n_closed"], pings["n_closed"]) == (0, 1), "the server closed the attacker's connection, and no other"
+    assert askers["n_closed"] > 30, "each of theirs, again and again"
 
 
 def test_a_sample_of_readings_is_drawn_by_its_seed() -> None:

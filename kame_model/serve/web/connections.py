@@ -8,7 +8,7 @@ probes of `/healthz` do, is answered while all other places are taken by clients
 import asyncio
 import logging
 import resource
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -22,10 +22,22 @@ from kame_model.serve.web.pacing import MESSAGES_AT_ONCE_S, Allowance
 from kame_model.serve.web.ws_frames import WsFrameCounter
 
 Reason = Literal[
-    "refused", "pushed_out", "entry_timeout", "write_timeout", "unread", "too_many_bytes", "too_many_frames"
+    "refused",
+    "pushed_out",
+    "entry_timeout",
+    "write_timeout",
+    "unread",
+    "too_many_bytes",
+    "too_many_frames",
+    "too_many_requests",
 ]
 """Why the server closed a connection: no place for it · the place was given to a newer one · it did not ask, or was not
-answered, in time · it read nothing for too long · too much waits to be read by it · it sent too much."""
+answered, in time · it read nothing for too long · too much waits to be read by it · it sent too much · its address
+asked too often."""
+MAX_ADDRESSES = 4096
+"""Addresses of which requests are counted; the one that asked its last the longest ago is forgotten first."""
+REQUESTS_AT_ONCE_S = 4.0
+"""Requests of an address that may come at once, as seconds of their rate: a page is loaded with all its files."""
 
 _FEWEST = 8
 """A server with fewer places for connections is not worth starting."""
@@ -74,6 +86,10 @@ class Connection:
         """Counts what the client has sent over its web socket; False where it was too much, and it is closed."""
         n_frames = self._frames.count(data, self._n_frames.left)
         return self.take_bytes(data) and (self._n_frames.take(n_frames) or self._close("too_many_frames"))
+
+    def take_request(self) -> bool:
+        """Counts a request; False where its address has asked too often."""
+        return self._home.take_request(self.address)
 
     def check_unwritten(self) -> None:
         """Closes it where more waits to be read by the client than may."""
@@ -134,6 +150,7 @@ class Connections(Collector):
         self._most_before_entry = min(limits.max_connections_before_entry, most // 2)
         self._before_entry: dict[Connection, None] = {}  # the oldest first
         self._entered: set[Connection] = set()
+        self._n_requests: OrderedDict[str, Allowance] = OrderedDict()
 
     @property
     def may_enter(self) -> bool:
@@ -153,6 +170,35 @@ class Connections(Collector):
         connection = Connection(self, self._limits, address)
         self._before_entry[connection] = None
         return connection
+
+    def may_ask(self, peer: str) -> bool:
+        """Whether an address has a request left; one that has none need not connect, which costs more than this.
+
+        Args:
+            peer: the address of the connection's other end.
+        """
+        address = self._counted_as(peer)
+        allowance = None if address is None else self._n_requests.get(address)
+        if allowance is None or allowance.left >= 1:
+            return True
+        self.n_closed["too_many_requests"] += 1
+        return False
+
+    def take_request(self, address: str | None) -> bool:
+        """Counts a request of an address; False, and counted as closed, where it has asked too often."""
+        if address is None:
+            return True
+        allowance = self._n_requests.pop(address, None)
+        if allowance is None:
+            per_s = self._limits.max_requests_per_s
+            allowance = Allowance(per_s, REQUESTS_AT_ONCE_S * per_s)
+        self._n_requests[address] = allowance
+        if len(self._n_requests) > MAX_ADDRESSES:
+            self._n_requests.popitem(last=False)
+        if allowance.take():
+            return True
+        self.n_closed["too_many_requests"] += 1
+        return False
 
     def push_out_oldest(self) -> None:
         """Closes the oldest connection before its entry, if there is one: descriptors are wanted."""

@@ -6,9 +6,10 @@ which closes what goes too far.
 """
 
 import asyncio
+import errno
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
@@ -33,7 +34,10 @@ MAX_HEADERS = 128
 MAX_HEAD_BYTES = 16_384
 """What is kept of a request whose head has not come whole; h11's own default."""
 _RETRY_S = 0.1
+_USED_UP = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_NO_LISTENER = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)
 _FULL = Denied(503, "too_many_connections", "Too many connections are open; try again later.")
+_TOO_FAST = Denied(429, "too_many_requests", "Your address asks too often; try again later.", retry_after_s=1)
 _UNREADABLE = Denied(400, "unreadable", "This is no request for a web socket.")
 _LONG_HEADERS = Denied(431, "headers_too_long", f"The headers are too long: {MAX_LINE_BYTES} bytes each are read.")
 _LONG_ADDRESS = Denied(
@@ -50,8 +54,10 @@ class _Watched(asyncio.Protocol):
     connection: Connection
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self.connection.end()
+        try:
+            super().connection_lost(exc)
+        finally:
+            self.connection.end()
 
     def pause_writing(self) -> None:
         self.connection.pause()
@@ -62,6 +68,23 @@ class _Watched(asyncio.Protocol):
         super().resume_writing()
 
 
+class _Requests(h11.Connection):
+    """HTTP read from one connection; nothing more of it once a request may not be done.
+
+    Args:
+        may_ask: told of each request as soon as its head has been read.
+    """
+
+    def __init__(self, may_ask: Callable[[], bool]) -> None:
+        super().__init__(h11.SERVER, MAX_HEAD_BYTES)
+        self._may_ask = may_ask
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """The next part of a request; NEED_DATA in the place of one that may not be done."""
+        event = super().next_event()
+        return h11.NEED_DATA if isinstance(event, h11.Request) and not self._may_ask() else event
+
+
 class _Http(_Watched, H11Protocol):
     """HTTP of one connection, until it becomes a web socket."""
 
@@ -70,6 +93,7 @@ class _Http(_Watched, H11Protocol):
     ) -> None:
         super().__init__(config=config, server_state=state, app_state=app)
         self.connection, self._connections = connection, connections
+        self.conn = _Requests(self._may_ask)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as H11Protocol has it
         self.connection.open(transport)
@@ -94,7 +118,14 @@ class _Http(_Watched, H11Protocol):
         self.ws_protocol_class = cast(type[asyncio.Protocol], partial(_Socket, self.connection))
         super().handle_websocket_upgrade(event)
 
+    def _may_ask(self) -> bool:
+        may = self.connection.take_request()
+        if not may:
+            _refuse(self.transport, _TOO_FAST)
+        return may
+
     def send_400_response(self, msg: str) -> None:
+        self.connection.take_request()  # this connection is closed anyhow
         unread, _ = self.conn.trailing_data
         if len(unread) > MAX_HEAD_BYTES:
             _refuse(self.transport, _LONG_HEADERS if b"\n" in unread else _LONG_ADDRESS)
@@ -154,7 +185,6 @@ class WebServer(uvicorn.Server):
                 proxy_headers=False,  # whom to believe is care.trusted_proxies, which the app knows
                 server_header=False,
                 timeout_graceful_shutdown=closing_s,
-                h11_max_incomplete_event_size=MAX_HEAD_BYTES,
                 ssl_certfile=config.care.certificate,
                 ssl_keyfile=config.care.private_key,
             )
@@ -194,31 +224,41 @@ class WebServer(uvicorn.Server):
         while True:
             try:
                 accepted, address = await loop.sock_accept(listener)
-            except OSError as error:  # descriptors are used up, by others of this process or of this machine
-                if not is_failing:
+            except OSError as error:
+                if error.errno in _NO_LISTENER:
+                    raise
+                if error.errno not in _USED_UP:  # that client has gone already (accept(2), "Error handling")
+                    await asyncio.sleep(0)
+                    continue
+                if not is_failing:  # descriptors are used up, by others of this process or of this machine
                     _log.error("Nobody can connect: %s. Raise `ulimit -n` or limits.reserved_descriptors.", error)
                 is_failing = True
                 self._connections.push_out_oldest()
                 await asyncio.sleep(_RETRY_S)
                 continue
             is_failing = False
-            connection = self._connections.open(address[0])
-            if connection is None:
-                self._refuse(accepted)
+            if not self._connections.may_ask(address[0]):
+                self._refuse(accepted, _TOO_FAST)
+            elif (connection := self._connections.open(address[0])) is None:
+                self._refuse(accepted, _FULL)
             else:
                 self._connect(accepted, connection)
             await asyncio.sleep(0)
 
-    def _refuse(self, accepted: socket.socket) -> None:
+    def _refuse(self, accepted: socket.socket, denied: Denied) -> None:
         with accepted, suppress(OSError):
             if self.config.ssl is None:
-                accepted.send(_as_bytes(_FULL))
+                accepted.send(_as_bytes(denied))
 
     def _connect(self, accepted: socket.socket, connection: Connection) -> None:
         def over(task: "asyncio.Task[None]") -> None:
-            if task.cancelled() or task.exception() is not None:  # by a deadline, or by the client in its handshake
-                accepted.close()
-                connection.end()
+            error = None if task.cancelled() else task.exception()
+            if error is None and not task.cancelled():
+                return
+            accepted.close()  # by a deadline, or by the client in its handshake
+            connection.end()
+            if error is not None and not isinstance(error, OSError):  # TLS and deadlines have errors of this kind
+                _log.error("A client could not connect: a fault of the server.", exc_info=error)
 
         task = asyncio.create_task(self._hand_over(accepted, connection))
         connection.abort = task.cancel

@@ -14,7 +14,7 @@ import sphn
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.web.connections import Connection, Connections, most_connections
+from kame_model.serve.web.connections import MAX_ADDRESSES, Connection, Connections, most_connections
 from kame_model.serve.web.realtime import MAX_WAITING_S
 from tests.support.raw_sockets import BINARY, CONTINUED, PING, frame
 from tests.support.serving import saying
@@ -260,6 +260,30 @@ async def test_who_is_over_gives_the_place_back() -> None:
             connection.enter()
             connection.end()
     assert not home.n_closed
+
+
+async def test_requests_of_an_address_are_counted_together_and_those_of_a_trusted_proxy_are_not() -> None:
+    async with connections(max_requests_per_s=5, proxies=["10.0.0.1"]) as home:
+        clients = [connect(home)[0] for _ in range(2)]
+        assert [clients[number % 2].take_request() for number in range(22)] == [True] * 20 + [False] * 2
+        assert not home.may_ask("192.0.2.1")
+        assert home.may_ask("192.0.2.2")
+        proxy, _ = connect(home, "10.0.0.1")
+        assert all(proxy.take_request() for _ in range(1_000))
+        assert home.may_ask("10.0.0.1")
+        await asyncio.sleep(1)
+        assert home.may_ask("192.0.2.1")
+        assert [clients[0].take_request() for _ in range(6)] == [True] * 5 + [False]
+    assert home.n_closed == {"too_many_requests": 4}
+
+
+async def test_requests_of_any_number_of_addresses_are_counted_in_constant_memory() -> None:
+    async with connections(max_requests_per_s=5) as home:
+        for address in ["first"] * 20 + [str(number) for number in range(MAX_ADDRESSES - 1)]:
+            assert home.take_request(address)
+        assert not home.may_ask("first")
+        assert home.take_request("one more")
+        assert home.may_ask("first"), "it asked its last the longest ago, and is forgotten"
 
 
 def descriptors(monkeypatch: pytest.MonkeyPatch, most: int) -> None:

@@ -114,7 +114,7 @@ async def test_who_pings_and_reads_nothing_gives_the_descriptor_back(checkpoint:
 
 async def test_who_reads_nothing_of_an_answer_gives_the_descriptor_back(checkpoint: Checkpoint) -> None:
     async with (
-        running(checkpoint, write_timeout_s=0.05, entry_timeout_s=1000) as server,
+        running(checkpoint, write_timeout_s=0.05, entry_timeout_s=1000, max_requests_per_s=100_000) as server,
         connection(server.place) as (_, writer),
     ):
         writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2_000)
@@ -179,6 +179,72 @@ async def test_a_server_out_of_descriptors_lets_clients_connect_again(
     async with running(checkpoint) as server:
         assert await is_healthy(server.place)
     assert [record.levelname for record in caplog.records if "Too many open files" in record.getMessage()] == ["ERROR"]
+
+
+class FailingAccept:
+    """The event loop's accept, which fails once with each of `errors`, whenever they are given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.errors: list[int] = []
+        accept = asyncio.SelectorEventLoop.sock_accept
+
+        async def failing(loop: asyncio.SelectorEventLoop, listener: socket.socket) -> Any:
+            if self.errors:
+                raise OSError(self.errors.pop(), "injected")
+            return await accept(loop, listener)
+
+        monkeypatch.setattr(asyncio.SelectorEventLoop, "sock_accept", failing)
+
+
+async def test_clients_that_have_gone_before_they_are_accepted_push_nobody_out(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    accept = FailingAccept(monkeypatch)
+    async with running(checkpoint) as server, connection(server.place) as (reader, writer):
+        accept.errors += [errno.ECONNABORTED, errno.EPROTO, errno.EPERM]
+        for _ in range(2):
+            assert await is_healthy(server.place)
+        assert accept.errors == []
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        assert (await rest(reader)).startswith(b"HTTP/1.1 200 ")
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_server_whose_listener_is_broken_says_so_and_ends(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    accept = FailingAccept(monkeypatch)
+    accept.errors.append(errno.EBADF)
+    async with running(checkpoint):
+        await until(lambda: any("listens no more" in record.getMessage() for record in caplog.records))
+
+
+async def test_a_fault_of_ours_as_a_client_connects_is_told(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("kame_model.serve.web.transport.H11Protocol.__init__", fail)
+    async with running(checkpoint) as server, connection(server.place) as (reader, _):
+        assert await rest(reader) == b""
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.exc_info is not None
+    assert "a fault of ours" in str(record.exc_info[1])
+
+
+async def test_an_address_that_asks_too_often_is_refused_and_its_callers_go_on(checkpoint: Checkpoint) -> None:
+    async with running(checkpoint, max_requests_per_s=5) as server:
+        _, caller = await connected(server.place, "/v1/realtime")
+        await until(lambda: bool(server.server.sessions))
+        async with connection(server.place) as (reader, writer):
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 1_000)
+            answer = await rest(reader)
+        assert 19 <= answer.count(b"HTTP/1.1 200 ") < 100
+        assert answer.count(b"HTTP/1.1 429 ") == 1
+        assert answer.endswith(b'"message":"Your address asks too often; try again later."}}')
+        assert server.server.sessions
+        caller.transport.abort()
 
 
 @pytest.mark.parametrize("path", PATHS)
