@@ -162,16 +162,23 @@ class LimitsConfig(Config):
     drain_s: float = Field(
         default=30.0, ge=0, description="At the end (SIGTERM), how long sessions may go on, seconds."
     )
-    max_connections: int = Field(
-        default=512, ge=8, description="Connections at once, sessions' too; fewer where `ulimit -n` leaves fewer."
-    )
     max_connections_before_entry: int = Field(
         default=64,
         ge=4,
-        description="Of those, connections without a session: requests and handshakes. A newer one closes the oldest.",
+        description="Of all connections, those without a session: requests and handshakes. A newer one closes the"
+        " oldest.",
+    )
+    max_connections: int = Field(
+        default_factory=lambda given: max(512, given["max_sessions"] + given["max_connections_before_entry"]),
+        ge=8,
+        description="Connections at once, sessions' too: 512, or as many as `max_sessions` and"
+        " `max_connections_before_entry` need; fewer where `ulimit -n` leaves fewer.",
     )
     max_connections_per_address: int = Field(
-        default=32, ge=1, description="Connections of one address at once; of a trusted proxy any number."
+        default_factory=lambda given: max(32, given["max_sessions_per_address"] + 28),
+        ge=1,
+        description="Connections of one address at once: 32, or 28 more than `max_sessions_per_address`; of a trusted"
+        " proxy any number.",
     )
     max_requests_per_s: int = Field(
         default=50,
@@ -205,6 +212,23 @@ class LimitsConfig(Config):
         " may have: bytes, by `max_bytes_per_s` and `max_burst_bytes`; frames of its web socket, pings and fragments"
         " too, by `max_messages_per_s`.",
     )
+
+    @model_validator(mode="after")
+    def _sessions_find_connections(self) -> Self:
+        if self.max_sessions_per_address > self.max_connections_per_address:
+            raise ValueError(
+                f"max_sessions_per_address: {self.max_sessions_per_address} sessions of one address need as many"
+                f" connections, and max_connections_per_address is {self.max_connections_per_address}; raise it, or"
+                " leave it out"
+            )
+        n_connections = self.max_connections - min(self.max_connections_before_entry, self.max_connections // 2)
+        if self.max_sessions > n_connections:
+            raise ValueError(
+                f"max_sessions: max_connections={self.max_connections} leaves {n_connections} of the"
+                f" {self.max_sessions} that sessions need, for max_connections_before_entry are not theirs, half of all"
+                " at most; raise max_connections, or leave it out"
+            )
+        return self
 
 
 class CareConfig(Config):

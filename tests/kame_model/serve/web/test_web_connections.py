@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import sphn
+from pydantic import ValidationError
 
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.errors import ConfigError
@@ -240,7 +241,7 @@ async def test_whoever_asks_finds_a_place_while_sessions_have_all_others() -> No
 
 
 async def test_connections_of_one_address_are_few_and_those_of_a_trusted_proxy_are_not() -> None:
-    async with connections(max_connections_per_address=2, proxies=["10.0.0.1"]) as home:
+    async with connections(max_sessions_per_address=2, max_connections_per_address=2, proxies=["10.0.0.1"]) as home:
         (first, caller), (_, waiting) = connect(home), connect(home)
         first.enter()
         second, newest = connect(home)
@@ -254,7 +255,7 @@ async def test_connections_of_one_address_are_few_and_those_of_a_trusted_proxy_a
 
 
 async def test_who_is_over_gives_the_place_back() -> None:
-    async with connections(max_connections_per_address=1) as home:
+    async with connections(max_sessions_per_address=1, max_connections_per_address=1) as home:
         for _ in range(5):
             connection, _ = connect(home)
             connection.enter()
@@ -284,6 +285,35 @@ async def test_requests_of_any_number_of_addresses_are_counted_in_constant_memor
         assert not home.may_ask("first")
         assert home.take_request("one more")
         assert home.may_ask("first"), "it asked its last the longest ago, and is forgotten"
+
+
+@pytest.mark.parametrize("n_sessions", [4, 32, 100, 1024])
+async def test_as_many_sessions_as_are_set_find_connections_and_requests_beside_them(
+    monkeypatch: pytest.MonkeyPatch, n_sessions: int
+) -> None:
+    limits: dict[str, Any] = {"max_sessions": n_sessions, "max_sessions_per_address": n_sessions}
+    descriptors(monkeypatch, 100_000)
+    async with connections(most_connections(LimitsConfig(**limits)), **limits) as home:
+        for _ in range(n_sessions):
+            assert home.may_enter
+            connect(home)[0].enter()
+        assert not any(connect(home)[1].is_aborted for _ in range(20))
+    assert not home.n_closed
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"max_sessions_per_address": 40, "max_connections_per_address": 39}, "max_connections_per_address is 39"),
+        ({"max_connections_per_address": 3}, "4 sessions of one address"),
+        ({"max_sessions": 9, "max_connections": 16}, "max_connections=16 leaves 8 of the 9"),
+        ({"max_sessions": 600, "max_connections": 600}, "max_connections=600 leaves 536 of the 600"),
+    ],
+)
+async def test_fewer_connections_than_sessions_are_a_mistake_that_is_told(limits: dict[str, int], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        LimitsConfig(**limits)
+    assert LimitsConfig.model_validate(LimitsConfig(max_sessions=600).model_dump()).max_connections == 664
 
 
 def descriptors(monkeypatch: pytest.MonkeyPatch, most: int) -> None:

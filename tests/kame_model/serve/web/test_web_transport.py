@@ -151,7 +151,7 @@ async def test_health_is_told_while_silent_clients_have_all_other_places(checkpo
 
 
 async def test_sockets_beyond_all_places_are_refused_and_health_is_told(checkpoint: Checkpoint) -> None:
-    limits = {"max_connections": 8, "max_connections_before_entry": 7, "max_sessions": 8, "max_sessions_per_address": 8}
+    limits = {"max_connections": 8, "max_connections_before_entry": 7, "max_sessions": 4, "max_sessions_per_address": 8}
     async with running(checkpoint, **limits) as server:
         inside = [await connected(server.place, "/api/chat") for _ in range(4)]  # half of the places are for others
         async with connection(server.place) as (reader, writer):
