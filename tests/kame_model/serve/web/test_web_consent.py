@@ -16,11 +16,12 @@ from starlette.types import ASGIApp
 
 from data_schemas.config.serving import RecordConfig
 from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.parts import build_parts
 from kame_model.serve.recordings import About, Recordings
 from kame_model.serve.server import KameServer
 from tests.support.inline_threads import InlineThreads
 from tests.support.served import AsgiSocket, app_of
-from tests.support.serving import doubles, until
+from tests.support.serving import doubles, serve_config, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 NOTICE = "What you say is kept for thirty days."
@@ -88,6 +89,22 @@ async def test_a_server_that_records_no_more_keeps_its_word_on_what_it_has(
         assert not list(tmp_path.glob("*.parquet"))
     sweeping.cancel()
     await recordings.aclose()
+
+
+@pytest.mark.looptime(False)
+async def test_a_server_that_records_no_more_deletes_what_is_old_as_it_is_put_together(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.parquet", tmp_path / "new.parquet"
+    for path, at in ((old, "2020-01-01T12:00:00+00:00"), (new, datetime.now(UTC).isoformat())):
+        pq.write_table(pa.table({"started_at": [at]}), path)
+    config = serve_config(
+        listener={"engine": "double"},
+        cascade={"tts": "double"},
+        back_ends=[{"chat": {"engine": "openai", "base_url": "http://127.0.0.1:9/v1"}}],
+        record={"folder": str(tmp_path), "enabled": False, "keep_days": 30},
+    )
+    async with build_parts(config):
+        await until(lambda: not old.exists())
+        assert new.exists()
 
 
 async def test_another_notice_needs_another_consent(checkpoint: Checkpoint, tmp_path: Path) -> None:
