@@ -138,7 +138,8 @@ def validated(model: type[Model], settings: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(dict(settings))
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        faults = [each for each in error.errors() if each["type"] != "default_factory_not_called"]  # of another fault
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
         raise ConfigError(
             f"The configuration does not hold: {wrong}.", "`kame config show` lists all fields."
         ) from error

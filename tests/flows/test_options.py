@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from data_schemas.config import RefreshConfig
+from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import ConfigError
-from flows.options import build_config, differences, parse_settings, parse_sources, sample_sources
+from flows.options import build_config, differences, parse_settings, parse_sources, sample_sources, validated
 
 
 def written(folder: Path, text: str) -> Path:
@@ -94,6 +95,14 @@ def test_a_file_of_all_settings_gives_the_configuration_back(tmp_path: Path) -> 
 def test_a_wrong_file_is_told_field_by_field(tmp_path: Path, text: str, options: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         build_config("embedded", written(tmp_path, text), options)
+
+
+def test_a_field_that_is_made_from_a_wrong_one_is_not_told_beside_it() -> None:
+    with pytest.raises(ConfigError) as wrong:
+        validated(ServeConfig, {"checkpoint": "nano", "limits": {"max_sessions": "many"}})
+    assert str(wrong.value).startswith(
+        "The configuration does not hold: limits.max_sessions: Input should be a valid integer. "
+    )
 
 
 def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
