@@ -5,7 +5,7 @@ unseen. Two kinds of tests may still be skipped: those on the real items beside 
 `shared/data`, and those of worker environments that are not installed.
 
 A test belongs to one of three tiers, by its marker: `quick`, `full` or `slow` (pyproject.toml says what each holds). A
-test without any of them is quick.
+test without any of them is quick, or full where it reads the dataset that is made once for all.
 """
 
 import ipaddress
@@ -70,7 +70,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         tiers = [mark.name for mark in item.iter_markers() if mark.name in TIERS]  # the test's own first
         if not tiers:
-            item.add_marker("quick")
+            needs_run = "made_config" in getattr(item, "fixturenames", ())
+            item.add_marker("full" if needs_run else "quick")
         elif tiers[0] != max(tiers, key=TIERS.index):
             raise pytest.UsageError(f"{item.nodeid} is marked {tiers[0]}, its file {tiers[-1]}, which outweighs it.")
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 SCHEDULER = "prefect"
 MAX_LINES = 500
 HAND_WRITTEN = {".py", ".js", ".css", ".html", ".sh"}
+
+
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def imported_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -41,7 +47,7 @@ def wrong_imports(root: Path) -> list[str]:
         if package != "flows":
             forbidden.add(SCHEDULER)
         for file in sorted((root / package).rglob("*.py")):
-            for line, name in imported_names(ast.parse(file.read_text(encoding="utf-8"))):
+            for line, name in imported_names(parsed(file)):
                 if name in forbidden or (name.startswith(f"{SCHEDULER}_") and SCHEDULER in forbidden):
                     found.append(f"{file.relative_to(root)}:{line}: {package} imports {name}")
     return found
@@ -53,7 +59,7 @@ def imported_files(root: Path) -> dict[Path, set[Path]]:
     found: dict[Path, set[Path]] = {}
     for file in files:
         modules = set()
-        for node in ast.walk(ast.parse((root / file).read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(root / file)):
             if isinstance(node, ast.Import):
                 modules |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -124,7 +130,7 @@ def test_no_test_imports_a_benchmark() -> None:
     found = [
         str(file.relative_to(ROOT))
         for file in (ROOT / "tests").rglob("*.py")
-        for _, name in imported_names(ast.parse(file.read_text(encoding="utf-8")))
+        for _, name in imported_names(parsed(file))
         if name == "benchmarks"
     ]
     assert found == []

@@ -79,6 +79,7 @@ def listened(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         each.close()
 
 
+@pytest.mark.full
 def test_the_turn_so_far_is_sent_anew_while_it_is_said(server: Server, listened: Any) -> None:
     told = Told()
     ear = listened(told, interval_s=0.1)

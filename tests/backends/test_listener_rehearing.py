@@ -68,6 +68,7 @@ class Caller:
         return [heard for _, heard in self.told if heard.is_final]
 
 
+@pytest.mark.full
 async def test_partial_results_come_while_somebody_speaks_and_the_end_is_told_at_once() -> None:
     recogniser = Counting(interval_s=0.4)
     caller = Caller(recogniser)

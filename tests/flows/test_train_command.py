@@ -38,6 +38,7 @@ def settings(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.full
 def test_a_run_is_made_and_told_of_as_json(rows: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     code, said = run(rows, "--out", out, "--max-steps", 2, "--config", settings(tmp_path), "--json")

@@ -82,6 +82,7 @@ def test_the_recipe_of_moshis_own_size_is_a_whole_run(monkeypatch: pytest.Monkey
     assert f"--codec {MOSHI['codec']} " in encoding
 
 
+@pytest.mark.full
 def test_rows_that_are_gone_are_told_when_the_codec_is_asked_for(tokens: Path, tmp_path: Path) -> None:
     (tmp_path / "smaller.yaml").write_text(json.dumps(SMALLER))
     typed = ["train", "tokens", "--max-steps", "1", "--out", "run", "--config", "smaller.yaml"]

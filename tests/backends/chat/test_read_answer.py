@@ -22,6 +22,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
+@pytest.mark.full
 def test_any_json_is_an_answer_or_worth_another_try(value: Any) -> None:
     expected = None
     with contextlib.suppress(LookupError, TypeError):

@@ -70,6 +70,7 @@ def test_matrices_and_embeddings_decay_and_norms_do_not(preset: str, oracle: Lit
 @pytest.mark.parametrize("oracle", ["table", "tied"])
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("train_embeddings", [False, True])
+@pytest.mark.full
 def test_adapters_decay(preset: str, oracle: Literal["table", "tied"], train_embeddings: bool) -> None:
     model = front_end(preset, oracle)
     head = set() if model.tie_text_head else {"lm.text_linear"}

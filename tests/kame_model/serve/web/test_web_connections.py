@@ -111,6 +111,7 @@ def stalled_network() -> Iterator[tuple[float, bytes]]:
     [realtime_chunks, opus_pages, worklet_blocks, file_at_once, stalled_network],
     ids=lambda send: send.__name__,
 )
+@pytest.mark.full
 async def test_who_does_the_most_that_is_allowed_is_not_cut_off(send: Any) -> None:
     async with connections() as home:
         connection, transport = connect(home)
