@@ -39,7 +39,8 @@ _WATCH_S = 1.0
 MEASURE_EVERY_S = 60.0
 """How often an idle server measures what it bears: two dozen steps, which take a second or two at the most."""
 MEASURE_AGAIN_S = 5.0
-"""As soon an idle server does where steps were late, or it lets nobody in for lack of time."""
+"""As soon an idle server does where steps were late, or it is not ready for lack of time; then after twice that, and so
+on, until somebody has come: a machine that stays too slow is not kept busy by measuring it."""
 
 
 class KameServer:
@@ -85,6 +86,7 @@ class KameServer:
         self._opener = EngineOpener(checkpoint, config)
         self._engine: Engine | None = None
         self._measured_s, self._n_late_known, self._has_failed_to_measure = 0.0, 0, False
+        self._again_s = MEASURE_AGAIN_S
         self._shared: Shared | None = None
         self._is_empty = asyncio.Event()
 
@@ -202,6 +204,7 @@ class KameServer:
         )
         session = Session(self._shared, caller, self._stepper.free_slot(), self._observe)
         self._sessions[session.id] = session
+        self._again_s = MEASURE_AGAIN_S
         self._is_empty.clear()
         return session
 
@@ -289,6 +292,7 @@ class KameServer:
 
     async def _adapt(self, stepper: Stepper, run: RunInThread) -> None:
         """Measures, and makes as many slots as fit now; where that fails all stays as it was, until the next try."""
+        later_s = min(2 * self._again_s, MEASURE_EVERY_S) if self._is_doubtful else MEASURE_AGAIN_S
         try:
             if self._engine is None:  # neither it nor the one before could be opened, the last time
                 await self._resize(stepper, run)
@@ -303,17 +307,22 @@ class KameServer:
                 "How many callers the device bears could not be measured. The server %s and tries again in %g s; if "
                 "this is told again and again, look at the device and its memory, and start the server anew.",
                 f"goes on with {stepper.n_slots} slots" if self._engine else "has no engine, lets nobody in",
-                MEASURE_AGAIN_S,
+                later_s,
             )
+        self._again_s = later_s if self._is_doubtful else MEASURE_AGAIN_S
+
+    @property
+    def _is_doubtful(self) -> bool:
+        """Whether the last measurement failed, or found that even one caller cannot be served."""
+        return self._has_failed_to_measure or not self.is_ready
 
     def _is_to_be_measured(self) -> bool:
         """Whether what was measured may be true no more, and nobody is there who would be held up."""
         if self._sessions:
             return False
         has_been_late = self.meter.n_late > self._n_late_known
-        is_doubtful = has_been_late or self._has_failed_to_measure or not self.is_ready
         age_s = asyncio.get_running_loop().time() - self._measured_s
-        return age_s >= (MEASURE_AGAIN_S if is_doubtful else MEASURE_EVERY_S)
+        return age_s >= (self._again_s if has_been_late or self._is_doubtful else MEASURE_EVERY_S)
 
     async def _measure(self, engine: Engine, stepper: Stepper, run: RunInThread) -> float | None:
         """Measures steps on an idle device; what one of all slots takes, seconds, or None where somebody came."""

@@ -171,10 +171,15 @@ async def test_a_machine_that_is_still_slow_when_it_is_measured_is_not_ready(
     async with serving(checkpoint, max_sessions=1) as server:
         steps_of_one(server, 100, 0.150)
         machine.slot_s = 0.150
+        n_at_start = machine.n_measured
         await asyncio.sleep(MEASURE_AGAIN_S + 2)
         assert reason(server) == "too_slow"
+        n_steps = machine.n_measured - n_at_start  # of one measurement
         await asyncio.sleep(3 * MEASURE_EVERY_S)
         assert reason(server) == "too_slow"
+        n_before = machine.n_measured
+        await asyncio.sleep(60 * MEASURE_EVERY_S)
+        assert 0 < machine.n_measured - n_before <= 61 * n_steps, "no oftener than a server that is ready"
 
 
 async def test_half_a_second_of_slow_steps_leaves_the_server_ready(
