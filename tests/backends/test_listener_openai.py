@@ -19,6 +19,8 @@ from tests.support.http_servers import QuietHandler, http_server
 from tests.support.listening import Told
 from tests.support.spoken_question import silence, spoken_question
 
+pytestmark = pytest.mark.full
+
 KEY = "sk-very-secret"
 
 
@@ -79,7 +81,6 @@ def listened(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         each.close()
 
 
-@pytest.mark.full
 def test_the_turn_so_far_is_sent_anew_while_it_is_said(server: Server, listened: Any) -> None:
     told = Told()
     ear = listened(told, interval_s=0.1)

@@ -18,6 +18,8 @@ from backends.protocols import Heard, ListenerStream
 from tests.support.http_servers import QuietHandler, http_server
 from tests.support.listening import Told
 
+pytestmark = pytest.mark.full
+
 Behaviour = Callable[[ServerConnection, int], None]
 """A connection, and how many there were before it."""
 

@@ -17,6 +17,8 @@ from backends.tts.openai_speech import OpenAISpeech
 from data_schemas.errors import BackendError, ConfigError
 from tests.support.http_servers import QuietHandler, http_server
 
+pytestmark = pytest.mark.full
+
 KEY = "sk-very-secret"
 
 

@@ -25,6 +25,8 @@ from backends.workers import process
 from backends.workers.process import Worker
 from data_schemas.errors import ConfigError
 
+pytestmark = pytest.mark.full
+
 STAND_IN = """
 from array import array
 from backends.workers.frames import EngineRefusal

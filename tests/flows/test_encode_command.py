@@ -11,6 +11,8 @@ from flows import encode_command, export_command
 from tests.support.small_datasets import ten_shards, write_dataset
 from tests.support.vocabularies import make_vocabulary
 
+pytestmark = pytest.mark.full
+
 app = typer.Typer()
 app.command("encode")(encode_command.encode)
 app.add_typer(export_command.app, name="export")

@@ -1,10 +1,13 @@
 """Which prompts a refresh gives a model, and where one reads it afterwards."""
 
 import pyarrow.parquet as pq
+import pytest
 
 from backends.chat.double import DoubleEngine
 from data_schemas.config import ChatConfig
 from tests.support.refreshing import Bench
+
+pytestmark = pytest.mark.full
 
 
 def test_another_model_than_the_embedded_one_is_shown_the_whole_hint_and_the_dataset_says_so(bench: Bench) -> None:

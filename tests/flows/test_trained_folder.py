@@ -13,6 +13,8 @@ from kame_model.evaluate.run import FIGURES
 from kame_model.train.runs import CONFIG, find_run
 from kame_model.train.saving import CHECKPOINTS, DONE
 
+pytestmark = pytest.mark.full
+
 
 def begin(run: Path, has_checkpoint: bool = True) -> Path:
     """A run's folder as far as its name tells it."""
@@ -51,7 +53,6 @@ def test_a_training_that_has_only_learnt_to_copy_is_told_so(tmp_path: Path) -> N
     assert "has only learnt to copy so far" in told.output
 
 
-@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")
 def test_the_folder_of_a_training_on_datasets_is_exported_and_evaluated(
     quick_config: FrontEndConfig, tmp_path: Path

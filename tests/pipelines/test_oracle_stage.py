@@ -29,6 +29,8 @@ from tests.support.oracle_dialogues import (
     refused_request,
 )
 
+pytestmark = pytest.mark.full
+
 
 def run(model: Scripted, *dialogues: Dialogue, **oracle: Any) -> StageResult[OracleRow]:
     stage = oracle_stage(OracleConfig.model_validate(oracle))
@@ -172,7 +174,6 @@ def test_half_a_sentence_is_left_out_or_asked_for_again(written: str, said: str,
     assert answered == {(said, written, attempt)}
 
 
-@pytest.mark.full
 def test_a_share_of_the_dialogues_is_asked_for() -> None:
     dialogues = [plain(dialogue_id=f"mine-{number}-v0") for number in range(40)]
     low, high = (

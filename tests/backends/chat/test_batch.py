@@ -22,6 +22,8 @@ from data_schemas.errors import BackendError, BudgetError, ConfigError, RequestE
 from tests.backends.chat.chatting import asking, batch_config, endpoint_at, n_lines, numbered, use
 from tests.support.chat_server import MODEL, Behaviour, served
 
+pytestmark = pytest.mark.full
+
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
@@ -77,7 +79,6 @@ def test_a_line_that_always_fails_is_marked_failed(tmp_path: Path) -> None:
     assert "failed 2 times: HTTP 500" in str(outcome)
 
 
-@pytest.mark.full
 def test_what_an_expired_batch_left_is_handed_in_again(tmp_path: Path) -> None:
     with served(Behaviour(batch_status="expired")) as (root, server):
         outcomes = use(endpoint_at(root), tmp_path, asking(numbered(12)), batch_config(tmp_path, max_attempts=9))
@@ -124,7 +125,6 @@ def test_a_provider_without_batches_is_told_up_front(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("step", "when"), [("uploaded", "after"), ("made", "before"), ("made", "after")])
-@pytest.mark.full
 def test_a_run_killed_around_the_making_of_a_batch_waits_for_that_batch(step: str, when: str, tmp_path: Path) -> None:
     with served(Behaviour(n_looks=3)) as (root, server):
         command = [sys.executable, "-c", KILLED, root, str(tmp_path), step, when]

@@ -17,6 +17,8 @@ from data_schemas.errors import BudgetError, ConfigError
 from tests.backends.chat.chatting import asking, endpoint_at, numbered, use
 from tests.support.chat_server import MODEL, Behaviour, served
 
+pytestmark = pytest.mark.full
+
 PRICE = PriceConfig(in_usd_per_mtok=2, cached_usd_per_mtok=0.5, out_usd_per_mtok=8)
 CONFIG = ChatConfig(engine="openai", price=PRICE, max_in_flight=4)
 PAYLOADS = [{**payload, "max_tokens": 20} for payload in numbered(60)]

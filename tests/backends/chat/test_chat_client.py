@@ -21,6 +21,8 @@ from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError
 from tests.backends.chat.chatting import QUICK
 
+pytestmark = pytest.mark.full
+
 CONFIG = ChatConfig(engine="double", max_attempts=3, max_in_flight=4)
 PAYLOAD = {"messages": [{"role": "user", "content": "What is half of"}], "max_tokens": 40, "temperature": 0.0}
 Use = Callable[[OpenAIChatClient], Awaitable[Any]]
@@ -265,7 +267,6 @@ def test_a_port_that_speaks_no_http_fails_the_request(tmp_path: Path) -> None:
 
 
 @given(st.text())
-@pytest.mark.full
 def test_any_retry_after_header_is_a_wait_that_can_be_waited(header: str) -> None:
     assert retry_after_s(header) >= 0
 

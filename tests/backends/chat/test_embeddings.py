@@ -11,6 +11,8 @@ from backends.chat.embeddings import EmbeddingModel
 from data_schemas.errors import BackendError
 from tests.support.embedding_server import EmbeddingServer, counted, embedding_server
 
+pytestmark = pytest.mark.full
+
 TEXTS = [f"There are {n} of the {n} red boats." for n in range(7)]
 
 

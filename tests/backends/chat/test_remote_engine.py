@@ -18,6 +18,8 @@ from tests.backends.chat.chatting import QUICK
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.http_servers import QuietHandler, http_server
 
+pytestmark = pytest.mark.full
+
 
 @contextmanager
 def server(status: int, content: bytes) -> Iterator[str]:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from backends.workers.frames import Frame, FrameError, read_frame, write_frame
 
+pytestmark = pytest.mark.full
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -19,6 +19,8 @@ from kame_model.encode.sound import DamagedShard
 from tests.support.small_datasets import contents, encode_settings, spoil_bit, spoil_cut
 from tests.support.vocabularies import make_vocabulary
 
+pytestmark = pytest.mark.full
+
 CARD = DoubleCodecOptions().card
 
 

@@ -13,6 +13,8 @@ from kame_model.frames.inner_monologue import text_on_frames, words_on_frames
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.vocabularies import make_moshi_like, make_vocabulary
 
+pytestmark = pytest.mark.full
+
 PAD, END = PADDING_ID, END_OF_PADDING_ID
 WORD = st.text(string.ascii_letters, min_size=1, max_size=9) | st.sampled_from(["sixty", "That's", "litres", "I"])
 

@@ -12,6 +12,8 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import UNSAID, Frame, FrontEndGen
 from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_front_end
 
+pytestmark = pytest.mark.full
+
 GREEDY = SamplingConfig(use_sampling=False)
 FLOAT32, BFLOAT16 = 1e-5, 0.1
 """Differences of logits that rounding explains. Seen: 1.7e-6 in float32 and 0.027 in bfloat16."""

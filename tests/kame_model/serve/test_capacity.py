@@ -19,7 +19,7 @@ from kame_model.serve.server import MEASURE_AGAIN_S, MEASURE_EVERY_S, KameServer
 from kame_model.serve.session import Session
 from tests.support.serving import Client, doubles, inline, serve_config
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 
 
 class Machine:

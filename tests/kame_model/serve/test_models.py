@@ -16,6 +16,8 @@ from kame_model.serve.server import KameServer
 from tests.support.serving import Client, RepeatingChat, doubles, inline, serve_config, tiny_checkpoint
 from tests.support.streaming_chat import StreamingChat, serving
 
+pytestmark = pytest.mark.full
+
 
 def back_end(name: str, *models: str) -> BackEnd:
     return BackEnd(name, RepeatingChat(), load_prompt("tandem"), models={each: RepeatingChat() for each in models})
@@ -58,7 +60,6 @@ def test_an_embedded_engine_has_the_one_model() -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.full
 async def test_each_model_is_asked_for_by_its_name_and_counted() -> None:
     chat = StreamingChat("It is ", "five.")
     async with serving(chat) as endpoint:

@@ -14,6 +14,8 @@ from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.text.tokenizer import MOSHI_TOKENIZER, Tokenizer
 from tests.support.vocabularies import TEXTS, make_moshi_like, make_vocabulary, train_with
 
+pytestmark = pytest.mark.full
+
 WORD = st.text(string.ascii_lowercase, min_size=1, max_size=9)
 SPOKEN = st.lists(WORD | st.sampled_from(["Sixty", "That's", "litres.", "So,"]), max_size=12).map(" ".join)
 CUTS = st.lists(st.integers(0, 200), max_size=8)
@@ -40,7 +42,6 @@ def test_streamed_text_has_the_tokens_of_the_whole(tokenizer: Tokenizer, text: s
     assert streamed(tokenizer, text, cuts) == tokenizer.encode(text)
 
 
-@pytest.mark.full
 def test_a_thousand_random_cuts_of_real_sentences_change_no_token(tokenizer: Tokenizer) -> None:
     draw, text = random.Random(0), " ".join(TEXTS)
     whole = tokenizer.encode(text)

@@ -18,6 +18,8 @@ from kame_model.train.optimiser import make_optimiser, trained
 from kame_model.train.run import train
 from tests.support.train_runs import Asking, tiny_dataset, tiny_run
 
+pytestmark = pytest.mark.full
+
 NORMS = {
     "lm.transformer.layers.*.norm1.alpha",
     "lm.transformer.layers.*.norm2.alpha",
@@ -70,7 +72,6 @@ def test_matrices_and_embeddings_decay_and_norms_do_not(preset: str, oracle: Lit
 @pytest.mark.parametrize("oracle", ["table", "tied"])
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("train_embeddings", [False, True])
-@pytest.mark.full
 def test_adapters_decay(preset: str, oracle: Literal["table", "tied"], train_embeddings: bool) -> None:
     model = front_end(preset, oracle)
     head = set() if model.tie_text_head else {"lm.text_linear"}
@@ -87,7 +88,6 @@ def test_the_betas_and_epsilon_are_the_configured_ones() -> None:
     assert optimiser.defaults["eps"] == 1e-5
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("oracle", ["table", "tied"])
 def test_a_run_begun_with_other_groups_goes_on_with_those_of_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oracle: str

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from backends.protocols import Samples
 from kame_model.serve.web.pacing import BURST_S, CATCH_UP, GAP_S, Allowance, Pacer
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 RATE_HZ = 24_000
 PACKET = 480  # samples: 20 ms, as browsers have it
 BACKLOG_S = 0.8
@@ -153,7 +153,6 @@ async def test_it_returns_when_nothing_has_come_for_long_enough() -> None:
 
 @settings(max_examples=20)
 @given(pieces=st.lists(st.tuples(st.integers(0, 9_000), st.floats(0, 0.3)), max_size=30))
-@pytest.mark.full
 async def test_nothing_is_lost_doubled_or_turned_round(pieces: list[tuple[int, float]]) -> None:
     ear, n_sent = Ear(), 0
     async with pacing(ear) as pacer:
