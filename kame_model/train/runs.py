@@ -110,7 +110,7 @@ def find_run(place: str | Path) -> FoundRun | None:
     Of several seeds it is the first one that has a checkpoint. None where there is no run.
     """
     folder = Path(place).expanduser()
-    if (folder / CONFIG).is_file() and (folder / CHECKPOINTS).is_dir():
+    if _is_run(folder):
         return FoundRun(folder)
     named = {each.parent.parent.name.removeprefix("seed-"): each.parent for each in folder.glob(f"seed-*/run/{CONFIG}")}
     runs = {int(seed): each for seed, each in named.items() if seed.isdecimal()}
@@ -127,9 +127,9 @@ def read_facts(folder: str | Path) -> RunFacts:
         DatasetError: the folder is no run's, or of another version.
     """
     path = Path(folder) / CONFIG
-    if any(Path(folder).glob(f"seed-*/copy/{CONFIG}")):
-        raise DatasetError(f"{folder} has only learnt to copy so far.", "Let `kame train` go on with it.")
     if not path.is_file():
+        if any(Path(folder).glob(f"seed-*/copy/{CONFIG}")):
+            raise DatasetError(f"{folder} has only learnt to copy so far.", "Let `kame train` go on with it.")
         raise DatasetError(
             f"{folder} is no training run: it has no {CONFIG}.", "Name a folder that `kame train` wrote."
         )
@@ -324,7 +324,7 @@ def _differences(before: RunFacts, now: RunFacts) -> list[str]:
     ]
 
 
-def _is_run(place: str) -> bool:
+def _is_run(place: str | Path) -> bool:
     return (Path(place) / CHECKPOINTS).is_dir() and (Path(place) / CONFIG).is_file()
 
 
