@@ -27,6 +27,8 @@ N_ID_DIGITS = 20
 """Hexadecimal digits of the key that make a request's id."""
 LOCK_WAIT_S = 30.0
 """How long to wait while another process writes; a write takes a fraction of a millisecond."""
+LONGEST_PAUSE_S = 0.02
+"""Of the random pauses between tries to set the journal's mode, the longest."""
 
 _CREATE = (
     """
@@ -132,10 +134,21 @@ class ReplyCache:
                 f"The answer cache {self.path} has format {found}; this version reads up to {FORMAT}.",
                 "Use the newer version, or another file.",
             )
-        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._write_ahead()
         self._connection.execute("PRAGMA synchronous = NORMAL")
         if found < FORMAT:
             self._bring_up_to_date()
+
+    def _write_ahead(self) -> None:
+        """Sets the journal's mode; of processes that do so at once SQLite refuses all but one, without its time-out."""
+        from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
+
+        Retrying(
+            retry=retry_if_exception(_is_busy),
+            stop=stop_after_delay(LOCK_WAIT_S),
+            wait=wait_random(max=LONGEST_PAUSE_S),
+            reraise=True,
+        )(self._connection.execute, "PRAGMA journal_mode = WAL")
 
     def _bring_up_to_date(self) -> None:
         """Makes what is missing in a new or older file, and leaves its answers as they are."""
@@ -217,8 +230,17 @@ class ReplyCache:
             raise StoreError(f"The answer cache {self.path} failed: {error}.", _remedy(error)) from error
 
 
+def _is_busy(error: BaseException) -> bool:
+    return _code_of(error) == sqlite3.SQLITE_BUSY
+
+
+def _code_of(error: BaseException) -> int:
+    """SQLite's code of an error; the rest of an extended code says where it happened."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
 def _remedy(error: Exception) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of an extended code says where it happened
+    code = _code_of(error)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return "Restore the file from a copy, or move it away and run again: its answers will then be asked for anew."
     if code == sqlite3.SQLITE_FULL:

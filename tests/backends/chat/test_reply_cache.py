@@ -6,9 +6,11 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -86,6 +88,22 @@ def test_two_killed_writers_leave_all_they_stored(tmp_path: Path) -> None:
     with ReplyCache(path) as cache:
         assert len(cache) == 300
         assert all(cache.get(f"key {index}") is not None for index in range(300))
+
+
+def test_a_new_file_may_be_opened_by_many_at_once(tmp_path: Path) -> None:
+    n_openers = 4
+    for index in range(25):
+        path, at_once = tmp_path / f"{index}.sqlite", Barrier(n_openers)
+
+        def put_one(name: int, path: Path = path, at_once: Barrier = at_once) -> None:
+            at_once.wait()
+            with ReplyCache(path) as cache:
+                cache.put(f"key {name}", REPLY, ENDPOINT)
+
+        with ThreadPoolExecutor(n_openers) as openers:
+            list(openers.map(put_one, range(n_openers)))
+        with ReplyCache(path) as cache:
+            assert len(cache) == n_openers
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
