@@ -21,7 +21,7 @@ PYTEST := HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 # A file runs in one process, so that what its tests share is made once.
 PYTEST_IN_PARALLEL = $(PYTEST) --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-PACKAGES := data_schemas backends pipelines kame_model flows dashboard
+PACKAGES := data_schemas spoken backends pipelines kame_model flows dashboard
 CHECKED := $(PACKAGES) tests $(if $(wildcard benchmarks/*.py),benchmarks)
 
 PYTHON_STAMP := $(VENV)/.python

@@ -22,7 +22,7 @@ from typing import Final
 from unittest import mock
 
 from data_schemas.store import Store
-from flows.run import run_refresh
+from flows.runs.refresh import run_refresh
 from tests.support.runs import Silent, config_on_doubles
 
 RECORD: Final = os.urandom(1_500)

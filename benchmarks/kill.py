@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from data_schemas.config import RefreshConfig
-from flows.run import run_refresh
-from pipelines.stations import STAGES
+from flows.runs.refresh import run_refresh
+from pipelines.run.stages import STAGES
 from tests.support.runs import RunError, Silent, assert_all_gone, assert_same, config_on_doubles, start_command
 
 Kind = Literal["time", "operation", "command"]
@@ -46,7 +46,7 @@ _STEPS = {
 """A run's steps in order, with the files whose number tells that a step is done."""
 
 _CHANGES = frozenset({"open", "os.rename", "os.remove", "os.mkdir"})
-_PRELOAD = ["flows.run", "datasets", "openai", "pyroomacoustics"] + [
+_PRELOAD = ["flows.runs.refresh", "datasets", "openai", "pyroomacoustics"] + [
     f"backends.{kind}.double" for kind in ("tts", "aligner", "chat")
 ]
 """Imported before any run is forked, for a run imports them late: without, they are half of its time."""

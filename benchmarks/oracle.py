@@ -193,7 +193,7 @@ def measure_kill(n: int = 1_000) -> dict[str, Any]:
 def measure_stage(n: int = 40) -> dict[str, Any]:
     """Whether a whole run, by the faulty server, has each request of its oracles answered once or its events marked
     failed; `n` bounds its items."""
-    from flows.run import run_refresh
+    from flows.runs.refresh import run_refresh
     from tests.support.runs import Silent, config_on_doubles
 
     with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:

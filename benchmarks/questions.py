@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from data_schemas.config import SourceConfig
-from pipelines.script.numerals import cardinal
+from spoken.rules.numerals import cardinal
 
 WHO = ("A farmer", "My neighbour", "The teacher", "Natalia", "Her uncle", "The old captain")
 DID = ("sold", "counted", "painted", "carried", "found", "packed")

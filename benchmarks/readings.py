@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from data_schemas import ids
 from data_schemas.config import ScriptConfig, SourceConfig, SplitConfig
 from data_schemas.records import Item
+from pipelines.script.askable import NotAskable
 from pipelines.script.phrasing import phrase
-from pipelines.script.refusals import NotAskable
-from pipelines.script.spoken import Unspeakable
 from pipelines.sources.items import read_items
+from spoken.spoken_text import Unspeakable
 
 
 @dataclass(frozen=True, slots=True)

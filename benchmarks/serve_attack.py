@@ -23,7 +23,7 @@ from websockets.exceptions import InvalidStatus
 from benchmarks.serve_process import Running, running
 from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.talk import in_real_time
+from kame_model.serve.client.client import in_real_time
 from tests.support.arrivals import longest_wait_s
 from tests.support.runs import RunError
 

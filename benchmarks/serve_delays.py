@@ -18,7 +18,7 @@ from benchmarks.serve_process import running
 from benchmarks.serve_questions import Question
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds
 from kame_model.evaluate.said import times_said
-from kame_model.serve.talk import Call, in_real_time, talk
+from kame_model.serve.client.client import Call, in_real_time, talk
 from tests.support.soak_verdict import MODES, words_of
 
 _LISTEN_ON_S = 4.0

@@ -25,11 +25,11 @@ from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.streaming import FrontEndGen
+from kame_model.serve.oracle.prompts import load_prompt
+from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
-from kame_model.serve.prompts import load_prompt
-from kame_model.serve.routing import BackEnd
 from kame_model.serve.server import KameServer
-from kame_model.serve.session import Session
+from kame_model.serve.session.session import Session
 from tests.support.serve_doubles import WordChat
 
 _N_WARM_UP = 5

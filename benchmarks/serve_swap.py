@@ -20,8 +20,8 @@ from backends.tts.kokoro import Kokoro
 from benchmarks.serve_process import Running, running
 from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import SAMPLE_RATE_HZ
-from kame_model.serve.prompts import Prompt
-from kame_model.serve.talk import in_real_time
+from kame_model.serve.client.client import in_real_time
+from kame_model.serve.oracle.prompts import Prompt
 from tests.support.soak_verdict import SENTENCES
 from tests.support.swap_report import Swap, SwapReport, report_of
 

@@ -27,12 +27,12 @@ from data_schemas.config import PartConfig, RefreshConfig
 from data_schemas.records import Clips, Dialogue
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
-from pipelines.refresh import plan, run_stage
-from pipelines.runner import Part, PartRecord, Runner
-from pipelines.script.spoken import spoken_words
-from pipelines.served import run_served
-from pipelines.stations import SERVED_STAGES, STAGES
-from pipelines.workers import Workers, run_here
+from pipelines.run.chat_stages import run_served
+from pipelines.run.execute import Part, PartRecord, Runner
+from pipelines.run.stages import SERVED_STAGES, STAGES
+from pipelines.run.steps import plan, run_stage
+from pipelines.run.workers import Workers, run_here
+from spoken.spoken_text import spoken_words
 
 SPEECH = "speech"
 N_ROUNDS = 2

@@ -41,10 +41,10 @@ from pipelines.alignment.stage import AlignmentStage
 from pipelines.audio import Sound, from_flac
 from pipelines.mixing.stage import MixingStage
 from pipelines.mixing.timing import CHANNEL
-from pipelines.script.spoken import spoken_words
 from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
 from pipelines.speech.stage import SpeechStage
+from spoken.spoken_text import spoken_words
 from tests.support.runs import ITEMS
 
 CLEAN = {"noise_share": 0.0, "room_share": 0.0, "telephone_share": 0.0}

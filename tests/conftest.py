@@ -96,7 +96,7 @@ def shared_data() -> Path:
 def made_config(tmp_path_factory: pytest.TempPathFactory) -> "RefreshConfig":
     """The configuration of a dataset that is made once, on doubles, of our sample items; nobody may write to it."""
     from data_schemas.config import OracleConfig
-    from flows.run import run_refresh
+    from flows.runs.refresh import run_refresh
     from tests.support.runs import Silent, config_on_doubles  # inside, because what they import reads the environment
 
     config = config_on_doubles(tmp_path_factory.mktemp("made") / "dataset").model_copy(

@@ -1,6 +1,6 @@
 // What is shown of a conversation: two transcripts, the oracles, and how long things take.
 
-const PAUSE_S = 1; // as in kame_model/serve/conversation.py: from which on words are another turn, and a new paragraph
+const PAUSE_S = 1; // as in kame_model/serve/session/conversation.py: from which on words are another turn, and a new paragraph
 const N_ORACLES = 20; // older ones leave the page
 const N_ASKED = 50; // of older ones nothing comes any more: a newer one's first words end them
 

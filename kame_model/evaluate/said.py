@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from data_schemas.number_words import cardinal_of, number_at
+from spoken.number_words import cardinal_of, number_at
 
 _PARTS = frozenset({"dozen", "half", "halves", "quarter", "quarters"})
 _OPERATORS = frozenset({"cubed", "divided", "minus", "or", "over", "pi", "plus", "squared", "to"})

@@ -22,9 +22,9 @@ from data_schemas.config import ChatConfig
 from data_schemas.config.serving import REMOTE_ENGINE, BackEndConfig, BackendName, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES
-from kame_model.serve.prompts import load_prompt
-from kame_model.serve.recordings import About, Recordings
-from kame_model.serve.routing import BackEnd
+from kame_model.serve.oracle.prompts import load_prompt
+from kame_model.serve.oracle.routing import BackEnd
+from kame_model.serve.session.recordings import About, Recordings
 
 _LOG = logging.getLogger(__name__)
 

@@ -15,19 +15,19 @@ from backends.chat.live import LiveUsage
 from data_schemas.config.serving import BackendName, Mode, ServeConfig
 from data_schemas.errors import ConfigError
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.admission import Admission, RefusalReason, Refused
-from kame_model.serve.device import EngineOpener, RunInThread, close_engine, probe
-from kame_model.serve.engine import Engine
-from kame_model.serve.events import EventKind, SessionEvent
-from kame_model.serve.meter import FrameMeter
+from kame_model.serve.cascade.speaker import Speaker
+from kame_model.serve.device.admission import Admission, RefusalReason, Refused
+from kame_model.serve.device.engine import Engine
+from kame_model.serve.device.engine_thread import EngineOpener, RunInThread, close_engine, probe
+from kame_model.serve.device.frame_budget import FrameMeter
+from kame_model.serve.device.stepper import Stepper
+from kame_model.serve.oracle.request_counts import RequestCounts
+from kame_model.serve.oracle.routing import Router, load_classifier
 from kame_model.serve.parts import Parts
-from kame_model.serve.recordings import Recordings
-from kame_model.serve.request_counts import RequestCounts
-from kame_model.serve.routing import Router, load_classifier
-from kame_model.serve.session import Session
+from kame_model.serve.session.events import EventKind, SessionEvent
+from kame_model.serve.session.recordings import Recordings
+from kame_model.serve.session.session import Session
 from kame_model.serve.shared import Caller, Shared
-from kame_model.serve.speaker import Speaker
-from kame_model.serve.stepper import Stepper
 
 __all__ = ["KameServer", "RefusalReason", "Refused"]
 

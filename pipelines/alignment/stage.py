@@ -11,8 +11,8 @@ from data_schemas.fingerprint import what_matters
 from data_schemas.records import Clip, Clips, Dialogue, DialogueWords, Reject, UtteranceWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, round_s, samples_to_seconds
 from pipelines.audio import from_flac
-from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult, refused
+from spoken.spoken_text import spoken_words
 
 
 class AlignmentStage:

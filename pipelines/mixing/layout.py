@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from data_schemas.config import MixingConfig
 from data_schemas.records import Clip, Dialogue, Placement, Turn, UtteranceWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
-from pipelines.script.spoken import spoken_words
+from spoken.spoken_text import spoken_words
 
 LEAD_OUTLASTS_S = 1.0
 """How long after the question the lead of an early answer still runs, at least: the knowledge comes in that time."""

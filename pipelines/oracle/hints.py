@@ -10,7 +10,7 @@ Requests are decided here as well as by the prompt files: who changes what is sh
 import re
 from collections.abc import Sequence
 
-from pipelines.script.spoken import spoken_words, word_set
+from spoken.spoken_text import spoken_words, word_set
 
 HINT_FIELDS = ("hint", "notes", "half_notes", "keywords")
 """Names that levels 1 to 4 of a prompt set may put in braces."""

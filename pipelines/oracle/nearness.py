@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from data_schemas.number_words import cardinal_of
-from pipelines.script.spoken import last_place, lowered_words
+from spoken.number_words import cardinal_of
+from spoken.spoken_text import last_place, lowered_words
 
 Floats = NDArray[np.float64]
 

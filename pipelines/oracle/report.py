@@ -26,8 +26,8 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import OracleEvent, OracleRow
 from pipelines.oracle.ladder import LadderReport, Measured, Near, Simulator, length_shares, source_figures
 from pipelines.oracle.nearness import is_found, word_f1
-from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import spoken_words
+from spoken.reader import Unspeakable, speak
+from spoken.spoken_text import spoken_words
 
 Nearness = Callable[[str, str], float]
 

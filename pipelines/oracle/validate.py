@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from backends.chat.plain_text import plain_text
 from data_schemas.config import OracleConfig
-from data_schemas.refusals import REFUSAL
 from pipelines.oracle.english import is_english
-from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import lowered_words, spoken_words
+from spoken.plain_text import plain_text
+from spoken.reader import Unspeakable, speak
+from spoken.refusals import REFUSAL
+from spoken.spoken_text import lowered_words, spoken_words
 
 COPIED_WORDS = 4
 """A sentence of the hint of at least so many words is copied where it stands in the answer whole; a shorter one cannot

@@ -16,13 +16,13 @@ from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Item, Reject
-from pipelines.asking import read_texts
 from pipelines.pictures.files import picture_file
+from pipelines.run.ask import read_texts
+from pipelines.script.askable import NotAskable
 from pipelines.script.pictures import with_picture_told
-from pipelines.script.refusals import NotAskable
-from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import last_place, lowered_words
 from pipelines.stage import StageResult, refused
+from spoken.reader import Unspeakable, speak
+from spoken.spoken_text import last_place, lowered_words
 
 MAX_WORDS: Final = 60
 """A listener bears about twenty seconds of description before the question comes."""

@@ -16,7 +16,7 @@ from pipelines.mixing.timing import CHANNEL
 from pipelines.quality import measured_rules as measured
 from pipelines.quality.measured_rules import SILENT_DBFS
 from pipelines.script.forms.table import FORMS, RECORDED
-from pipelines.script.spoken import spoken_words
+from spoken.spoken_text import spoken_words
 
 Wrong = Iterator[tuple[str, str]]
 """Broken rules, each with what was found instead."""

@@ -19,13 +19,13 @@ from typing import Final
 
 import jiwer
 
-from data_schemas.number_words import number_at, value_of
 from data_schemas.records import Hearing
 from pipelines.quality.respelt import as_written, compared, spelt_for_voices
 from pipelines.quality.sounds import is_near, is_spelling_of, sound
-from pipelines.script.meaning import NEGATIONS, names_of
-from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import spoken_words
+from spoken.meaning import NEGATIONS, names_of
+from spoken.number_words import number_at, value_of
+from spoken.reader import Unspeakable, speak
+from spoken.spoken_text import spoken_words
 
 _LONG_FORMS: Final = {word: f"{word[:-2]} not" for word in NEGATIONS if word.endswith("nt")} | {
     "cant": "can not",

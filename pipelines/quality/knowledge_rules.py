@@ -17,7 +17,7 @@ from pipelines.oracle.prompts import PromptSet, payload_of
 from pipelines.oracle.schedule import words_of
 from pipelines.quality.dialogue_rules import Wrong
 from pipelines.quality.oracle_rules import settings_of
-from pipelines.script.spoken import spoken_words
+from spoken.spoken_text import spoken_words
 
 N_REMADE = 64
 """Dialogues of each source of which the requests are made again: forms are drawn by seed, so all are among them."""

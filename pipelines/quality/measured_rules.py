@@ -10,7 +10,7 @@ from data_schemas.records import AudioDialogue, Hearing, Turn, Utterance, WordTi
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 from pipelines.audio import Sound, peak_dbfs
 from pipelines.mixing.timing import CHANNEL, quality_of
-from pipelines.script.spoken import spoken_words
+from spoken.spoken_text import spoken_words
 
 LEVEL_TOLERANCE_DB = 0.05
 """What storing sound with 16 bits may change in a level: at -40 dBFS a thousandth of a dB, at a peak as much."""

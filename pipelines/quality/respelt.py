@@ -1,11 +1,11 @@
-"""Words that voices are told in another spelling (`pipelines.script.pronunciations`), in what a recogniser wrote."""
+"""Words that voices are told in another spelling (`spoken.pronunciations`), in what a recogniser wrote."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pipelines.quality.sounds import sound
-from pipelines.script.speakable import reader_in_use
-from pipelines.script.spoken import spoken_words
+from spoken.reader import reader_in_use
+from spoken.spoken_text import spoken_words
 
 _MOST_WORDS: Final = 5
 """Of those that a recogniser makes of one word."""

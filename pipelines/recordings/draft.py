@@ -22,8 +22,8 @@ from pipelines.audio import Sound, to_flac
 from pipelines.mixing.timing import CHANNEL
 from pipelines.recordings.cutting import BEFORE_S, Piece, RoughUtterance
 from pipelines.script.forms.table import RECORDED
-from pipelines.script.speakable import read_aloud
-from pipelines.script.spoken import Spoken, joined
+from spoken.reader import read_aloud
+from spoken.spoken_text import Spoken, joined
 
 CALLER: Final = "caller"
 """The voice of everybody who called: nobody is told from another."""

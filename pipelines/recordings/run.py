@@ -17,17 +17,17 @@ from data_schemas.flags import flagged
 from data_schemas.manifest import Manifest, ShardEntry
 from data_schemas.reader import manifest_if_any
 from data_schemas.store import Store
-from pipelines import refresh
 from pipelines.figures import Figures
-from pipelines.publish import publish
 from pipelines.recordings.reading import folder_of, read_recordings, texts
 from pipelines.recordings.stage import RecordingsStage
 from pipelines.recordings.traces import forget
-from pipelines.refresh import Plan
-from pipelines.runner import Part, PartRecord, Runner
-from pipelines.served import described
+from pipelines.run import steps
+from pipelines.run.chat_stages import described
+from pipelines.run.execute import Part, PartRecord, Runner
+from pipelines.run.publish import publish
+from pipelines.run.stages import MIXING, ORACLE
+from pipelines.run.steps import Plan
 from pipelines.stage import StageDescription
-from pipelines.stations import MIXING, ORACLE
 
 STAGES = (MIXING, ORACLE)
 """The stages of such a run, in order."""
@@ -37,7 +37,7 @@ SOURCE = "recordings"
 
 
 def check_request(config: RefreshConfig) -> None:
-    """As `refresh.check_request`, for folders of recordings.
+    """As `steps.check_request`, for folders of recordings.
 
     Raises:
         ConfigError, DatasetError: as there; or not one source is given, or a chat model for a stage that is not run.
@@ -51,13 +51,13 @@ def check_request(config: RefreshConfig) -> None:
     if not is_known and not folder_of(source).files("", ".parquet"):
         raise SourceError(f"{source.path} holds no recordings.", "Give the folder of `kame serve --record`.")
     _stages(config)
-    refresh.check_folder(config)
+    steps.check_folder(config)
     flagged(Store(config.out))
 
 
 def plan(config: RefreshConfig) -> Plan:
-    """As `refresh.plan`, of recordings."""
-    return refresh.plan_of(config, read_recordings, _stages(config))
+    """As `steps.plan`, of recordings."""
+    return steps.plan_of(config, read_recordings, _stages(config))
 
 
 def run_here(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
@@ -68,7 +68,7 @@ def run_here(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
 
 def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
     """Publishes the dataset and who agreed to it, then removes what is left of recordings that are gone."""
-    manifest, figures = publish(config, entries, refresh.all_rejects(config, plan, STAGES))
+    manifest, figures = publish(config, entries, steps.all_rejects(config, plan, STAGES))
     _write_consents(config)
     forget(Store(config.out), config.sources[0].name, plan.parts)
     return manifest, figures

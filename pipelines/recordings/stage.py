@@ -27,8 +27,8 @@ from pipelines.recordings.cutting import MOST_S, Piece, cut
 from pipelines.recordings.draft import clips_of, draft_of
 from pipelines.recordings.reading import STAGE, path_of
 from pipelines.recordings.row import row_of
-from pipelines.script.spoken import Unspeakable
 from pipelines.stage import StageResult, refused
+from spoken.spoken_text import Unspeakable
 
 
 class RecordingsStage:

@@ -7,9 +7,9 @@ from typing import Any
 from backends.chat.cache import ReplyCache
 from data_schemas.records import Item
 from data_schemas.store import Store
-from pipelines.runner import FOLDER, ITEMS, Part, Runner
-from pipelines.served import ANSWERS
-from pipelines.stations import ORACLE
+from pipelines.run.chat_stages import ANSWERS
+from pipelines.run.execute import FOLDER, ITEMS, Part, Runner
+from pipelines.run.stages import ORACLE
 
 
 def forget(store: Store, source: str, parts: Sequence[Part]) -> None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from data_schemas.records import Item
+from pipelines.script.askable import refers_to_options
 from pipelines.script.choices import lower_start, signed
-from pipelines.script.numerals import year
-from pipelines.script.refusals import refers_to_options
 from pipelines.script.results import NUMBER, calculation_of, same_number, sentence_of
-from pipelines.script.speakable import Unspeakable, read_aloud
-from pipelines.script.spoken import Spoken, places, spoken_words, word_set
+from spoken.reader import Unspeakable, read_aloud
+from spoken.rules.numerals import year
+from spoken.spoken_text import Spoken, places, spoken_words, word_set
 
 _COUNTED: Final = ("That would be {answer}.", "The answer is {answer}.", "That's {answer}.")
 """Frames of a number with what it counts or measures."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from data_schemas.records import Item
 from pipelines.script.choices import lower_start
-from pipelines.script.meaning import is_common
+from spoken.meaning import is_common
 
 _GAP: Final = re.compile(r"[ \t\u00a0]{3,}")
 _HEADINGS: Final = re.compile(r"(?s)(.*?[.?!:])\s*((?=[A-Z])(?:[A-Z]\.[A-Z]\.|[^.?!:\n])+)")

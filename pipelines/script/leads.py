@@ -14,9 +14,9 @@ from typing import Final
 
 from data_schemas.config import FormsConfig
 from pipelines.script.forms.turns import verbatim
-from pipelines.script.kinds import Kind, echo, kind_of
 from pipelines.script.phrasing import Exchange
-from pipelines.script.spoken import Spoken, spoken_words, word_set
+from pipelines.script.question_kinds import Kind, echo, kind_of
+from spoken.spoken_text import Spoken, spoken_words, word_set
 
 WORDS_PER_S: Final = 2.7
 """Speaking rate by which a lead's length is estimated before it is said: 162 words a minute, Kokoro at speed 1."""

@@ -8,15 +8,15 @@ from data_schemas.config import ScriptConfig
 from data_schemas.records import Item
 from pipelines.script import answers, pictures, questions
 from pipelines.script.answers import Answer
-from pipelines.script.broken import run_on_word
+from pipelines.script.askable import NotAskable, check_brackets, check_wording
 from pipelines.script.columns import with_columns_told
-from pipelines.script.kinds import is_verdict
+from pipelines.script.question_kinds import is_verdict
 from pipelines.script.questions import Asked
 from pipelines.script.quiz import Quiz, take
-from pipelines.script.refusals import NotAskable, check_brackets, check_wording
-from pipelines.script.rule import reading_about
-from pipelines.script.speakable import Unspeakable, read_aloud
-from pipelines.script.spoken import Spoken
+from spoken.reader import Unspeakable, read_aloud
+from spoken.rules.rule import reading_about
+from spoken.spoken_text import Spoken
+from spoken.written.broken import run_on_word
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from data_schemas.config import ScriptConfig
-from pipelines.script import choices, opening, wording
+from pipelines.script import choices, open_questions, question_wording
+from pipelines.script.askable import NotAskable
+from pipelines.script.question_wording import BLANK, Shape
 from pipelines.script.quiz import Quiz
-from pipelines.script.refusals import NotAskable
-from pipelines.script.speakable import Unspeakable, read_aloud
-from pipelines.script.wording import BLANK, Shape
+from spoken.reader import Unspeakable, read_aloud
 
 _FINISH: Final = ("Can you finish this sentence: {stem}?", "How does this sentence end: {stem}?",
                   "How would you finish this: {stem}?")  # fmt: skip
@@ -57,22 +57,22 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
         NotAskable: `needs_options`, where the options cannot be read out, `question_too_long`, where there is no room
             for them, or `not_a_question`.
     """
-    text = wording.tidy(quiz.question)
+    text = question_wording.tidy(quiz.question)
     if quiz.is_true_or_false:
         return Asked(_true_or_false(text))
     if quiz.has_statements:
         return Asked(text)
-    shape = wording.shape_of(text)
-    is_negated = wording.asks_for_what_is_not(quiz.question)
-    needs = quiz.closing or is_negated or wording.needs_options(text)
-    prefers = needs or shape.kind == "states" or _POINTS_AT_OPTIONS.search(text) or opening.opened(text) is None
+    shape = question_wording.shape_of(text)
+    is_negated = question_wording.asks_for_what_is_not(quiz.question)
+    needs = quiz.closing or is_negated or question_wording.needs_options(text)
+    prefers = needs or shape.kind == "states" or _POINTS_AT_OPTIONS.search(text) or open_questions.opened(text) is None
     by_choice = not _NUMERIC.fullmatch(quiz.answer) and rng.random() < config.offer_share
     if quiz.wrong and (prefers or by_choice):
         n_words = _n_spoken(text)
         room = min(config.max_options_words, most_words(config) - n_words - _FRAME_WORDS)
         if (offered := choices.choose(quiz, room, config, rng)) is not None:
             return Asked(choices.ask_with(shape, offered, rng), _stem_of(shape))
-        stands_alone = not needs and shape.kind != "states" and opening.opened(text) is not None
+        stands_alone = not needs and shape.kind != "states" and open_questions.opened(text) is not None
         would_fit = choices.choose(quiz, config.max_options_words, config, rng) is not None
         if n_words > most_words(config) or (would_fit and not stands_alone):
             raise NotAskable("question_too_long", f"{n_words} words without its options")
@@ -103,26 +103,26 @@ def _bare_question(shape: Shape) -> str:
 
 
 def _ask_alone(text: str, rng: random.Random) -> Asked:
-    opened = opening.opened(text)
+    opened = open_questions.opened(text)
     if opened is None:
         raise NotAskable("needs_options", text[-80:])
-    shape = wording.shape_of(opened)
+    shape = question_wording.shape_of(opened)
     bare = shape.last.rstrip(" .:;,")
     if shape.kind == "asks":
         if shape.last.endswith("?"):
             return Asked(opened)
-        return Asked(f"{shape.before}{bare}{'?' if wording.still_asks(bare) else '.'}")
+        return Asked(f"{shape.before}{bare}{'?' if question_wording.still_asks(bare) else '.'}")
     if shape.kind == "blank":
         stem = opened.rstrip(" .:?")
         return Asked(rng.choice(_FILL).format(stem=stem), _stem_of(shape))
     n_words = len(re.findall(r"\b[^\W\d_]{2,}\b", bare))
     if shape.kind == "stem" and n_words >= _FEWEST_WORDS and bare.count("(") == bare.count(")"):
         stem = re.sub(r"[\s:,;.\-–—…_]+$", "", bare)
-        if _DEFINES.match(stem) and not wording.BREAKS_OFF.search(stem):
+        if _DEFINES.match(stem) and not question_wording.BREAKS_OFF.search(stem):
             return Asked(f"{shape.before}{stem}. {'What are they?' if stem.startswith('The') else 'What is it?'}")
         if shape.last.rstrip().endswith(":") and (asked := _THIS_ONE.sub(r"which \1", stem)) != stem:
             return Asked(f"{shape.before}{asked}?")
-        if wording.pauses(shape.last):
+        if question_wording.pauses(shape.last):
             stem += ","
         return Asked(shape.before + rng.choice(_FINISH).format(stem=f"{choices.lower_start(stem)} what"), _stem(stem))
     raise NotAskable("not_a_question", shape.last[-80:])
@@ -140,7 +140,7 @@ def _stem(sentence: str) -> str:
     bare = re.sub(r"[\s:,;.\-–—…]+$", "", sentence)
     if not bare or re.search(r"(?i)\bfollowing\b|\bthese\b", bare):
         return ""
-    pause = "," if wording.pauses(sentence) else ""
+    pause = "," if question_wording.pauses(sentence) else ""
     places = BLANK.findall(bare)
     if len(places) > 1:
         return ""

@@ -7,7 +7,7 @@ made only where the line is plain enough for that; elsewhere the number is bette
 import re
 from typing import Final
 
-from pipelines.script.spoken import word_set
+from spoken.spoken_text import word_set
 
 NUMBER: Final = r"(?<![\w.,])-?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
 """A written number that is no part of another."""

@@ -17,8 +17,8 @@ from data_schemas.records import Hearing, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
 from pipelines.audio import rms_dbfs
 from pipelines.quality.hearing import Comparison, compare, hearing_of
-from pipelines.script.spoken import spoken_words
 from pipelines.speech.in_flight import InFlight
+from spoken.spoken_text import spoken_words
 
 LISTENING_SILENCE_S = 0.25
 """Silence put before and after what a recogniser hears, as it is used to."""

@@ -8,8 +8,8 @@ from backends.protocols import Aligner, AlignmentRefused, Samples, Speech, TextT
 from backends.tts.long_texts import say
 from data_schemas import ids
 from data_schemas.records import WordTiming
-from pipelines.script.pronunciations import Pronunciations
-from pipelines.script.spoken import spoken_words
+from spoken.pronunciations import Pronunciations
+from spoken.spoken_text import spoken_words
 
 
 class SpeltSpeech:

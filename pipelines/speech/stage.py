@@ -10,12 +10,12 @@ from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.fingerprint import versions, what_matters
 from data_schemas.records import Clip, Clips, Dialogue, Hearing, Reject
 from pipelines.audio import at_level, to_flac
-from pipelines.script.lexicon import Lexicon, lexicon_of
-from pipelines.script.speakable import Reader, reading_with
 from pipelines.speech.gate import Fault, Gate, answer_words
 from pipelines.speech.in_flight import InFlight
 from pipelines.speech.voices import Cast
 from pipelines.stage import StageResult, refused
+from spoken.lexicon import Lexicon, lexicon_of
+from spoken.reader import Reader, reading_with
 
 SPEED_OF_TAKE = (1.0, 0.95, 1.05, 0.92, 1.08)
 """Factors on a speaker's speed, take after take. Most speech engines give the same samples for the same arguments and

@@ -6,11 +6,11 @@ Words can be compared, meaning cannot: who does what to whom may still be change
 
 from typing import Final
 
-from data_schemas.number_words import number_at, value_of
-from pipelines.script.meaning import names_of
-from pipelines.script.speakable import read_aloud
-from pipelines.script.spoken import Spoken, Unspeakable, last_place, lowered_words, spoken_words
 from pipelines.wording.opposites import n_negations, turned
+from spoken.meaning import names_of
+from spoken.number_words import number_at, value_of
+from spoken.reader import read_aloud
+from spoken.spoken_text import Spoken, Unspeakable, last_place, lowered_words, spoken_words
 
 LEAST_SHARE: Final = 0.5
 MOST_SHARE: Final = 1.6

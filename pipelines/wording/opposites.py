@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from pipelines.script.meaning import is_negation
-from pipelines.script.spoken import word_set
+from spoken.meaning import is_negation
+from spoken.spoken_text import word_set
 
 _DENIALS: Final = word_set(
     "wrong wrongly false falsely incorrect incorrectly untrue mistaken mistake hardly barely scarcely unlikely "

@@ -14,12 +14,12 @@ from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Dialogue, Turn, WrittenSpan
-from pipelines.asking import read_texts
+from pipelines.run.ask import read_texts
 from pipelines.script.forms.turns import verbatim
-from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import Spoken, joined, last_place, lowered_words, spoken_words
 from pipelines.stage import StageResult
 from pipelines.wording.faithful import NotFaithful, faithful
+from spoken.reader import Unspeakable, speak
+from spoken.spoken_text import Spoken, joined, last_place, lowered_words, spoken_words
 
 MAX_ATTEMPTS: Final = 3
 MAX_TOKENS: Final = 400

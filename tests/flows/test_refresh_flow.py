@@ -33,17 +33,17 @@ from data_schemas.errors import BackendError
 from data_schemas.manifest import Manifest
 from data_schemas.records import Item
 from data_schemas.store import Store
-from flows import refresh_flow
-from flows.cli import app
-from flows.options import sample_sources
-from flows.progress import Bars
-from flows.run import run_refresh
-from pipelines import refresh as pipeline
+from flows import refresh
+from flows.cli.app import app
+from flows.cli.options import sample_sources
+from flows.cli.progress import Bars
+from flows.runs.refresh import run_refresh
 from pipelines.figures import Figures
 from pipelines.figures import tables as figure_tables
-from pipelines.membership import MembershipBook
+from pipelines.run import steps as pipeline
+from pipelines.run.parts import MembershipBook
+from pipelines.run.stages import STAGES
 from pipelines.sources.items import SourceReading
-from pipelines.stations import STAGES
 from tests.support.builders import make_item
 from tests.support.refreshing import Bench
 
@@ -108,7 +108,7 @@ def made(server: None, tmp_path_factory: pytest.TempPathFactory) -> Made:
     out, tasks = tmp_path_factory.mktemp("flow") / "dataset", TaskNames()
     logging.getLogger("prefect.task_runs").addHandler(tasks)
     try:
-        _, manifest, figures = refresh_flow.run_as_flow(doubles(out, workers=2))
+        _, manifest, figures = refresh.run_as_flow(doubles(out, workers=2))
     finally:
         logging.getLogger("prefect.task_runs").removeHandler(tasks)
     return Made(out, manifest, figures, tasks.names, last_flow_run())
@@ -133,7 +133,7 @@ def test_bytes_are_those_of_the_plain_run(made: Made, tmp_path: Path) -> None:
 def test_tasks_are_one_a_stage_and_shard_stage_after_stage(made: Made) -> None:
     shards = [group[0].shard_id for group in pipeline.plan(doubles(made.out)).groups()]
     assert made.task_names == ["plan", *(f"{step} {shard}" for step in STEPS for shard in shards), "publish"]
-    assert len(made.task_names) == refresh_flow.n_tasks(len(shards))
+    assert len(made.task_names) == refresh.n_tasks(len(shards))
 
 
 def test_artifacts_show_the_figures_and_the_card(made: Made) -> None:
@@ -180,7 +180,7 @@ def test_running_again_makes_only_what_is_missing(made: Made) -> None:
     times = {path: (made.out / path).stat().st_mtime_ns for path in before}
     lost = min(path for path in before if "/mixing-" in path and path.endswith(".parquet"))
     (made.out / lost).unlink()
-    refresh_flow.run_as_flow(doubles(made.out))
+    refresh.run_as_flow(doubles(made.out))
     assert files_of(made.out, ".store/parts/") == before
     assert files_of(made.out) == dataset
     again = {path for path, time_ns in times.items() if (made.out / path).stat().st_mtime_ns != time_ns}
@@ -227,7 +227,7 @@ def test_sigterm_stops_the_flow_run_and_reaches_the_command(
     earlier = signal.signal(signal.SIGTERM, interrupt)
     try:
         with pytest.raises(KeyboardInterrupt):
-            refresh_flow.run_as_flow(doubles(tmp_path))
+            refresh.run_as_flow(doubles(tmp_path))
     finally:
         signal.signal(signal.SIGTERM, earlier)
     run = last_flow_run()
@@ -238,7 +238,7 @@ def test_sigterm_stops_the_flow_run_and_reaches_the_command(
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     nowhere = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
     with temporary_settings(nowhere), pytest.raises(BackendError, match="Prefect's server cannot be reached"):
-        refresh_flow.run_as_flow(doubles(tmp_path))
+        refresh.run_as_flow(doubles(tmp_path))
 
 
 @pytest.mark.parametrize(("afterwards", "raised"), [("refused", BackendError), (None, ZeroDivisionError)])
@@ -251,14 +251,14 @@ def test_a_lost_server_is_told_from_an_error_of_ours(
     def failing(config: RefreshConfig) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(refresh_flow, "get_client", lambda sync_client: client)
-    monkeypatch.setattr(refresh_flow, "refresh", failing)
+    monkeypatch.setattr(refresh, "get_client", lambda sync_client: client)
+    monkeypatch.setattr(refresh, "refresh", failing)
     with pytest.raises(raised, match="lost during the run: refused" if afterwards else None):
-        refresh_flow.run_as_flow(doubles(tmp_path))
+        refresh.run_as_flow(doubles(tmp_path))
 
 
 def test_form_of_the_deployment_has_meanings_and_bounds() -> None:
-    schema = refresh_flow.refresh.parameters.model_dump()
+    schema = refresh.refresh.parameters.model_dump()
     assert schema["properties"]["config"]["description"].startswith("What to make")
     fields = schema["definitions"]["RefreshConfig"]["properties"]
     assert fields["workers"] | {"maximum": 256, "minimum": 0, "type": "integer"} == fields["workers"]
@@ -282,7 +282,7 @@ def test_a_corpus_of_56000_dialogues_stays_under_3000_tasks(tmp_path: Path) -> N
             each.shard_id for each in book.update(SourceReading(items, [], n, is_whole=True), frozenset()).members
         }
     assert len(shards) >= 56_000 / 256
-    assert refresh_flow.n_tasks(len(shards)) < 3000
+    assert refresh.n_tasks(len(shards)) < 3000
 
 
 def _item(source: str, number: int) -> Item:

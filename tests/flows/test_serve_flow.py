@@ -12,8 +12,9 @@ import yaml
 from prefect.client.orchestration import get_client
 
 from data_schemas.config.serving import ServeConfig
-from flows import serve_flow, serving
-from flows.serving import Serving
+from flows import serve as serve_flow
+from flows.runs import serve as serving
+from flows.runs.serve import Serving
 from kame_model.serve.parts import Parts
 from tests.support.serving import doubles, tiny_checkpoint
 

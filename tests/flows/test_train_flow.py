@@ -12,8 +12,8 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.utilities.schema_tools.validation import validate
 
 from data_schemas.config.front_end import FrontEndConfig
-from flows import train_flow
-from flows.front_end import Stopped
+from flows import train
+from flows.runs.front_end import Stopped
 from kame_model.checkpoint.index import entries
 
 pytestmark = pytest.mark.full
@@ -36,20 +36,20 @@ def last_state() -> str:
 def test_a_run_stopped_by_its_worker_goes_on_and_shows_what_it_did(
     quick_config: FrontEndConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = train_flow.ShownProgress.step
+    shown = train.ShownProgress.step
 
-    def stop_at_1(self: train_flow.ShownProgress, step: int, figures: Mapping[str, float]) -> None:
+    def stop_at_1(self: train.ShownProgress, step: int, figures: Mapping[str, float]) -> None:
         shown(self, step, figures)
         if step == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(train_flow.ShownProgress, "step", stop_at_1)
+    monkeypatch.setattr(train.ShownProgress, "step", stop_at_1)
     with pytest.raises(Stopped, match="is saved"):
-        train_flow.train(quick_config)
+        train.train(quick_config)
     assert last_state() == "Failed"
     assert "losses-dialogues" in artifacts(), "losses are shown however training ended"
-    monkeypatch.setattr(train_flow.ShownProgress, "step", shown)
-    checkpoint = train_flow.train(quick_config)
+    monkeypatch.setattr(train.ShownProgress, "step", shown)
+    checkpoint = train.train(quick_config)
     assert last_state() == "Completed"
     (entry,) = entries(quick_config.checkpoints)
     assert Path(checkpoint).name == entry.name
@@ -64,7 +64,7 @@ def test_a_run_stopped_by_its_worker_goes_on_and_shows_what_it_did(
 def test_prefects_form_has_titles_bounds_and_choices() -> None:
     from prefect.utilities.callables import parameter_schema
 
-    schema = parameter_schema(train_flow.train).model_dump_for_openapi()
+    schema = parameter_schema(train.train).model_dump_for_openapi()
     fields = schema["definitions"]["FrontEndConfig"]["properties"]
     assert fields["preset"]["enum"] == ["nano", "small", "moshi-7b"]
     assert fields["max_steps"]["minimum"] == 1

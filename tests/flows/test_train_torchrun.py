@@ -14,7 +14,7 @@ from tests.support.train_runs import TINY, tiny_dataset, tiny_run, told
 
 pytestmark = pytest.mark.slow
 
-KAME = [sys.executable, "-c", "from flows.cli import main; main()"]
+KAME = [sys.executable, "-c", "from flows.cli.app import main; main()"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
 
 

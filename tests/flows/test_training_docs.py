@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from data_schemas.config.training import TrainConfig
 from data_schemas.presets import PRESETS
 from data_schemas.store import Store
-from flows import train_command
-from flows.cli import app
+from flows.cli import train
+from flows.cli.app import app
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.encode.manifest import read_manifest
 from kame_model.encode.run import encode_dataset
@@ -70,7 +70,7 @@ def test_the_recipe_that_the_page_opens_with(tokens: Path, tmp_path: Path) -> No
 
 def test_the_recipe_of_moshis_own_size_is_a_whole_run(monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[TrainConfig] = []
-    monkeypatch.setattr(train_command, "_train_rows", lambda config, as_json: runs.append(config))
+    monkeypatch.setattr(train, "_train_rows", lambda config, as_json: runs.append(config))
     (line,) = (line for line in recipes()[1] if line.startswith("kame train"))
     done = CliRunner().invoke(app, shlex.split(line)[1:])
     assert done.exit_code == 0, done.output

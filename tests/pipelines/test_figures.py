@@ -9,8 +9,8 @@ from data_schemas.arrow import to_table
 from data_schemas.manifest import Counts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Hearing, OracleEvent, OracleRow
 from data_schemas.store import Store
-from pipelines.card import render
 from pipelines.figures import Figures, count, tables
+from pipelines.run.card import render
 from tests.support import mixed as made
 from tests.support.token_rows import event, oracle_row
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from data_schemas.units import FRAME_S
-from kame_model.serve.talked import PLAYER_S
+from kame_model.serve.client.kept_talk import PLAYER_S
 
 
 class Arrived(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 from data_schemas import ids
 from data_schemas.config import FormsConfig, FormShares
 from data_schemas.records import Dialogue, Item, Placement, Provenance, Turn, Utterance, WordTiming, WrittenSpan
-from pipelines.script.spoken import spoken_words
+from spoken.spoken_text import spoken_words
 
 AFTER = Placement(rule="after", seconds=None, turn_index=None, word_index=None)
 

@@ -11,14 +11,14 @@ from backends.protocols import Samples, TextToSpeech
 from backends.tts.double import DoubleTts
 from data_schemas.config.serving import CascadeConfig
 from data_schemas.units import FRAME_S
-from kame_model.serve.cascade import Cascade
-from kame_model.serve.conversation import Conversation
-from kame_model.serve.prompts import load_prompt
-from kame_model.serve.request_counts import RequestCounts
-from kame_model.serve.requests import Requests
-from kame_model.serve.routing import BackEnd, Choice, Router
-from kame_model.serve.speaker import Speaker
-from pipelines.script.speakable import speak
+from kame_model.serve.cascade.cascade import Cascade
+from kame_model.serve.cascade.speaker import Speaker
+from kame_model.serve.oracle.prompts import load_prompt
+from kame_model.serve.oracle.request_counts import RequestCounts
+from kame_model.serve.oracle.requests import Requests
+from kame_model.serve.oracle.routing import BackEnd, Choice, Router
+from kame_model.serve.session.conversation import Conversation
+from spoken.reader import speak
 from tests.support.inline_threads import InlineThreads
 from tests.support.jumping_clock import beside
 

@@ -4,7 +4,7 @@ import re
 
 from hypothesis import strategies as st
 
-from pipelines.script.abbreviations import ROMAN_VALUES
+from spoken.rules.abbreviations import ROMAN_VALUES
 
 TEN = st.integers(13, 99).filter(lambda number: number % 10 != 0).map(str)
 NUMBER = st.one_of(TEN, st.integers(101, 9999).filter(lambda number: number % 10 != 0).map(str))

@@ -22,8 +22,8 @@ from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 from pipelines.audio import Sound, at_level, from_flac, to_flac
 from pipelines.mixing.stage import MixingStage
 from pipelines.mixing.timing import CHANNEL
-from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult
+from spoken.spoken_text import spoken_words
 from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 CLEAN = SurroundingsConfig(

@@ -16,7 +16,7 @@ from pipelines.mixing.layout import NoPlace, lay_out
 from pipelines.mixing.timing import timed_turn
 from pipelines.oracle.prompts import prompts_for
 from pipelines.oracle.stage import OracleStage
-from pipelines.script.spoken import spoken_words
+from spoken.spoken_text import spoken_words
 from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 WORD_S = 0.35

@@ -14,8 +14,8 @@ from backends.protocols import Samples, Speech
 from backends.tts.espeak import Espeak
 from data_schemas.config.serving import RecordConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, seconds_to_samples
-from kame_model.serve.events import SessionEvent
-from kame_model.serve.recordings import About, Recordings
+from kame_model.serve.session.events import SessionEvent
+from kame_model.serve.session.recordings import About, Recordings
 from tests.support.inline_threads import InlineThreads
 
 NOTICE = "If you agree, this is kept."

@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from backends.chat.double import DoubleEngine
-from flows.cli import app
+from flows.cli.app import app
 
 DOUBLES: dict[str, dict[str, Any]] = {
     "speech": {"tts": "double"},

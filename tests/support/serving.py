@@ -24,12 +24,12 @@ from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.model.presets import build_front_end
-from kame_model.serve.events import SessionEvent
+from kame_model.serve.client.untrusted_events import read_event
+from kame_model.serve.oracle.prompts import load_prompt
+from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
-from kame_model.serve.prompts import load_prompt
-from kame_model.serve.routing import BackEnd
-from kame_model.serve.session import Session
-from kame_model.serve.told import read_event
+from kame_model.serve.session.events import SessionEvent
+from kame_model.serve.session.session import Session
 from tests.support.codecs import TINY, tiny_nano_mimi
 from tests.support.front_ends import tiny_config
 from tests.support.inline_threads import InlineThreads

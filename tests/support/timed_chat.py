@@ -7,13 +7,13 @@ from typing import Any
 from data_schemas.config.serving import CycleConfig
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_queue import OracleQueue
-from kame_model.serve.conversation import Conversation
-from kame_model.serve.cycle import BackEndCycle
-from kame_model.serve.oracle_writer import OracleWriter
-from kame_model.serve.prompts import load_prompt
-from kame_model.serve.request_counts import RequestCounts
-from kame_model.serve.requests import Requests
-from kame_model.serve.routing import BackEnd, Choice, Router
+from kame_model.serve.oracle.cycle import BackEndCycle
+from kame_model.serve.oracle.prompts import load_prompt
+from kame_model.serve.oracle.request_counts import RequestCounts
+from kame_model.serve.oracle.requests import Requests
+from kame_model.serve.oracle.routing import BackEnd, Choice, Router
+from kame_model.serve.oracle.writer import OracleWriter
+from kame_model.serve.session.conversation import Conversation
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.jumping_clock import beside
 

@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kame_model.serve.server import KameServer
+from kame_model.serve.web.access import Denied, Door, notice_headers, tls_headers
 from kame_model.serve.web.caller import Hall
-from kame_model.serve.web.care import Denied, Door, notice_headers, tls_headers
 from kame_model.serve.web.chat_socket import chat
 from kame_model.serve.web.connections import Connections, most_connections
 from kame_model.serve.web.control import ErrorBody, control_routes
-from kame_model.serve.web.envelope import Envelope
+from kame_model.serve.web.http_envelope import Envelope
 from kame_model.serve.web.logs import be_discreet
 from kame_model.serve.web.metrics import Metrics
 from kame_model.serve.web.realtime import realtime

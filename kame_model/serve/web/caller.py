@@ -11,15 +11,15 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from data_schemas.config.serving import Mode
 from data_schemas.errors import BackendError, ConfigError
-from kame_model.serve.events import SessionEvent
-from kame_model.serve.mailbox import SaidFrame
 from kame_model.serve.server import KameServer, Refused
-from kame_model.serve.session import Session
-from kame_model.serve.web.care import Denied, Door, chosen_protocol
-from kame_model.serve.web.changes import Changes, Changing
+from kame_model.serve.session.events import SessionEvent
+from kame_model.serve.session.mailbox import SaidFrame
+from kame_model.serve.session.session import Session
+from kame_model.serve.web.access import Denied, Door, chosen_protocol
 from kame_model.serve.web.disclosure import consent_to, for_callers
 from kame_model.serve.web.metrics import Metrics
-from kame_model.serve.web.pacing import MESSAGES_AT_ONCE_S, Allowance
+from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance
+from kame_model.serve.web.session_changes import Changes, Changing
 
 SEND_TIMEOUT_S = 10.0
 """A client that takes nothing for so long is gone; until then its oldest sound is dropped, and nobody else waits."""

@@ -18,13 +18,13 @@ from starlette.websockets import WebSocket
 
 from data_schemas.errors import ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ
-from kame_model.serve.events import SessionEvent
-from kame_model.serve.mailbox import SaidFrame
-from kame_model.serve.moshi_protocol import RESTART, Kind
+from kame_model.serve.session.events import SessionEvent
+from kame_model.serve.session.mailbox import SaidFrame
+from kame_model.serve.web.access import Denied
 from kame_model.serve.web.caller import Caller, Hall, Unfit
-from kame_model.serve.web.care import Denied
-from kame_model.serve.web.changes import Changes
-from kame_model.serve.web.pacing import Allowance
+from kame_model.serve.web.moshi_protocol import RESTART, Kind
+from kame_model.serve.web.rate_limits import Allowance
+from kame_model.serve.web.session_changes import Changes
 
 MAX_SOUND_S = 10.0
 """Sound in one message. Opus packs 1.3 s of nothing into half a kilobyte: what is longer is no microphone's."""

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.errors import ConfigError
-from kame_model.serve.web.pacing import MESSAGES_AT_ONCE_S, Allowance
+from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance
 from kame_model.serve.web.ws_frames import WsFrameCounter
 
 Reason = Literal[

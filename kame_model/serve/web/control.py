@@ -9,11 +9,11 @@ from pydantic import BaseModel, Field
 from data_schemas.config.serving import Mode, ServeConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.serve.server import Refused
-from kame_model.serve.session import Session
+from kame_model.serve.session.session import Session
+from kame_model.serve.web.access import Denied
 from kame_model.serve.web.caller import Hall
-from kame_model.serve.web.care import Denied
-from kame_model.serve.web.changes import Changes
 from kame_model.serve.web.disclosure import consent_to
+from kame_model.serve.web.session_changes import Changes
 
 SessionId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="As the event `started` says it.")]
 _Responses = dict[int | str, dict[str, Any]]

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import replace
 
-from kame_model.serve.events import EventKind, SessionEvent
+from kame_model.serve.session.events import EventKind, SessionEvent
 
 _FAULTS: dict[EventKind, str] = {
     "listening_failed": "The recogniser does not work just now.",

@@ -11,8 +11,8 @@ from prometheus_client.registry import Collector
 
 from data_schemas.config.serving import Mode
 from data_schemas.units import FRAME_S
-from kame_model.serve.events import EventKind, SessionEvent
 from kame_model.serve.server import KameServer
+from kame_model.serve.session.events import EventKind, SessionEvent
 
 _AGES_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 

@@ -25,16 +25,16 @@ from starlette.websockets import WebSocket
 from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S
-from kame_model.serve.events import SessionEvent
-from kame_model.serve.mailbox import SaidFrame
+from kame_model.serve.session.events import SessionEvent
+from kame_model.serve.session.mailbox import SaidFrame
+from kame_model.serve.web.access import Denied
 from kame_model.serve.web.caller import POLICY, Caller, Hall
-from kame_model.serve.web.care import Denied
-from kame_model.serve.web.changes import Changes
-from kame_model.serve.web.pacing import Pacer
+from kame_model.serve.web.rate_limits import Pacer
 from kame_model.serve.web.realtime_config import INSTRUCTIONS, VOICE, RealtimeConfig, changes_of
 from kame_model.serve.web.realtime_events import Event, Fault, Items, event, id_of, new_id, read_message
 from kame_model.serve.web.realtime_responses import Course, Responses, from_pcm16
 from kame_model.serve.web.realtime_turns import UserTurns
+from kame_model.serve.web.session_changes import Changes
 
 MAX_WAITING_S = 30.0
 """Sound of one client that waits for its time; more is refused."""

@@ -14,10 +14,10 @@ from pydantic import Field, ValidationError
 from data_schemas.config import Config
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_S
-from kame_model.serve.ears import TurnTaking
-from kame_model.serve.session import Session
-from kame_model.serve.web.changes import Changes
+from kame_model.serve.session.hearing import TurnTaking
+from kame_model.serve.session.session import Session
 from kame_model.serve.web.realtime_events import AUDIO_FORMAT, Event, Fault
+from kame_model.serve.web.session_changes import Changes
 
 MAX_DIFFERENCES = 32
 """Of one update that are told; a client may send any number of fields."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from backends.protocols import Samples
 from data_schemas.units import FRAME_S
-from kame_model.serve.conversation import PAUSE_S
-from kame_model.serve.mailbox import SaidFrame
+from kame_model.serve.session.conversation import PAUSE_S
+from kame_model.serve.session.mailbox import SaidFrame
 from kame_model.serve.web.realtime_events import AUDIO_FORMAT, Event, Fault, Items, assistant_item, event, new_id
 
 AUDIBLE_RMS = 10 ** (-45 / 20)

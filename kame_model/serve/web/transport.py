@@ -23,7 +23,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from data_schemas.config.serving import ServeConfig
-from kame_model.serve.web.care import Denied
+from kame_model.serve.web.access import Denied
 from kame_model.serve.web.connections import Connection, Connections
 
 MAX_LINE_BYTES = 8000

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from pipelines.script.spoken import word_set
+from spoken.spoken_text import word_set
 
 _JOINING: Final = word_set("if when while because but although unless since so whereas until")
 _BEFORE_A_PHRASE: Final = word_set("of in for to from with on by at into between about under after before during that")

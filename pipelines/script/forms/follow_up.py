@@ -10,7 +10,7 @@ from pipelines.script.forms.answering import answer, brief, draw_tail, short
 from pipelines.script.forms.turns import Reply, assistant_turn, user_turn, verbatim
 from pipelines.script.leads import answer_words
 from pipelines.script.phrasing import Exchange
-from pipelines.script.spoken import Spoken, joined, last_place, spoken_words
+from spoken.spoken_text import Spoken, joined, last_place, spoken_words
 
 _HOW: Final = (
     "How do you get that?", "How did you work that out?", "Can you show me the last step?",

@@ -7,10 +7,10 @@ from data_schemas.config import FormsConfig
 from data_schemas.records import Placement, Turn
 from pipelines.script.forms.answering import answer, brief
 from pipelines.script.forms.turns import Reply, assistant_turn, user_turn, verbatim
-from pipelines.script.kinds import kind_of
 from pipelines.script.leads import answer_words, long_leads, worded
 from pipelines.script.phrasing import Exchange
-from pipelines.script.spoken import Spoken
+from pipelines.script.question_kinds import kind_of
+from spoken.spoken_text import Spoken
 
 REACTION_S: Final = (0.12, 0.28)
 """How long the assistant goes on after the user starts; it is silent within 300 ms."""

@@ -10,7 +10,7 @@ from pipelines.script.forms.answering import answer
 from pipelines.script.forms.turns import assistant_turn, inserted, user_turn
 from pipelines.script.leads import answer_words
 from pipelines.script.phrasing import Exchange
-from pipelines.script.spoken import Spoken, spoken_words, word_set
+from spoken.spoken_text import Spoken, spoken_words, word_set
 
 _ALIKE: Final = (
     ("two", "three", "four", "five", "six", "seven", "eight", "nine"),

@@ -10,7 +10,7 @@ from pipelines.script.forms.answering import answer
 from pipelines.script.forms.clauses import pause_breaks
 from pipelines.script.forms.turns import assistant_turn, inserted, user_turn
 from pipelines.script.phrasing import Exchange
-from pipelines.script.spoken import Spoken, spoken_words
+from spoken.spoken_text import Spoken, spoken_words
 
 _THINKING_S: Final = (1.0, 2.5)
 _FILLERS: Final = ("um", "uh", "let me think", "let me see", "hmm", "hold on", "one moment")

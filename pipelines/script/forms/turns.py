@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from data_schemas.records import Placement, Speaker, Turn, Utterance, WrittenSpan
-from pipelines.script.spoken import SPOKEN, Spoken, joined, spoken_words
+from spoken.spoken_text import SPOKEN, Spoken, joined, spoken_words
 
 AFTER: Final = Placement(rule="after", seconds=None, turn_index=None, word_index=None)
 """After what came before; how long after is drawn when the dialogue is mixed."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.chat.plain_text import plain_text
+from spoken.plain_text import plain_text
 
 ADDED = [
     ("Paris it is 😊.", "Paris it is."),

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
 from data_schemas.config.serving import ServeConfig
 from data_schemas.config.training import DataConfig, DatasetMixConfig, TrainConfig
-from flows import serve_command
-from flows.checkpoint_command import app
-from flows.cli import app as kame
+from flows.cli import serve
+from flows.cli.app import app as kame
+from flows.cli.checkpoint import app
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.model.front_end import FrontEnd
@@ -113,7 +113,7 @@ def test_what_is_no_run_and_no_checkpoint_is_said(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")
 def test_the_cards_own_lines_serve_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[ServeConfig] = []
-    monkeypatch.setattr(serve_command, "_serve", lambda config, as_json: served.append(config))
+    monkeypatch.setattr(serve, "_serve", lambda config, as_json: served.append(config))
     run, codec, _ = make_run(tmp_path)
     with_codec, mute, cli = tmp_path / "out", tmp_path / "mute", CliRunner()
     cli.invoke(app, ["export", str(run), str(with_codec), "--codec", "nano-mimi", "--codec-path", str(codec)])

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from data_schemas.config.evaluation import EvaluationConfig
 from data_schemas.errors import BackendError, ConfigError
-from flows.cli import app
+from flows.cli.app import app
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from data_schemas.errors import ConfigError, DatasetError
-from flows.cli import app
+from flows.cli.app import app
 from kame_model.evaluate.conditions import Condition
 from kame_model.evaluate.proof import Outcome
 from kame_model.evaluate.run import FIGURES, ITEMS

@@ -21,9 +21,9 @@ from data_schemas.config.serving import Mode
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
-from kame_model.serve.engine import FrameIn
+from kame_model.serve.device.engine import FrameIn
 from kame_model.serve.server import KameServer
-from kame_model.serve.session import Session
+from kame_model.serve.session.session import Session
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.serving import (
     WORDS,

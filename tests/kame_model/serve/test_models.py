@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from data_schemas.config.serving import BackEndConfig, RouteConfig
 from data_schemas.errors import ConfigError
+from kame_model.serve.oracle.prompts import load_prompt
+from kame_model.serve.oracle.routing import BackEnd, Choice, Router
 from kame_model.serve.parts import build_parts
-from kame_model.serve.prompts import load_prompt
-from kame_model.serve.routing import BackEnd, Choice, Router
 from kame_model.serve.server import KameServer
 from tests.support.serving import Client, RepeatingChat, doubles, inline, serve_config, tiny_checkpoint
 from tests.support.streaming_chat import StreamingChat, serving

@@ -14,7 +14,7 @@ from moshi.utils import compile as compiling
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.engine import Engine
+from kame_model.serve.device.engine import Engine
 from kame_model.serve.parts import build_parts
 from kame_model.serve.server import KameServer, Refused
 from tests.support.serving import Client, doubles, inline, saying, serve_config, until

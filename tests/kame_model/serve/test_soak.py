@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve import answering
-from kame_model.serve.conversation import Conversation
-from kame_model.serve.mailbox import SaidFrame
-from kame_model.serve.session import Session
+from kame_model.serve.session import answering
+from kame_model.serve.session.conversation import Conversation
+from kame_model.serve.session.mailbox import SaidFrame
+from kame_model.serve.session.session import Session
 from kame_model.serve.web.chat_socket import ChatSocket
 from kame_model.serve.web.realtime import RealtimeSocket
 from tests.support.serve_doubles import Fault, pitch_in, tone

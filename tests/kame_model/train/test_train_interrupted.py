@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 INTERRUPTING = """
 import os, signal
 from flows import progress
-from flows.cli import main
+from flows.cli.app import main
 
 def interrupt(bar, step, figures):
     if step == 2:

@@ -20,7 +20,7 @@ from data_schemas.manifest import REJECTS
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, OracleRow, RecordedSession, Reject
 from data_schemas.store import Store
-from flows.run import OF_RECORDINGS, run_refresh
+from flows.runs.refresh import OF_RECORDINGS, run_refresh
 from kame_model.encode.run import encode_dataset
 from pipelines.quality.check import examine
 from pipelines.recordings.run import SOURCE

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.script.numerals import cardinal
-from pipelines.script.spoken import last_place
+from spoken.rules.numerals import cardinal
+from spoken.spoken_text import last_place
 
 
 @pytest.mark.parametrize(

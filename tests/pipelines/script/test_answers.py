@@ -5,7 +5,7 @@ import pytest
 from data_schemas.config import ScriptConfig
 from pipelines.script.answers import conclude
 from pipelines.script.phrasing import Exchange, phrase
-from pipelines.script.spoken import spoken_words
+from spoken.spoken_text import spoken_words
 from tests.support.builders import make_item
 
 

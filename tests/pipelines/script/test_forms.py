@@ -11,8 +11,8 @@ from data_schemas.config import FormsConfig
 from pipelines.script.forms.clauses import breath_breaks, pause_breaks
 from pipelines.script.forms.table import FORMS
 from pipelines.script.forms.turns import inserted, verbatim
-from pipelines.script.speakable import SPOKEN, speak
-from pipelines.script.spoken import spoken_words
+from spoken.reader import SPOKEN, speak
+from spoken.spoken_text import spoken_words
 from tests.support.builders import make_item
 from tests.support.forms import SUM, all_of, said, sums, written
 

@@ -3,7 +3,7 @@
 import pytest
 
 from data_schemas.records import Item
-from pipelines.script.spoken import spoken_words
+from spoken.spoken_text import spoken_words
 from tests.support.builders import make_item
 from tests.support.forms import METALS, SUM, metals, sums, written
 

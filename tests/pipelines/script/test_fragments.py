@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 from hypothesis import example, given, settings
 
-from data_schemas.number_words import cardinal_of
-from pipelines.script.numerals import MAX_DIGITS, cardinal, digits, year
-from pipelines.script.speakable import SPOKEN, Unspeakable, speak
-from pipelines.script.spoken import lowered_words
+from spoken.number_words import cardinal_of
+from spoken.reader import SPOKEN, Unspeakable, speak
+from spoken.rules.numerals import MAX_DIGITS, cardinal, digits, year
+from spoken.spoken_text import lowered_words
 from tests.support.fragments import TEXTS
 
 pytestmark = pytest.mark.full

@@ -24,10 +24,10 @@ import json, sys
 from pathlib import Path
 from data_schemas.config import FormsConfig, FormShares
 from data_schemas.reader import DatasetReader
-from flows.run import run_refresh
+from flows.runs.refresh import run_refresh
 from pipelines.figures import figures_of
 from pipelines.quality.check import check
-from pipelines.refresh import stages_of
+from pipelines.run.steps import stages_of
 from tests.support.runs import Silent, config_on_doubles
 
 out = Path(sys.argv[1])

@@ -6,10 +6,10 @@ import pytest
 
 from data_schemas.config import ScriptConfig
 from data_schemas.records import Item
+from pipelines.script.askable import REASONS, NotAskable, refers_to_options
 from pipelines.script.choices import lower_start
 from pipelines.script.phrasing import phrase
-from pipelines.script.refusals import REASONS, NotAskable, refers_to_options
-from pipelines.script.spoken import spoken_words
+from spoken.spoken_text import spoken_words
 from tests.support.builders import make_item
 
 TEN_FISH = ("a pike", "a perch", "a carp", "an eel", "a trout", "a salmon", "a cod", "a herring", "a tuna", "a roach")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from data_schemas.config import ScriptConfig
+from pipelines.script.askable import NotAskable
 from pipelines.script.phrasing import Exchange, phrase
-from pipelines.script.refusals import NotAskable
-from pipelines.script.spoken import Unspeakable
+from spoken.spoken_text import Unspeakable
 from tests.support.builders import make_item
 
 ROMAN = "Which of the following are true?\nI. Pikes swim.\nII. Pikes fly\nIII. Pikes eat."

@@ -6,10 +6,10 @@ import pytest
 from pydantic import ValidationError
 
 from data_schemas.config import ScriptConfig
+from pipelines.script.askable import NotAskable
 from pipelines.script.phrasing import Exchange, phrase
-from pipelines.script.refusals import NotAskable
-from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import spoken_words
+from spoken.reader import Unspeakable, speak
+from spoken.spoken_text import spoken_words
 from tests.support.builders import make_item
 
 

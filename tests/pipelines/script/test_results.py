@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_schemas.config import ScriptConfig
-from pipelines.script.numerals import cardinal
+from pipelines.script.askable import NotAskable
 from pipelines.script.phrasing import Exchange, phrase
-from pipelines.script.refusals import NotAskable
 from pipelines.script.results import calculation_of, sentence_of
-from pipelines.script.speakable import Unspeakable, speak
-from pipelines.script.spoken import places, spoken_words, word_set
 from pipelines.sources import gsm8k
+from spoken.reader import Unspeakable, speak
+from spoken.rules.numerals import cardinal
+from spoken.spoken_text import places, spoken_words, word_set
 from tests.support.builders import make_item
 
 DANGLING = word_set("so thus therefore hence then finally now and but since because if this which meaning")

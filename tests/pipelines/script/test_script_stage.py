@@ -10,9 +10,9 @@ import pytest
 from data_schemas import arrow
 from data_schemas.config import FormsConfig, ScriptConfig, SourceConfig, SplitConfig
 from data_schemas.records import Dialogue, Item
-from pipelines.script.speakable import SPOKEN
 from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
+from spoken.reader import SPOKEN
 from tests.support.builders import make_forms, make_item
 
 pytestmark = pytest.mark.full

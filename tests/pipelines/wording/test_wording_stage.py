@@ -10,10 +10,10 @@ import pytest
 from backends.protocols import ChatReply, Endpoint
 from data_schemas.errors import RequestError
 from data_schemas.records import Dialogue, Placement
-from pipelines.script.spoken import spoken_words
 from pipelines.stage import StageResult
 from pipelines.wording.faithful import NotFaithful, faithful
 from pipelines.wording.stage import MAX_ATTEMPTS, WordingStage
+from spoken.spoken_text import spoken_words
 from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 MODEL = Endpoint(name="test", base_url="", model="wordy", model_digest="1")

@@ -5,7 +5,7 @@ from starlette.requests import HTTPConnection
 
 from data_schemas.config.serving import CareConfig
 from data_schemas.errors import ConfigError
-from kame_model.serve.web.care import (
+from kame_model.serve.web.access import (
     MAX_ADDRESSES,
     WRONG_AT_ONCE,
     WRONG_EVERY_S,

@@ -9,9 +9,9 @@ import pytest
 
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.oracle.prompts import load_prompt
+from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
-from kame_model.serve.prompts import load_prompt
-from kame_model.serve.routing import BackEnd
 from tests.support.realtime_protocol import of_type
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, until

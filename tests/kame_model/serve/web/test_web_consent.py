@@ -17,8 +17,8 @@ from starlette.types import ASGIApp
 from data_schemas.config.serving import RecordConfig
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.parts import build_parts
-from kame_model.serve.recordings import About, Recordings
 from kame_model.serve.server import KameServer
+from kame_model.serve.session.recordings import About, Recordings
 from tests.support.inline_threads import InlineThreads
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import doubles, serve_config, until

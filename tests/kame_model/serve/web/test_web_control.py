@@ -18,9 +18,9 @@ from schemathesis.core.result import Ok
 from data_schemas.config.serving import RecordConfig
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.prompts import load_prompt
-from kame_model.serve.recordings import About, Recordings
+from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.server import KameServer
+from kame_model.serve.session.recordings import About, Recordings
 from kame_model.serve.web.app import create_app
 from kame_model.serve.web.disclosure import consent_to
 from kame_model.serve.web.realtime_responses import to_pcm16

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.protocols import Samples
-from kame_model.serve.web.pacing import BURST_S, CATCH_UP, GAP_S, Allowance, Pacer
+from kame_model.serve.web.rate_limits import BURST_S, CATCH_UP, GAP_S, Allowance, Pacer
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 RATE_HZ = 24_000

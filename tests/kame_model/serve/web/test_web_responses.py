@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_schemas.units import FRAME_N_SAMPLES
-from kame_model.serve.mailbox import SaidFrame
+from kame_model.serve.session.mailbox import SaidFrame
 from kame_model.serve.web.realtime_events import Fault, Items
 from kame_model.serve.web.realtime_responses import (
     SILENT_N_FRAMES,

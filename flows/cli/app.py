@@ -1,0 +1,124 @@
+"""The command `kame`. Imports of weight happen inside the commands, so that `--help` answers at once.
+
+Exit codes: 0 done · 1 `check` found faults · 2 wrong option or configuration · 3 a source cannot be read ·
+4 a back-end is missing or gone · 5 a file cannot be written or is damaged · 6 no dataset ·
+7 the budget is used up · 8 training met a loss that is no number · 130 interrupted.
+"""
+
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli import (
+    backends,
+    checkpoint,
+    codec,
+    config,
+    encode,
+    evaluate,
+    export,
+    llm,
+    oracle,
+    recordings,
+    refresh,
+    serve,
+    talk,
+    text,
+    train,
+)
+from flows.cli.terminal import AsJson, Folder, print_json, speaking_plainly
+
+app = typer.Typer(
+    name="kame",
+    help="KAME front-ends: from question sets to spoken dialogues with oracles, and to a model that listens to them.",
+    epilog="Exit codes: 0 done, 1 check found faults, 2 wrong option or configuration, 3 source unreadable, "
+    "4 back-end missing or gone, 5 file not writable or damaged, 6 no dataset, 7 budget used up, "
+    "8 a loss that is no number, 130 interrupted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command()(refresh.refresh)
+app.command()(refresh.preview)
+app.command()(recordings.recordings)
+app.command()(encode.encode)
+app.command()(train.train)
+app.command()(evaluate.evaluate)
+app.command()(evaluate.seeds)
+app.command()(serve.serve)
+app.command()(talk.talk)
+app.add_typer(text.app, name="text")
+app.add_typer(codec.app, name="codec")
+app.add_typer(checkpoint.app, name="checkpoint")
+app.add_typer(config.app, name="config")
+app.add_typer(export.app, name="export")
+app.add_typer(backends.app, name="backends")
+app.add_typer(llm.app, name="llm")
+app.add_typer(oracle.app, name="oracle")
+
+
+@app.command()
+def inspect(
+    folder: Folder,
+    dialogue: Annotated[str | None, typer.Option("--dialogue", help="Dialogue to show; else the first.")] = None,
+    wav: Annotated[Path | None, typer.Option("--wav", help="Write that dialogue's sound to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Counts of a dataset, and one dialogue as text: words on a time line, events beside it."""
+    with speaking_plainly(as_json):
+        from data_schemas.reader import DatasetReader
+        from data_schemas.reader import as_json as told
+        from flows.cli import show
+        from pipelines.figures import figures_of
+
+        reader = DatasetReader(folder)
+        row, oracle = reader.dialogue(dialogue)
+        if wav is not None:
+            from pipelines.audio import save_wav
+
+            save_wav(row.flac, wav)
+        if as_json:
+            print_json({"counts": reader.manifest.counts.model_dump(), **told(row, oracle)})
+            return
+        console = show.console()
+        console.print(show.figures(figures_of(reader)), show.dialogue(row, oracle))
+        if wav is not None:
+            console.print(f"Listen: {wav} (left: assistant, right: user)")
+
+
+@app.command()
+def check(folder: Folder, as_json: AsJson = False) -> None:
+    """Look at every invariant of a dataset; exit code 1 and a table when something is wrong."""
+    with speaking_plainly(as_json):
+        from dataclasses import asdict
+
+        from flows.cli import show
+        from pipelines.quality.check import examine
+
+        checked = examine(folder)
+        faults = checked.faults
+        if as_json:
+            told = {"sound": not faults, "faults": [asdict(fault) for fault in faults]}
+            print_json({**told, "n_not_remade": checked.n_not_remade})
+        elif faults:
+            show.console().print(show.faults(faults))
+        else:
+            show.console().print(f"{folder}: nothing wrong.")
+        if checked.n_not_remade and not as_json:
+            show.console().print(
+                f"Not checked: whether level 0 knew nothing, of {checked.n_not_remade} oracle rows; their prompts are "
+                "neither in the dataset nor ours."
+            )
+        if faults:
+            raise typer.Exit(1)
+
+
+def main() -> None:
+    """Entry point of the command `kame`."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    app()
+
+
+def _interrupt(signal_number: int, frame: object) -> None:
+    raise KeyboardInterrupt  # so that what was started is stopped, as with Ctrl-C

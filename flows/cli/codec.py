@@ -1,0 +1,182 @@
+"""`kame codec`: a small codec from a dataset's own speech, and what a codec does to speech."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli.terminal import AsJson, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from backends.protocols import Codec, Samples
+    from data_schemas.config.codec import CodecTrainConfig
+    from data_schemas.records import AudioDialogue
+    from kame_model.codec.report import CodecReport, Listen, WordErrors
+    from kame_model.codec.training import StepFigures
+
+app = typer.Typer(help="A small codec from your own speech, and what a codec does to speech.", no_args_is_help=True)
+
+Datasets = Annotated[list[str], typer.Argument(help="Folders of datasets.", metavar="DATASET...")]
+Asr = Annotated[str, typer.Option("--asr", help="Recogniser that listens to the round trip (`kame backends`).")]
+NDialogues = Annotated[int, typer.Option("--dialogues", min=1, help="Validation dialogues to measure on, at most.")]
+
+
+@app.command()
+def train(
+    datasets: Datasets,
+    out: Annotated[str, typer.Option("--out", help="Folder to write; the same again goes on.")],
+    minutes: Annotated[float | None, typer.Option("--minutes", help="How long to train; else 10.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Steps to train, in place of minutes.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Any field: model.card=256 (docs/codec.md lists them).")
+    ] = None,
+    asr: Asr = "moonshine",
+    n_dialogues: NDialogues = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Train nano-mimi, moshi's Mimi at a laptop's size, and measure it. Running again resumes."""
+    with speaking_plainly(as_json):
+        from backends.registry import build
+        from data_schemas.reader import DatasetReader
+        from kame_model.codec.run import train_codec
+        from kame_model.codec.speech import held_out
+
+        config = _config(minutes, steps, settings or [])
+        readers = [DatasetReader(folder) for folder in datasets]
+        with _bar(quiet=as_json) as step:
+            record = train_codec(readers, config, out, step)
+        rows = held_out(readers, n_dialogues)
+        if not rows:
+            typer.echo("kame: no validation dialogues: the codec is trained, and not measured.", err=True)
+        codec = build("codec", "nano-mimi", {"path": out, "device": config.device})
+        report = _measure(codec, rows, asr, as_json) if rows else None
+        _write_and_tell(out, report, record, as_json)
+
+
+@app.command()
+def report(
+    codec: Annotated[str, typer.Argument(help="nano-mimi's folder, or mimi (from the Hub).")],
+    datasets: Datasets,
+    asr: Asr = "moonshine",
+    n_dialogues: NDialogues = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Codebook use, spectral distance and word error rate of the round trip; written beside a folder's weights."""
+    with speaking_plainly(as_json):
+        from backends.registry import build
+        from data_schemas.reader import DatasetReader
+        from kame_model.codec.speech import held_out
+
+        is_mimi = codec == "mimi"
+        built = build("codec", "mimi", {}) if is_mimi else build("codec", "nano-mimi", {"path": codec})
+        rows = held_out([DatasetReader(folder) for folder in datasets], n_dialogues)
+        measured = _measure(built, rows, asr, as_json)
+        _write_and_tell(None if is_mimi else codec, measured, {}, as_json)
+
+
+def _config(minutes: float | None, steps: int | None, settings: list[str]) -> "CodecTrainConfig":
+    from data_schemas.config.codec import CodecTrainConfig
+    from flows.cli.options import parse_settings, validated
+
+    found: dict[str, Any] = {}
+    for name, value in parse_settings(settings).items():
+        section, _, field = name.rpartition(".")
+        (found.setdefault(section, {}) if section else found)[field] = value
+    if steps is not None:
+        found |= {"minutes": minutes, "steps": steps}
+    elif minutes is not None:
+        found["minutes"] = minutes
+    return validated(CodecTrainConfig, found)
+
+
+def _measure(codec: "Codec", rows: "list[AudioDialogue]", asr: str, quiet: bool) -> "CodecReport":
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from kame_model.codec.report import measure
+
+    with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        task = progress.add_task("measuring", total=len(rows))
+        return measure(codec, rows, _listening(asr), lambda: progress.advance(task))
+
+
+def _listening(asr: str) -> "Listen":
+    """A recogniser that counts as the gate does: numbers by value, other spellings of a sound forgiven."""
+    from backends.registry import build
+    from data_schemas.units import SAMPLE_RATE_HZ
+    from pipelines.quality.hearing import compare
+    from pipelines.speech.gate import with_silence
+
+    recogniser = build("asr", asr, {})
+
+    def listen(samples: "Samples", said: str) -> tuple[int, int]:
+        found = compare(said, recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ))
+        return found.n_words, found.n_word_errors
+
+    return listen
+
+
+def _write_and_tell(folder: str | None, measured: "CodecReport | None", record: dict[str, Any], as_json: bool) -> None:
+    from flows.cli import show
+    from kame_model.codec.run import write_report
+
+    written = write_report(folder, measured) if folder and measured else None
+    if as_json:
+        print_json({"report": measured and measured.as_json(), "training": record, "file": written})
+        return
+    console = show.console()
+    if record:
+        minutes, millions = record["training_s"] / 60, record["n_parameters"] / 1e6
+        console.print(f"{folder}: {record['n_steps']} steps in {minutes:.1f} minutes, {millions:.2f} M parameters.")
+    if measured:
+        _tell(console, measured)
+    if written:
+        console.print(f"Written: {written}")
+
+
+def _tell(console: "Console", measured: "CodecReport") -> None:
+    from flows.cli import show
+
+    books = [
+        (index, f"{each.perplexity:.0f} of {measured.card}", f"{each.used_share:.0%}")
+        for index, each in enumerate(measured.codebooks)
+    ]
+    console.print(show.table("Codebooks, frames with sound", ("codebook", "perplexity", "entries used"), books))
+    head = ("speech of", "words", "WER of the original (95%)", "WER after the round trip (95%)")
+    rates = [
+        (name, each.n_words, _shown(each), _shown(measured.wer_round_trip[name]))
+        for name, each in measured.wer_original.items()
+    ]
+    console.print(show.table("What is still understood", head, rates))
+    far, alike = measured.spectral, measured.silence_alike
+    console.print(
+        f"{measured.codec}: {measured.n_codebooks} codebooks of {measured.card}, {measured.bits_per_s:.0f} bit/s, on "
+        f"{measured.n_dialogues} {measured.split} dialogues ({measured.audio_s / 60:.1f} minutes of channels).\n"
+        f"Distances, natural logarithms: mel {far.log_mel:.3f}, magnitude {far.log_magnitude:.3f}; spectral "
+        f"convergence {far.convergence:.3f}; waveform {far.l1:.4f}.\n"
+        f"Frames of silence with the same codes: {'-' if alike is None else f'{alike:.0%}'}."
+    )
+
+
+def _shown(rate: "WordErrors") -> str:
+    return f"{rate.wer:.1%} ({rate.low:.1%} to {rate.high:.1%})"
+
+
+@contextmanager
+def _bar(quiet: bool) -> "Iterator[Callable[[StepFigures], None]]":
+    """A training's progress on the error stream, with the time that is left and the last step's figures."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        task = progress.add_task("reading speech", total=1.0)
+
+        def step(figures: "StepFigures") -> None:
+            phase = "codec" if figures.has_codebooks else "autoencoder"
+            told = f"{phase}, step {figures.step}: loss {figures.loss:.2f}, log-mel {figures.log_mel:.2f}"
+            progress.update(task, completed=figures.done, description=told)
+
+        yield step

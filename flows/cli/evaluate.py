@@ -1,0 +1,103 @@
+"""`kame evaluate`: a checkpoint runs held-out dialogues by itself, with the right oracle, none, and a wrong one."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.terminal import AsJson, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from backends.protocols import Samples
+
+
+def evaluate(
+    checkpoint: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of a checkpoint, or owner/name on the Hub; or a folder that `kame train` wrote, whose best "
+            "weights are exported to the temporary folder. Of several seeds the first is taken."
+        ),
+    ],
+    tokens: Annotated[str, typer.Argument(help="Folder of token rows, encoded with the checkpoint's codec.")],
+    out: Annotated[str, typer.Option("--out", help="Folder of the report.")] = "evaluation",
+    split: Annotated[list[str], typer.Option("--split", help="validation, test or train; repeatable.")] = [],  # noqa: B006
+    n_items: Annotated[
+        int, typer.Option("--n", min=1, help="Items at most, one dialogue of each, the sources in turn.")
+    ] = 150,
+    delay_s: Annotated[float, typer.Option("--delay-s", min=0, help="How long the back-end takes, seconds.")] = 0.32,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampling.")] = 0,
+    listen: Annotated[bool, typer.Option("--listen", help="Have a recogniser listen to the decoded sound.")] = False,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, or auto: cuda where there is one.")] = "auto",
+    settings: Annotated[list[str], typer.Option("--set", help="Any setting, e.g. sampling.temp_text=0.3.")] = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Run held-out dialogues freely: how often is the answer said, with the right oracle, none, a wrong one?"""
+    with speaking_plainly(as_json):
+        from rich.progress import Progress
+
+        from data_schemas.config.evaluation import EvaluationConfig
+        from flows.cli.options import parse_settings, put, validated
+        from kame_model.checkpoint.from_run import exported
+        from kame_model.checkpoint.load import load_checkpoint
+        from kame_model.encode.token_dataset import TokenDataset
+        from kame_model.evaluate.conditions import CONDITIONS
+        from kame_model.evaluate.run import REPORT
+        from kame_model.evaluate.run import evaluate as run
+        from kame_model.train.processes import find_device
+        from kame_model.train.runs import find_run
+
+        said = {"splits": split or ["validation"], "n_items": n_items, "delay_s": delay_s, "seed": seed}
+        for name, value in parse_settings(settings).items():
+            put(said, name.split("."), value)
+        config = validated(EvaluationConfig, said)
+        found, where = find_run(checkpoint), find_device(device)
+        if found is not None:
+            typer.echo(f"of {found}", err=True)
+        opened = nullcontext(load_checkpoint(checkpoint, where)) if found is None else exported(found.folder, where)
+        with opened as loaded, Progress(disable=as_json, transient=True) as progress:
+            dataset = TokenDataset(tokens)
+            n_rows = min(n_items, sum(each in config.splits for each in dataset.splits))
+            task = progress.add_task("running", total=n_rows * len(CONDITIONS))
+            lines = run(
+                loaded, dataset, config, out, hearing() if listen else None, lambda n: progress.advance(task, n)
+            )
+        if as_json:
+            print_json([each.model_dump(mode="json") for each in lines])
+            return
+        for each in lines:
+            said_by_other = f"; the other's {each.said_stranger}" if each.condition in ("wrong", "corrected") else ""
+            typer.echo(f"{each.condition:<10} {each.group}: answer said {each.said}{said_by_other}")
+        typer.echo(f"{out}/{REPORT} has the rest.")
+
+
+def seeds(
+    evaluation: Annotated[list[str], typer.Argument(help="Folders of `kame evaluate --out`, a training's seed each.")],
+    out: Annotated[str, typer.Option("--out", help="Folder of report.md and report.json.")] = ".",
+    as_json: AsJson = False,
+) -> None:
+    """One table of several seeds' evaluations: shares with intervals over items and seeds."""
+    with speaking_plainly(as_json):
+        from kame_model.evaluate.seeds import write_over_seeds
+
+        lines = write_over_seeds(evaluation, out)
+        if as_json:
+            print_json([each.model_dump(mode="json") for each in lines])
+            return
+        for each in lines:
+            if each.measure == "said":
+                typer.echo(
+                    f"{each.condition:<10} {each.group}: said {each.value:.0%} [{each.low:.0%}, {each.high:.0%}]"
+                )
+        typer.echo(f"{out}/report.md has the rest.")
+
+
+def hearing() -> "Callable[[Samples], Sequence[str]]":
+    """The embedded recogniser, its digits read out as the pipeline reads them."""
+    from backends import registry
+    from data_schemas.units import SAMPLE_RATE_HZ
+    from pipelines.quality.hearing import same_writing
+
+    recogniser = registry.build("asr", "moonshine", {})
+    return lambda sound: same_writing(recogniser.transcribe(sound, SAMPLE_RATE_HZ))

@@ -1,0 +1,66 @@
+"""`kame export`: a dataset in the forms that other people's tools read."""
+
+from typing import Annotated
+
+import typer
+
+from flows.cli.terminal import AsJson, Folder, print_json, speaking_plainly
+
+app = typer.Typer(help="Write a dataset in the form of somebody else's tools.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps a lone sub-command a sub-command."""
+
+
+@app.command("moshi-finetune")
+def moshi_finetune(
+    folder: Folder,
+    out: Annotated[str, typer.Argument(help="Folder to write; it must not exist yet.")],
+    as_json: AsJson = False,
+) -> None:
+    """Stereo wav files, word alignments and lists by split, as moshi-finetune reads them."""
+    with speaking_plainly(as_json):
+        from dataclasses import asdict
+
+        from rich.progress import Progress
+
+        from data_schemas.reader import DatasetReader
+        from pipelines.export.moshi_finetune import export_moshi_finetune
+
+        n_dialogues = DatasetReader(folder).manifest.counts.dialogues
+        with Progress(disable=as_json, transient=True) as progress:
+            task = progress.add_task("exporting", total=n_dialogues)
+            exported = export_moshi_finetune(folder, out, lambda: progress.advance(task))
+        if as_json:
+            print_json({"out": out, **asdict(exported)})
+            return
+        by_split = ", ".join(f"{n} {split}" for split, n in exported.dialogues.items())
+        typer.echo(f"{out}: {by_split}; {exported.audio_s / 60:.1f} minutes; {exported.n_flagged} flagged left out.")
+
+
+@app.command("kame-finetune")
+def kame_finetune(
+    folder: Annotated[str, typer.Argument(help="Folder of token rows, made by `kame encode`.")],
+    out: Annotated[str, typer.Argument(help="Folder to write; it must not exist yet.")],
+    as_json: AsJson = False,
+) -> None:
+    """Parquet files of tokens, as kame_finetune trains on them."""
+    with speaking_plainly(as_json):
+        from dataclasses import asdict
+
+        from rich.progress import Progress
+
+        from kame_model.encode.kame_finetune import export_kame_finetune
+        from kame_model.encode.token_dataset import TokenDataset
+
+        n_rows = len(TokenDataset(folder))
+        with Progress(disable=as_json, transient=True) as progress:
+            task = progress.add_task("exporting", total=n_rows)
+            exported = export_kame_finetune(folder, out, lambda n: progress.advance(task, n))
+        if as_json:
+            print_json({"out": out, **asdict(exported)})
+            return
+        by_split = ", ".join(f"{n} {split}" for split, n in exported.dialogues.items())
+        typer.echo(f"{out}: {by_split}; {exported.n_frames} frames of 80 ms.")

@@ -1,0 +1,73 @@
+"""`kame oracle`: what the oracles of a dataset are worth."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli.terminal import AsJson, Folder, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from backends.chat.embeddings import EmbeddingModel
+
+EmbeddingsUrl = Annotated[
+    str | None,
+    typer.Option("--embeddings-url", help="Measures similarity too: base URL with /v1; the key: KAME_LLM_API_KEY."),
+]
+app = typer.Typer(help="Look at a dataset's oracles as a whole.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps a lone sub-command a sub-command."""
+
+
+@app.command()
+def report(
+    folder: Folder,
+    version: Annotated[str | None, typer.Option("--version", help="Oracle version; else the dataset's own.")] = None,
+    embeddings_url: EmbeddingsUrl = None,
+    embeddings_model: Annotated[str | None, typer.Option("--embeddings-model", help="Model at that URL.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The ladder measured: nearness to the true answer by level and source; page, plot and JSON (`report/`), card."""
+    with speaking_plainly(as_json):
+        from data_schemas.reader import DatasetReader
+        from pipelines.figures import figures_of
+        from pipelines.oracle.plot import write_report
+        from pipelines.oracle.report import measure
+        from pipelines.run.card import CARD
+        from pipelines.run.publish import write_card
+
+        reader = DatasetReader(folder, version)
+        measured = measure(reader, _embeddings(embeddings_url, embeddings_model))
+        written = [*write_report(reader.store, measured), CARD]
+        write_card(reader.store, reader.manifest, figures_of(DatasetReader(folder)))
+        if as_json:
+            print_json({**measured.as_json(), "files": written})
+        else:
+            _show(measured.as_json(), written)
+
+
+def _embeddings(url: str | None, model: str | None) -> "EmbeddingModel | None":
+    from backends.chat.embeddings import EmbeddingModel
+    from data_schemas.errors import ConfigError
+
+    if url is None and model is None:
+        return None
+    if url is None or model is None:
+        raise ConfigError("Embeddings need a URL and a model.", "Say --embeddings-url URL --embeddings-model NAME.")
+    return EmbeddingModel(url, model)
+
+
+def _show(report: Mapping[str, Any], written: Sequence[str]) -> None:
+    from flows.cli import show
+    from pipelines.oracle.ladder_section import TITLES, head, summary, table
+
+    console = show.console()
+    for group, more in TITLES.items():
+        for source, figures in report[group].items():
+            title = f"{source}{more}: {figures['n_items']} items, {figures['n_failed']} events failed"
+            console.print(show.table(title, head(report), table(report, figures)))
+            console.print("\n".join(summary(report, figures)), "")
+    console.print(f"Written: {', '.join(written)}")

@@ -1,0 +1,87 @@
+"""Progress bars on the terminal's error stream, with the time that is left: of stages, or of training steps."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from pipelines.run.execute import Part, PartRecord
+
+
+class Bars:
+    """One bar a stage, counting items; use as `with`. Shows nothing when `quiet`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        columns = (
+            TextColumn("{task.description:<10}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        self._progress = Progress(*columns, console=Console(stderr=True), disable=quiet)
+        self._bars: dict[str, TaskID] = {}
+
+    def stage(self, name: str, n_items: int) -> None:
+        """Begins a stage's bar."""
+        self._bars[name] = self._progress.add_task(name, total=n_items)
+
+    def part(self, stage: str, part: Part, record: PartRecord) -> None:
+        """Moves a stage's bar by a part."""
+        self._progress.advance(self._bars[stage], part.n_items)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+class TrainingBar:
+    """A progress bar of steps on the error stream, with the losses and the time that is left; use as `with`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        left = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+        columns = (TextColumn("steps"), BarColumn(), MofNCompleteColumn(), *left, TextColumn("{task.description}"))
+        self._progress = Progress(*columns, console=Console(stderr=True), disable=quiet)
+        self._task = self._progress.add_task("", total=None)
+
+    def begin(self, step: int, max_steps: int) -> None:
+        """The run begins, or goes on, after so many steps."""
+        self._progress.update(self._task, total=max_steps, completed=step)
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        """So many steps are done."""
+        told = " ".join(f"{name} {figures[name]:.3f}" for name in ("loss", "text", "accuracy") if name in figures)
+        lesson = f" lesson {figures['lesson'] + 1:.0f}/{figures['lessons']:.0f}" if "lesson" in figures else ""
+        self._progress.update(self._task, completed=step, description=told + lesson)
+
+    def evaluated(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
+        """One line of the answer's loss with each oracle."""
+        if self._progress.disable:
+            return
+        told = ", ".join(
+            f"{column} {figures.get('answer', figures['loss']):.3f}" for column, figures in evaluation.items()
+        )
+        self._progress.console.print(f"step {step}: nats a word of the answer by oracle: {told}")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()

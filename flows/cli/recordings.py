@@ -1,0 +1,72 @@
+"""`kame recordings`: what callers agreed to have kept, as a dataset to train on."""
+
+from typing import Annotated
+
+import typer
+
+from flows.cli.config import ConfigFile, ProfileName
+from flows.cli.refresh import (
+    EvaluationSets,
+    Limit,
+    LlmModel,
+    LlmProvider,
+    LlmUrl,
+    OracleVersion,
+    Seed,
+    Settings,
+    Simulator,
+    Workers,
+    chat_settings,
+    tell_dataset,
+)
+from flows.cli.terminal import AsJson, speaking_plainly
+
+
+def recordings(
+    folder: Annotated[str, typer.Argument(help="Folder of a server's recordings (`kame serve --record`).")],
+    out: Annotated[str, typer.Option("--out", help="Folder of the dataset, new or not.")],
+    name: Annotated[
+        str, typer.Option("--name", help="What these recordings are called in the dataset.")
+    ] = "recordings",
+    licence: Annotated[
+        str | None, typer.Option("--licence", help="What may be done with them, as callers agreed.")
+    ] = None,
+    limit: Limit = None,
+    profile: ProfileName = "embedded",
+    config: ConfigFile = None,
+    seed: Seed = None,
+    workers: Workers = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    llm_provider: LlmProvider = None,
+    oracle_version: OracleVersion = None,
+    simulator: Simulator = None,
+    evaluation_set: EvaluationSets = [],  # noqa: B006 - Typer reads the default
+    settings: Settings = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Make or refresh a dataset of recordings: turns cut, words timed, oracles written.
+
+    Running again resumes, takes in new recordings, and lets go of those that are no longer in the folder.
+    """
+    with speaking_plainly(as_json):
+        from flows.cli import options
+        from flows.cli.progress import Bars
+        from flows.runs.refresh import OF_RECORDINGS, run_refresh
+
+        typed = {
+            "out": out,
+            "limit": limit,
+            "seed": seed,
+            "workers": workers,
+            "oracle.version": oracle_version,
+            "oracle.simulator": simulator,
+            "evaluation_sets": evaluation_set or None,
+            "sources": [{"name": name, "path": folder, "licence": licence}],
+            **chat_settings(llm_url, llm_model, llm_provider),
+            **options.parse_settings(settings),
+        }
+        built = options.build_config(profile, config, typed)
+        with Bars(quiet=as_json) as bars:
+            record, manifest, figures = run_refresh(built, bars, OF_RECORDINGS)
+        tell_dataset(built.out, record, manifest, figures, as_json)

@@ -1,0 +1,144 @@
+"""`kame serve`: a server for as long as the command runs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
+from flows.cli.terminal import AsJson, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from data_schemas.config.serving import ServeConfig
+    from flows.runs.serve import Serving
+
+ServeFile = Annotated[Path | None, typer.Option("--config", help="YAML of a server's settings; docs/serving.md.")]
+ServeSettings = Annotated[
+    list[str], typer.Option("--set", help="Any setting, e.g. cycle.interval_s=0.2 or back_ends.0.max_tokens=96.")
+]
+Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, or auto: cuda where there is one.")]
+SystemPrompt = Annotated[
+    str | None, typer.Option("--prompt", help="What the chat model is told: a prompt's name, or a YAML file.")
+]
+
+
+def serve(
+    checkpoint: Annotated[
+        str | None, typer.Argument(help="Folder of a checkpoint, or owner/name on the Hub; or in --config.")
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Address to listen at; 127.0.0.1 if empty.")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="8998 if empty; 0: any free one.")] = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    llm_provider: LlmProvider = None,
+    prompt: SystemPrompt = None,
+    mode: Annotated[str | None, typer.Option("--mode", help="tandem, direct or cascade.")] = None,
+    max_sessions: Annotated[
+        int | None, typer.Option("--max-sessions", help="Callers at once; 0: as many as fit.")
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option("--record", help="Folder for the sound and text of callers who agree to it.")
+    ] = None,
+    device: Device = None,
+    config: ServeFile = None,
+    settings: ServeSettings = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Let people talk with a front-end, any chat model behind it; Ctrl-C or SIGTERM lets them finish first.
+
+    A page is at the URL that it prints; `kame talk` and Kyutai's clients of Moshi connect to it too. Where
+    KAME_SERVE_TOKEN is set, callers need that token.
+    """
+    with speaking_plainly(as_json):
+        from flows.cli.options import parse_settings
+
+        typed = {
+            "checkpoint": checkpoint,
+            "host": host,
+            "port": port,
+            "device": device,
+            "mode": mode,
+            "limits.max_sessions": max_sessions,
+            "record.folder": record,
+            **back_end(llm_url, llm_model, llm_provider, prompt),
+            **parse_settings(settings),
+        }
+        _serve(build_serve_config(config, typed), as_json)
+
+
+def back_end(url: str | None, model: str | None, provider: str | None, prompt: str | None) -> dict[str, Any]:
+    """What was typed of the first chat model, as settings by dotted name; a URL or provider chooses who calls."""
+    return {
+        "back_ends.0.chat.engine": "openai" if url or provider else None,
+        "back_ends.0.chat.base_url": url,
+        "back_ends.0.chat.provider": provider,
+        "back_ends.0.chat.model": model,
+        "back_ends.0.prompt": prompt,
+    }
+
+
+def build_serve_config(file: Path | None, typed: Mapping[str, Any]) -> "ServeConfig":
+    """The configuration of a server: the YAML file, then what was typed.
+
+    Args:
+        typed: settings by dotted name; None: not typed.
+
+    Raises:
+        ConfigError: unreadable YAML, or a value out of bounds, each with its name.
+    """
+    from data_schemas.config.serving import ServeConfig
+    from data_schemas.errors import ConfigError
+    from flows.cli.options import put, read_yaml, validated
+
+    settings: dict[str, Any] = {"back_ends": [{}]}
+    for layer in ({} if file is None else read_yaml(file), typed):
+        for name, value in layer.items():
+            if value is not None:
+                put(settings, name.split("."), value)
+    if "checkpoint" not in settings:
+        raise ConfigError("No checkpoint is named.", "Say kame serve CHECKPOINT, or `checkpoint:` in --config.")
+    return validated(ServeConfig, settings)
+
+
+def _serve(config: "ServeConfig", as_json: bool) -> None:
+    """Serves until it is told to stop, and tells where it can be reached."""
+    import asyncio
+
+    from flows.runs.serve import run
+
+    def ready(running: "Serving") -> None:
+        if as_json:
+            print_json({"url": running.url})
+        else:
+            typer.echo(running.url)
+        _tell_who_may_come(config)
+
+    def draining(running: "Serving") -> None:
+        n_sessions = len(running.server.sessions)
+        if n_sessions:
+            left = f"{n_sessions} callers may finish within {config.limits.drain_s:g} s"
+            typer.echo(f"kame: nobody is let in any more; {left}. Again, and it ends now.", err=True)
+
+    typer.echo(f"kame: loading {config.checkpoint} ...", err=True)
+    asyncio.run(run(config, ready, draining))
+
+
+def _tell_who_may_come(config: "ServeConfig") -> None:
+    """Says what its host should know before others do."""
+    import os
+
+    is_local = config.host in ("127.0.0.1", "::1", "localhost")
+    if not is_local and not os.environ.get(config.care.token_env):
+        typer.echo(
+            f"note: whoever reaches {config.host} may talk; set {config.care.token_env} to ask for a token.", err=True
+        )
+    if not is_local and not config.care.origins and not config.care.hosts:
+        typer.echo("note: names of this machine have to be listed in care.hosts; its addresses always work.", err=True)
+    if not is_local and config.care.certificate is None:
+        typer.echo("note: no TLS; browsers give pages from elsewhere no microphone without it.", err=True)
+    if config.record.folder is not None:
+        kept = f"{config.record.folder}, for {config.record.keep_days:g} days"
+        who = "callers who agree are recorded" if config.record.enabled else "nobody is recorded; recordings stay"
+        typer.echo(f"note: {who} in {kept}.", err=True)
+    typer.echo("kame: ready; Ctrl-C stops it.", err=True)

@@ -1,0 +1,268 @@
+"""`kame talk`: a sound file, or this machine's microphone, talks with a server; what it answers is kept."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from flows.cli.serve import ServeFile, ServeSettings, build_serve_config
+from flows.cli.terminal import AsJson, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from data_schemas.config.serving import ServeConfig
+    from kame_model.serve.client.client import Call
+    from kame_model.serve.client.kept_talk import Talked
+
+DEFAULT_URL = "http://127.0.0.1:8998"
+ALONE = {"limits.max_sessions": 1}
+"""What a server for one talk is told unless somebody says otherwise: its step is the cheapest."""
+
+
+class Wait(NamedTuple):
+    """How long to listen on after a file, seconds.
+
+    Attributes:
+        answer_s: until the answer has ended, and so long at the most.
+        silence_s: just so long, answered or not; None: as `answer_s` says.
+    """
+
+    answer_s: float
+    silence_s: float | None
+
+
+def talk(
+    file: Annotated[
+        Path | None, typer.Argument(help="Sound of what to say; of two channels the right one, as in datasets.")
+    ] = None,
+    mic: Annotated[bool, typer.Option("--mic", help="Talk yourself, with a microphone and headphones.")] = False,
+    url: Annotated[str | None, typer.Option("--url", help=f"A server that runs; {DEFAULT_URL} if empty.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", help="Start a server with this checkpoint for this talk alone.")
+    ] = None,
+    config: ServeFile = None,
+    settings: ServeSettings = [],  # noqa: B006
+    out: Annotated[Path, typer.Option("--out", help="Folder for sound, transcript and events.")] = Path("talk"),
+    answer_timeout_s: Annotated[
+        float,
+        typer.Option(
+            "--answer-timeout-s", min=1, max=3600, help="After the file: longest wait for the answer's end, seconds."
+        ),
+    ] = 60.0,
+    silence_s: Annotated[
+        float | None,
+        typer.Option(
+            "--silence-s", min=0, max=3600, help="Listen on just so long after the file, answered or not, seconds."
+        ),
+    ] = None,
+    mode: Annotated[str | None, typer.Option("--mode", help="tandem, direct or cascade; else the server's.")] = None,
+    back_end: Annotated[str | None, typer.Option("--back-end", help="One of the server's chat models.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="One of the models of that back-end.")] = None,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", help="A prompt of the server's by its name, or instructions of your own.")
+    ] = None,
+    record: Annotated[bool, typer.Option("--record", help="Be recorded, if you agree when asked.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Talk with a server in real time; keeps stereo sound (left the server, right you), transcript and events.
+
+    After the file it listens until the answer has ended, and says so where none comes or it does not end in time.
+
+    The server is one that runs (--url; its token in KAME_SERVE_TOKEN), or one for this talk alone (--checkpoint).
+    Ctrl-C ends it, and what was said until then is kept.
+    """
+    with speaking_plainly(as_json, goes_on=""):
+        _refuse_what_does_not_go_together(file, mic, url, checkpoint, config or settings)
+        from data_schemas.config.serving import TOKEN_ENV
+        from kame_model.serve.client.client import Call
+        from kame_model.serve.client.kept_talk import Talked
+
+        token = os.environ.get(TOKEN_ENV) or None
+        call = Call(url=url or DEFAULT_URL, token=token, mode=mode, back_end=back_end, model=model, prompt=prompt)
+        own = {"checkpoint": checkpoint, "host": "127.0.0.1", "port": 0, "care.token_env": TOKEN_ENV}
+        server = None if checkpoint is None else build_serve_config(config, {**ALONE, **_parsed(settings), **own})
+        talked = Talked()
+        with _kept(talked, out):
+            wait = Wait(answer_timeout_s, silence_s)
+            asyncio.run(_talk(call, server, file, wait, talked, record=record, quiet=as_json))
+        _tell(talked, out, as_json)
+
+
+@contextmanager
+def _kept(talked: "Talked", out: Path) -> Iterator[None]:
+    """Keeps the conversation, whatever ends it.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    try:
+        yield
+    except BaseException:
+        if talked.has_begun:
+            talked.save(out)
+            typer.echo(f"kame: What was said until then is in {out}.", err=True)
+        raise
+    talked.save(out)
+
+
+def _refuse_what_does_not_go_together(
+    file: Path | None, mic: bool, url: str | None, checkpoint: str | None, of_server: object
+) -> None:
+    """Refuses options that would do nothing.
+
+    Raises:
+        ConfigError: which, and what to say instead.
+    """
+    from data_schemas.errors import ConfigError
+
+    if (file is None) != mic:
+        raise ConfigError("It is not clear who talks.", "Name a sound file, or say --mic.")
+    if url is not None and checkpoint is not None:
+        raise ConfigError("--url is a server that runs, --checkpoint one for this talk.", "Say one of them.")
+    if of_server and checkpoint is None:
+        raise ConfigError("--config and --set are of a server for this talk.", "Say --checkpoint too.")
+
+
+def _parsed(settings: list[str]) -> dict[str, Any]:
+    from flows.cli.options import parse_settings
+
+    return parse_settings(settings)
+
+
+async def _talk(
+    call: "Call",
+    server: "ServeConfig | None",
+    file: Path | None,
+    wait: Wait,
+    kept: "Talked",
+    *,
+    record: bool,
+    quiet: bool,
+) -> None:
+    """The conversation, which is put into `kept` as it goes on; one by microphone ends well by Ctrl-C."""
+    from dataclasses import replace
+
+    from kame_model.serve.client.client import in_real_time, read_user, talk, until_answered
+
+    sound = None if file is None else read_user(file)  # before a model is loaded in vain
+    async with AsyncExitStack() as stack:
+        if server is not None:
+            from flows.runs.serve import serving
+
+            typer.echo(f"kame: starting a server with {server.checkpoint} ...", err=True)
+            running = await stack.enter_async_context(serving(server))
+            call = replace(call, url=running.url)
+        if record:
+            call = replace(call, consent=await _ask_to_agree(call))
+        told = (lambda event: None) if quiet else _tell_event
+        if sound is not None:
+            if not quiet:
+                typer.echo(f"kame: talking with {call.url}, in real time ...", err=True)
+            frames = until_answered(sound, kept, wait.answer_s)
+            if wait.silence_s is not None:
+                frames = in_real_time(sound, wait.silence_s)
+            await talk(call, frames, told, kept=kept)
+            return
+        from kame_model.serve.client.sound_device import open_sound_device
+
+        device = stack.enter_context(open_sound_device())
+        typer.echo("kame: speak; wear headphones, or it hears itself. Ctrl-C ends it.", err=True)
+        await talk(call, _until_interrupted(device.frames()), told, device.play, kept)
+
+
+async def _ask_to_agree(call: "Call") -> str:
+    """Tells what recordings are for, and asks; returns the word by which the server knows that this was told.
+
+    Raises:
+        ConfigError: the server records nobody.
+        typer.Abort: no.
+    """
+    import httpx
+
+    from data_schemas.errors import BackendError, ConfigError
+
+    try:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            about = (await client.get(f"{call.http}/v1/about")).raise_for_status().json()
+    except httpx.HTTPError as error:
+        raise BackendError(f"{call.url} does not say what it records: {error}.", "Talk without --record.") from error
+    if not about["records"]:
+        raise ConfigError(f"{call.url} records nobody.", "Talk without --record.")
+    typer.echo(f"{about['record_notice']} It is deleted after {about['keep_days']:g} days.", err=True)
+    typer.confirm("Do you agree?", abort=True, err=True)
+    return str(about["record_consent"])
+
+
+async def _until_interrupted(frames: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """The frames, until Ctrl-C."""
+    import signal
+
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGINT, asked.set)
+    try:
+        async for frame in frames:
+            if asked.is_set():
+                return
+            yield frame
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _tell_event(event: dict[str, Any]) -> None:
+    """The events that people want to see while they talk, as lines on the error stream."""
+    kind, data = event["kind"], event["data"]
+    line = {
+        "started": lambda: f"{_chosen(data)}. {data.get('notice', '')}",
+        "heard": lambda: f"you: {data['text']}" if data["is_final"] else "",
+        "oracle_failed": lambda: f"the back-end {data['back_end']} failed: {data['reason']}",
+        "ended": lambda: f"the server ended it: {data['reason']}",
+    }.get(kind, str)()
+    if line:
+        typer.echo(f"{event['time_s']:7.2f} s  {line}", err=True)
+
+
+def _chosen(data: dict[str, Any]) -> str:
+    model = data.get("model")
+    return f"{data['mode']}, back-end {data['back_end']}" + (f", model {model}" if model else "")
+
+
+def _tell(talked: "Talked", out: Path, as_json: bool) -> None:
+    """What came of it: the transcript, the oracles, and where it is kept."""
+    from dataclasses import asdict
+
+    from flows.cli import show
+    from kame_model.serve.client.kept_talk import EVENTS, TRANSCRIPT, WAV
+
+    lines, oracles = talked.lines(), talked.oracles()
+    if as_json:
+        transcript = [{"at_s": at_s, "speaker": speaker, "text": text} for at_s, speaker, text in lines]
+        told = {
+            "transcript": transcript,
+            "oracles": [asdict(each) for each in oracles],
+            "ended": talked.ended,
+            "lacks": talked.lacks,
+        }
+        print_json({"out": str(out), **told, "n_gaps": talked.player.n_gaps, "dropped": talked.dropped()})
+        return
+    console = show.console()
+    for at_s, speaker, text in lines:
+        console.print(f"{at_s:7.2f} s  {speaker}: {text}", markup=False)
+    rows = [(f"{each.asked_s:.2f}", _age(each.age_s), each.back_end, each.state, each.text) for each in oracles]
+    if rows:
+        console.print(show.table("Oracles", ("asked, s", "first words after, s", "back-end", "state", "text"), rows))
+    if talked.lacks:
+        console.print(talked.lacks, markup=False)
+    if talked.ended:
+        console.print(f"The server ended it: {talked.ended}", markup=False)
+    for direction, n_frames in talked.dropped().items():
+        console.print(f"{n_frames} frames of 80 ms of what was {direction} were too late and dropped.")
+    if talked.player.n_gaps:
+        console.print(f"The server's sound came late {talked.player.n_gaps} times; gaps are where it did.")
+    console.print(f"Listen: {out / WAV} (left: assistant, right: user); text: {out / TRANSCRIPT}; {out / EVENTS}")
+
+
+def _age(age_s: float | None) -> str:
+    return "" if age_s is None else f"{age_s:.2f}"

@@ -1,0 +1,195 @@
+"""`kame train`: a front-end from token rows. Running it again goes on; `torchrun` in front of it uses several GPUs."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from flows.cli.terminal import AsJson, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from data_schemas.config.training import TrainConfig
+    from kame_model.train.run import RunResult
+
+
+Dataset = Annotated[
+    list[str],
+    typer.Argument(
+        help="Folders of datasets, or of token rows. FOLDER=WEIGHT mixes unevenly, and of datasets "
+        "FOLDER@VERSION=WEIGHT names a version of the oracles."
+    ),
+]
+Stage = Annotated[
+    Literal["copy", "dialogues"], typer.Option("--stage", help="copy: say random words that the oracle holds.")
+]
+MaxSteps = Annotated[int | None, typer.Option("--max-steps", min=1, help="Optimiser steps of the run.")]
+MaxHours = Annotated[
+    float | None, typer.Option("--max-hours", help="The run, of datasets that on dialogues, ends by then.")
+]
+InitFrom = Annotated[
+    str | None, typer.Option("--init-from", help="A run, an export, KAME's release or Moshi's; folder or Hub.")
+]
+TokenizerFile = Annotated[
+    str | None, typer.Option("--tokenizer", help="The vocabulary's file; of token rows, else the one beside them.")
+]
+LearningRate = Annotated[float | None, typer.Option("--learning-rate", help="After warm-up.")]
+LoraRank = Annotated[
+    int | None, typer.Option("--lora-rank", min=1, help="Train adapters of this rank, beside --init-from.")
+]
+CopySteps = Annotated[int | None, typer.Option("--copy-steps", help="Of datasets: steps of copying first.")]
+CopyHours = Annotated[float | None, typer.Option("--copy-hours", help="Of datasets: copying ends by then.")]
+HeldOut = Annotated[
+    str | None,
+    typer.Option("--held-out", help="Of datasets: FOLDER[@VERSION] of other items, for the evaluation alone."),
+]
+Vocabulary = Annotated[
+    int | None, typer.Option("--vocabulary", help="Of datasets: pieces of a vocabulary that is trained.")
+]
+CodecName = Annotated[str | None, typer.Option("--codec", help="Of datasets: nano-mimi or mimi.")]
+CodecPath = Annotated[str | None, typer.Option("--codec-path", help="Of datasets: its weights; else one is trained.")]
+CodecMinutes = Annotated[
+    float | None, typer.Option("--codec-minutes", help="Of datasets: how long a nano-mimi is trained.")
+]
+CheckpointsFolder = Annotated[
+    str | None, typer.Option("--checkpoints", help="Of datasets: folder where the checkpoint is registered.")
+]
+EvaluateItems = Annotated[
+    int | None, typer.Option("--evaluate", help="Of datasets: held-out dialogues run at the end; 0: none.")
+]
+Listen = Annotated[bool, typer.Option("--listen", help="Of datasets: a recogniser listens to them.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of weights and of every draw.")]
+SettingsFile = Annotated[Path | None, typer.Option("--config", help="YAML of settings, over the preset.")]
+Settings = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        help="Any setting, e.g. data.swap_share=0.3; of datasets copy.… for copying, evaluation.… for the evaluation.",
+    ),
+]
+
+
+def train(
+    dataset: Dataset,
+    out: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "run",
+    preset: Annotated[str, typer.Option("--preset", help="Size: nano, small, moshi-7b or one of your own.")] = "nano",
+    stage: Stage = "dialogues",
+    max_steps: MaxSteps = None,
+    max_hours: MaxHours = None,
+    init_from: InitFrom = None,
+    tokenizer: TokenizerFile = None,
+    learning_rate: LearningRate = None,
+    lora_rank: LoraRank = None,
+    copy_steps: CopySteps = None,
+    copy_hours: CopyHours = None,
+    held_out: HeldOut = None,
+    vocabulary: Vocabulary = None,
+    codec: CodecName = None,
+    codec_path: CodecPath = None,
+    codec_minutes: CodecMinutes = None,
+    checkpoints: CheckpointsFolder = None,
+    evaluate: EvaluateItems = None,
+    listen: Listen = False,
+    seed: Seed = None,
+    config: SettingsFile = None,
+    settings: Settings = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Train a front-end. Running again goes on from the last checkpoint, to the last bit as if never stopped.
+
+    Of datasets the whole way is gone: vocabulary, codec, token rows, training, checkpoint, evaluation, register.
+    """
+    both: dict[str, Any] = {
+        "out": out,
+        "max_steps": max_steps,
+        "max_hours": max_hours,
+        "init_from": init_from,
+        "tokenizer": tokenizer,
+        "seed": seed,
+    }
+    of_datasets: dict[str, Any] = {
+        "vocabulary": vocabulary,
+        "copy_steps": copy_steps,
+        "copy_hours": copy_hours,
+        "held_out": held_out,
+        "codec": codec,
+        "codec_path": codec_path,
+        "codec_minutes": codec_minutes,
+        "checkpoints": checkpoints,
+        "evaluate_items": evaluate,
+        "listen": listen,
+    }
+    with speaking_plainly(as_json):
+        from flows.cli.options import build_train_config, parse_settings
+        from flows.cli.train_datasets import (
+            are_datasets,
+            refuse_for_datasets,
+            refuse_for_rows,
+            settings_of,
+            train_datasets,
+        )
+
+        named = {"optim.learning_rate": learning_rate, "lora.rank": lora_rank}
+        other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
+        if are_datasets(dataset):
+            refuse_for_datasets(stage, config)
+            told = {"datasets": dataset, "preset": preset, **settings_of(other)}
+            train_datasets({**both, **of_datasets, **told}, as_json)
+        else:
+            refuse_for_rows(of_datasets)
+            typed = {**both, "data.datasets": [_mixed(each) for each in dataset], **other}
+            _train_rows(build_train_config(preset, stage, config, typed), as_json)
+
+
+def _train_rows(config: "TrainConfig", as_json: bool) -> None:
+    """One training run, in this process or as one of torchrun's.
+
+    Raises:
+        KeyboardInterrupt: it was asked to stop, and is saved.
+    """
+    from flows.cli.progress import TrainingBar
+    from kame_model.train.run import train as run
+
+    is_first = os.environ.get("RANK", "0") == "0"  # torchrun numbers its processes
+    with TrainingBar(quiet=as_json or not is_first) as bar:
+        result = run(config, bar)
+    if is_first:
+        _tell(result, as_json)
+    if not result.is_done:
+        raise KeyboardInterrupt
+
+
+def _mixed(text: str) -> dict[str, Any]:
+    """`FOLDER` or `FOLDER=WEIGHT`."""
+    from data_schemas.config.front_end import with_weight
+
+    return dict(zip(("path", "weight"), with_weight(text), strict=True))
+
+
+def _tell(result: "RunResult", as_json: bool) -> None:
+    if as_json:
+        from dataclasses import asdict
+
+        print_json(asdict(result))
+        return
+    from rich.console import Console
+
+    if result.evaluation is not None:
+        Console().print(_columns(result.evaluation))
+    typer.echo(
+        f"{result.folder}: {result.step} steps of {result.n_trained / 1e6:.1f} M trained weights "
+        f"({result.n_weights / 1e6:.1f} M in all); metrics.jsonl and tensorboard/ hold the curves."
+    )
+
+
+def _columns(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
+    """Validation with the right oracle, a wrong one and none, side by side."""
+    from rich.table import Table
+
+    table = Table("validation, nats", *(f"{column} oracle" for column in evaluation))
+    for name in next(iter(evaluation.values())):
+        table.add_row(name, *(f"{figures[name]:.3f}" for figures in evaluation.values()))
+    return table

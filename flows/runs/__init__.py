@@ -1,0 +1,1 @@
+"""Whole runs without Prefect: the steps of a refresh, of a training and of a server, in their order."""

@@ -1,0 +1,108 @@
+"""A few short questions through all stages in memory: what a run would make, in about a minute."""
+
+import uuid
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from backends.chat.budget import run_named
+from data_schemas.config import RefreshConfig
+from data_schemas.errors import KameError, SourceError, StoreError
+from data_schemas.reader import as_json
+from data_schemas.records import AudioDialogue, Item, OracleRow, Reject
+from data_schemas.store import Store
+from pipelines.audio import save_wav
+from pipelines.run.chat_stages import run_in_memory
+from pipelines.run.execute import joined
+from pipelines.run.stages import MIXING, ORACLE, SCRIPT, SERVED_STAGES, cpu_stages
+from pipelines.run.steps import stages_of
+from pipelines.sources.items import read_items
+from spoken.spoken_text import spoken_words
+
+ROWS_LOOKED_AT = 100
+"""Rows of each source among which the shortest questions are sought."""
+
+
+@dataclass(frozen=True, slots=True)
+class Previewed:
+    """One dialogue with its oracles and the sound file that was written for it."""
+
+    dialogue: AudioDialogue
+    oracle: OracleRow
+    sound_file: str
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it for programs, the sound as its file's name."""
+        return {**as_json(self.dialogue, self.oracle), "sound_file": self.sound_file}
+
+
+def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
+    """Makes the dialogues of the shortest sayable questions, taken from the sources in turn.
+
+    Raises:
+        SourceError: no item of the sources can be said.
+        KameError: every dialogue was refused; or as in a run.
+    """
+    Store(config.out)  # complains of a place that is no local folder
+    folder = Path(config.out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"Cannot write to {folder}: {error.strerror or error}.", "Choose another --out.") from error
+    shown = config.oracle.model_copy(update={"max_failed_share": 1.0})  # failed events are worth seeing here
+    config = config.model_copy(update={"oracle": shown})
+    with run_named(f"preview-{uuid.uuid4().hex[:12]}"):  # a budget of its own
+        made, rejects = _made(config, n_dialogues, str(folder / "answers.sqlite"))
+    whole = joined([made[MIXING], made[ORACLE]])
+    if not whole:
+        raise _nothing(rejects)
+    return [Previewed(row, oracle, _save(row, folder)) for row, oracle in whole]
+
+
+def _made(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[dict[str, list[Any]], list[Reject]]:
+    """What each stage makes, by its name, and what was refused of the dialogues chosen.
+
+    Args:
+        answers: the file of the chat model's.
+    """
+    made: dict[str, list[Any]] = {"items": _items(config)}
+    rejects: list[Reject] = []
+    for name, stage in stages_of(config).items():
+        batch = joined([made[each] for each in stage.inputs])
+        if name in SERVED_STAGES:
+            result = run_in_memory(config, name, batch, answers)
+        else:
+            result = cpu_stages(config)[name].run(batch)
+        made[name] = _shortest(result.outputs, n_dialogues) if name == SCRIPT else result.outputs
+        rejects = [] if name == SCRIPT else [*rejects, *result.rejects]  # questions that nobody chose do not count
+    return made, rejects
+
+
+def _nothing(rejects: list[Reject]) -> KameError:
+    """The error of a preview of which nothing came out: how many each stage refused, and why."""
+    counts = Counter(f"{each.stage} {each.reason}" for each in rejects).most_common()
+    refused = ", ".join(f"{n} by {reason}" for reason, n in counts) or "none was refused"
+    first = f"The first one: {rejects[0].detail}. " if rejects else ""
+    return KameError(f"No dialogue came out: {refused}.", f"{first}Try more dialogues (--n) or other settings.")
+
+
+def _items(config: RefreshConfig) -> list[Item]:
+    limit = min(config.limit or ROWS_LOOKED_AT, ROWS_LOOKED_AT)
+    return [item for source in config.sources for item in read_items(source, limit, config.split).items]
+
+
+def _shortest(dialogues: list[Any], n: int) -> list[Any]:
+    by_source: dict[str, list[Any]] = {}
+    for row in sorted(dialogues, key=lambda row: len(spoken_words(row.turns[0].spoken_text))):
+        by_source.setdefault(row.source, []).append(row)
+    ranked = sorted((place, source, row) for source, rows in by_source.items() for place, row in enumerate(rows[:n]))
+    if not ranked:
+        raise SourceError("No question of these sources can be said.", "`kame refresh` counts the reasons.")
+    return [row for _, _, row in ranked[:n]]
+
+
+def _save(row: AudioDialogue, folder: Path) -> str:
+    path = folder / f"{row.dialogue_id}.wav"
+    save_wav(row.flac, path)
+    return str(path)

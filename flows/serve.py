@@ -1,0 +1,42 @@
+"""The server as a Prefect flow: it serves until its run is cancelled, and its page is linked from the run's.
+
+To cancel is to stop as SIGTERM does: nobody is let in any more, and those who talk may finish. It runs in the flow
+run's own process, without tasks: there is nothing to resume, and nothing of a conversation goes to Prefect.
+"""
+
+import asyncio
+import os
+
+# Prefect reads these when it is imported.
+os.environ.setdefault("DO_NOT_TRACK", "1")
+os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+
+from data_schemas.errors import BackendError
+
+try:
+    from prefect import flow, get_run_logger
+    from prefect.artifacts import create_link_artifact
+except ModuleNotFoundError as error:
+    raise BackendError("Prefect is not installed.", "Type: pip install 'kame-pipeline[flows]'") from error
+
+from data_schemas.config.serving import ServeConfig
+from flows.runs.serve import Serving, run
+
+
+@flow(name="serve", persist_result=False)
+def serve(config: ServeConfig) -> None:
+    """Lets people talk with a front-end, any chat model behind it, until the run is cancelled.
+
+    Args:
+        config: All there is to say of a server. Paths are as the worker sees them; secrets come from its environment.
+    """
+    log = get_run_logger()
+
+    def ready(running: Serving) -> None:
+        create_link_artifact(running.url, link_text=running.url, key="page", description=config.checkpoint)
+        log.info("ready at %s", running.url)
+
+    def draining(running: Serving) -> None:
+        log.info("nobody is let in any more; %d callers may finish", len(running.server.sessions))
+
+    asyncio.run(run(config, ready, draining))

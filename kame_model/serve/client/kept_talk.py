@@ -1,0 +1,227 @@
+"""A conversation as a caller has it: both sides on the caller's clock, what was said as text, and every event."""
+
+import io
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends.protocols import Samples
+from data_schemas.errors import StoreError
+from data_schemas.store import Store
+from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ, round_s
+from kame_model.serve.client.answer_watch import AnswerWatch
+from kame_model.serve.session.conversation import PAUSE_S
+
+PLAYER_S = FRAME_S
+"""What a player holds back so that it does not run dry at every hitch, seconds."""
+WAV, TRANSCRIPT, EVENTS = "conversation.wav", "transcript.txt", "events.jsonl"
+
+
+class Player:
+    """Sound that comes in pieces, on a time line as it would be heard: held back a little, with a gap where it ran dry.
+
+    Attributes:
+        n_gaps: how often it ran dry.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[int, Samples]] = []
+        self._end = 0
+        self.n_gaps = 0
+
+    def add(self, at_s: float, samples: Samples) -> None:
+        """A piece that came at a time since the beginning."""
+        if not len(samples):
+            return
+        start = self._end
+        if start < round(at_s * SAMPLE_RATE_HZ):
+            self.n_gaps += bool(self._pieces)
+            start = round((at_s + PLAYER_S) * SAMPLE_RATE_HZ)
+        self._pieces.append((start, samples))
+        self._end = start + len(samples)
+
+    @property
+    def n_samples(self) -> int:
+        """How much came."""
+        return sum(len(samples) for _, samples in self._pieces)
+
+    def sound(self) -> Samples:
+        """All of it, from time 0."""
+        sound = np.zeros(self._end, np.float32)
+        for start, samples in self._pieces:
+            sound[start : start + len(samples)] = samples
+        return sound
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """One answer of the back-end: asked at `asked_s` on the session's clock, its first words `age_s` later."""
+
+    back_end: str
+    asked_s: float
+    age_s: float | None
+    text: str
+    state: str
+
+
+@dataclass(slots=True)
+class Talked:
+    """What came of a conversation so far.
+
+    Attributes:
+        start_s: when it began, by the caller's clock; None: it has not.
+        events: of the server, each with `at_s`, when it came.
+        ended: why the server ended it; empty where the caller did.
+        watch: knows whether the answer has ended.
+        lacks: why there is no answer, or no whole one; empty where there is, or none was waited for.
+    """
+
+    start_s: float | None = None
+    player: Player = field(default_factory=Player)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    ended: str = ""
+    watch: AnswerWatch = field(default_factory=AnswerWatch)
+    lacks: str = ""
+    _said: list[Samples] = field(default_factory=list)
+    _pieces: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the server was there, so that there is something to keep."""
+        return self.start_s is not None
+
+    def begin(self, at_s: float) -> None:
+        """The server is ready."""
+        self.start_s = at_s
+
+    @property
+    def n_owed(self) -> int:
+        """Samples by which the server's sound is shorter than the caller's so far."""
+        return sum(len(frame) for frame in self._said) - self.player.n_samples
+
+    def say(self, frame: Samples) -> None:
+        """The caller's next 80 ms."""
+        self._said.append(frame)
+        self.watch.say(len(self._said) * FRAME_S, frame)
+
+    def hear(self, at_s: float, samples: Samples) -> None:
+        """The server's sound, when it came."""
+        self.player.add(self._since_start(at_s), samples)
+        self.watch.hear(self._since_start(at_s), samples)
+
+    def read(self, at_s: float, piece: str) -> None:
+        """A piece of the server's text, when it came."""
+        self._pieces.append((self._since_start(at_s), piece))
+        self.watch.read(self._since_start(at_s), piece)
+
+    def note(self, at_s: float, event: dict[str, Any]) -> None:
+        """An event of the server, when it came."""
+        self.events.append({"at_s": round_s(self._since_start(at_s)), **event})
+        self.watch.note(self._since_start(at_s), event)
+        if event.get("kind") == "ended":
+            self.end(str(event.get("data", {}).get("reason", "")))
+
+    def has_answer_ended(self, at_s: float) -> bool:
+        """Whether the answer to what the caller said has ended by then, or none can come."""
+        return self.watch.has_ended(self._since_start(at_s))
+
+    def end(self, reason: str) -> None:
+        """The server ended it; the first reason counts."""
+        self.ended = self.ended or reason
+
+    def sound(self) -> Samples:
+        """Both sides, [n_samples, 2]: the assistant left, the user right, as in our datasets."""
+        user = np.concatenate(self._said) if self._said else np.zeros(0, np.float32)
+        assistant = self.player.sound()
+        n_samples = max(len(user), len(assistant))
+        sides = [np.pad(side, (0, n_samples - len(side))) for side in (assistant, user)]
+        return np.stack(sides, axis=1)
+
+    def lines(self) -> list[tuple[float, str, str]]:
+        """The transcript: when it began, user or assistant, text; a pause parts two lines of the assistant."""
+        lines = self._lines_of_user()
+        last_s = -np.inf
+        for at_s, piece in self._pieces:
+            if at_s - last_s >= PAUSE_S:
+                lines.append((at_s, "assistant", ""))
+            began_s, speaker, text = lines[-1]
+            lines[-1] = (began_s, speaker, text + piece)
+            last_s = at_s
+        return sorted((began_s, speaker, text.strip()) for began_s, speaker, text in lines if text.strip())
+
+    def _lines_of_user(self) -> list[tuple[float, str, str]]:
+        lines = []
+        began_s: float | None = None
+        for event in self.events:
+            if event.get("kind") == "speech_started":
+                began_s = event["at_s"] if began_s is None else began_s
+            elif event.get("kind") == "heard" and event["data"]["is_final"]:
+                lines.append((event["at_s"] if began_s is None else began_s, "user", event["data"]["text"]))
+                began_s = None
+        return lines
+
+    def oracles(self) -> list[Oracle]:
+        """The back-end's answers, in the order of asking."""
+        found: dict[Any, Oracle] = {}
+        for event in self.events:
+            kind, data = event.get("kind"), event.get("data", {})
+            number = data.get("oracle")
+            if kind == "oracle_asked":
+                found[number] = Oracle(str(data.get("back_end")), float(event["time_s"]), None, "", "unanswered")
+            elif number in found:
+                found[number] = _told(found[number], str(kind), data)
+        return list(found.values())
+
+    def dropped(self) -> dict[str, int]:
+        """Frames that the server threw away: heard, of the caller's; said, of its own."""
+        return dict(sum((_dropped(event) for event in self.events), Counter()))
+
+    def save(self, folder: Path) -> None:
+        """Writes sound, transcript and events: all three whole, or what was there of an earlier conversation stays.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        store = Store(str(folder))
+        try:
+            with store.writing(WAV) as wav, store.writing(TRANSCRIPT) as transcript, store.writing(EVENTS) as events:
+                wav.write(self._wav())
+                for at_s, speaker, text in self.lines():
+                    transcript.write(f"{at_s:8.2f} s  {speaker}: {text}\n".encode())
+                for event in self.events:  # JSON writes half a character as Python does: \ud83d
+                    events.write(f"{json.dumps(event, ensure_ascii=False)}\n".encode(errors="backslashreplace"))
+        except StoreError as error:
+            raise StoreError(error.what, "Choose another folder with --out.") from error
+
+    def _wav(self) -> bytes:
+        import soundfile
+
+        wav = io.BytesIO()
+        soundfile.write(wav, self.sound(), SAMPLE_RATE_HZ, format="WAV", subtype="PCM_16")
+        return wav.getvalue()
+
+    def _since_start(self, at_s: float) -> float:
+        assert self.start_s is not None  # nothing comes from a server before it is ready
+        return at_s - self.start_s
+
+
+def _dropped(event: dict[str, Any]) -> Counter[str]:
+    data = event.get("data", {})
+    return Counter({data["direction"]: data["n_frames"]}) if event.get("kind") == "dropped" else Counter()
+
+
+def _told(oracle: Oracle, kind: str, data: dict[str, Any]) -> Oracle:
+    """An oracle after one more event of it."""
+    if kind == "oracle":
+        age_s = float(data["age_s"]) if oracle.age_s is None else oracle.age_s
+        text = f"{oracle.text} {data['text']}".strip()  # pieces are whole words
+        return Oracle(oracle.back_end, oracle.asked_s, age_s, text, "cut off")
+    if kind == "oracle_done":
+        return Oracle(oracle.back_end, oracle.asked_s, oracle.age_s, oracle.text, "whole")
+    if kind == "oracle_failed":
+        return Oracle(oracle.back_end, oracle.asked_s, oracle.age_s, oracle.text, f"failed: {data.get('reason')}")
+    return oracle

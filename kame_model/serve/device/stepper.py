@@ -1,0 +1,224 @@
+"""The clock of the sessions: every 80 ms one frame of each goes through the device together."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from data_schemas.errors import BackendError
+from data_schemas.units import FRAME_S
+from kame_model.serve.device.engine import FrameIn, FrameOut
+from kame_model.serve.device.engine_thread import RunInThread
+from kame_model.serve.device.frame_budget import FrameMeter
+
+_LOG = logging.getLogger(__name__)
+
+_BEHIND_N_FRAMES = 3
+"""Frames that wait in a session before it is stepped twice in one tick."""
+
+_MOST_FAILED = 3
+"""Steps in a row that may fail, each at the cost of its sessions; after that it is the device that is broken."""
+
+Said = dict[int, FrameOut]
+
+
+class Stepped(Protocol):
+    """What the stepper wants of a session."""
+
+    @property
+    def n_waiting(self) -> int:
+        """Frames it has heard and not taken."""
+
+    def take(self) -> FrameIn | None:
+        """Takes its next frame: for the device, or None where there is none or none of the device's business."""
+
+    def attend(self) -> None:
+        """Listens to the frame just taken, while the device is at work."""
+
+    def give(self, said: FrameOut) -> None:
+        """What the device says to the frame just taken."""
+
+    def fail(self, reason: str) -> None:
+        """The session cannot go on."""
+
+
+class Device(Protocol):
+    """What the stepper wants of the engine."""
+
+    def step(self, inputs: Mapping[int, FrameIn]) -> Said:
+        """One frame of these slots."""
+
+    def reset(self, slot: int) -> None:
+        """The slot forgets everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place in the device's batch, as its session sees it."""
+
+    number: int
+    stepper: "Stepper"
+
+    def join(self, session: Stepped) -> None:
+        """The session is stepped from the next tick on."""
+        self.stepper.join(self.number, session)
+
+    def wake(self) -> None:
+        """A frame waits: if nobody else's did, the clock begins anew with it."""
+        self.stepper.woken.set()
+
+    def reset(self) -> None:
+        """Before its next step the slot forgets everything."""
+        self.stepper.stale.add(self.number)
+
+    def leave(self) -> None:
+        """The session is over; the slot is free, and forgets everything before its next step."""
+        self.stepper.leave(self.number)
+
+
+class Stepper:
+    """Steps all sessions together.
+
+    A tick is due 80 ms after the one before was due, however long that took; when no session has a frame the clock
+    stands still, and its next tick is when a frame comes: one caller alone is answered as soon as it is heard.
+
+    Args:
+        device: used through `run` only.
+        n_slots: sessions there can be.
+        run: starts a step in the device's thread.
+        meter: told of every step.
+        budget_share: share of a frame's time within which a tick may step twice for those who are behind.
+    """
+
+    def __init__(self, device: Device, n_slots: int, run: RunInThread, meter: FrameMeter, budget_share: float) -> None:
+        self.woken = asyncio.Event()
+        self.stale: set[int] = set()
+        self._device = device
+        self.n_slots = n_slots
+        self._run = run
+        self._meter = meter
+        self._budget_s = budget_share * FRAME_S
+        self._sessions: dict[int, Stepped] = {}
+        self._n_failed = 0  # in a row
+
+    @property
+    def n_free(self) -> int:
+        """Slots without a session."""
+        return self.n_slots - len(self._sessions)
+
+    def use(self, device: Device, n_slots: int) -> None:
+        """Goes on with another device, on which nobody has been. Nobody must be on the one before."""
+        if self._sessions:
+            raise RuntimeError("sessions are on the device")
+        self._device, self.n_slots = device, n_slots
+        self.stale.clear()
+
+    def forget(self) -> None:
+        """Every slot is reset before its next step."""
+        self.stale.update(range(self.n_slots))
+
+    def free_slot(self) -> Slot:
+        """A slot without a session; `join` takes it. One must be free."""
+        return Slot(min(set(range(self.n_slots)) - set(self._sessions)), self)
+
+    def join(self, number: int, session: Stepped) -> None:
+        """The session takes this slot."""
+        self._sessions[number] = session
+
+    def leave(self, number: int) -> None:
+        """The session in this slot is stepped no more."""
+        self._sessions.pop(number, None)
+        self.stale.add(number)
+
+    async def run(self) -> None:
+        """Steps until it is cancelled.
+
+        Raises:
+            BackendError: step after step failed: the device, or the model on it, is broken.
+        """
+        loop = asyncio.get_running_loop()
+        due_s = loop.time()
+        while True:
+            self.woken.clear()
+            if await self._tick(due_s):
+                due_s += FRAME_S
+                await asyncio.sleep(max(0, due_s - loop.time()))
+            else:
+                await self.woken.wait()
+                due_s = loop.time()
+
+    async def _tick(self, due_s: float) -> bool:
+        """One frame of everybody, and a second one of those who are behind; whether anybody had one."""
+        waiting = {slot: session for slot, session in self._sessions.items() if session.n_waiting}
+        if not waiting:
+            return False
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        n_on_device = await self._step(waiting)
+        step_s = loop.time() - began_s
+        self._meter.add(began_s, step_s, began_s - due_s, n_on_device)
+        behind = {slot: session for slot, session in self._sessions.items() if session.n_waiting >= _BEHIND_N_FRAMES}
+        if behind and 2 * step_s <= self._budget_s:
+            await self._step(behind)
+        return True
+
+    async def _step(self, sessions: Mapping[int, Stepped]) -> int:
+        """Takes, steps, hands out; how many the device stepped, for others had no business with it.
+
+        What goes wrong in one session ends that one, in the step those of the step.
+        """
+        taken = {}
+        for slot, session in sessions.items():
+            with ending_on_fault(session):
+                frame = session.take()
+                if frame is not None:
+                    taken[slot] = frame
+        stale, self.stale = self.stale, set()
+        done = self._run(lambda: self._on_device(stale, taken)) if taken or stale else None
+        for session in sessions.values():
+            with ending_on_fault(session):
+                session.attend()
+        try:
+            said = {} if done is None else await done
+        except Exception as error:  # noqa: BLE001  whatever it is, only those of the step end
+            _LOG.exception("A step of %d sessions failed.", len(taken))
+            self.stale |= stale
+            for slot in taken:
+                sessions[slot].fail("the model's step failed")
+            self._failed(error)
+            return len(taken)
+        if done is not None:
+            self._n_failed = 0
+        for slot, frame_out in said.items():
+            session = sessions[slot]
+            if self._sessions.get(slot) is session:  # it has not left meanwhile
+                with ending_on_fault(session):
+                    session.give(frame_out)
+        return len(taken)
+
+    def _failed(self, error: Exception) -> None:
+        self._meter.n_failed += 1
+        self._n_failed += 1
+        if self._n_failed >= _MOST_FAILED:
+            raise BackendError(
+                f"The model's step failed {self._n_failed} times in a row, the last time by {type(error).__name__}: "
+                f"{error}.",
+                "Look at the device and its memory, and start the server anew.",
+            ) from error
+
+    def _on_device(self, stale: set[int], taken: Mapping[int, FrameIn]) -> Said:
+        for slot in stale:
+            self._device.reset(slot)
+        return self._device.step(taken) if taken else {}
+
+
+@contextmanager
+def ending_on_fault(session: Stepped) -> Iterator[None]:
+    """A block in which an error ends one session, and is logged."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001  a fault of one session must not stop the others
+        _LOG.exception("A session failed.")
+        session.fail("an error inside the server")

@@ -1,0 +1,226 @@
+"""Asks the back-end while the user speaks; the newest answer wins.
+
+A request is sent when the transcript has grown and the last one is `interval_s` old, and always when the user's turn
+has ended. An answer that is being written goes on until a newer one has its first words in the oracle queue, and is
+then cancelled. While as many requests as allowed are under way, a newer transcript waits for a place: were the oldest
+given up for it, a back-end slower than the user speaks would never come to answer. Only the ended turn takes a place,
+that of the newest request which has not begun to be answered, or of the newest at all.
+
+A back-end that fails is shown (`oracle_failed`), counted and asked again: with the next words, or with the same ones
+where there are none, after several failures in a row less often. The front-end talks on meanwhile.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from data_schemas.config.serving import CycleConfig
+from data_schemas.errors import AnswerCut, UnexpectedThought
+from kame_model.serve.oracle.requests import Answer, Requests
+from kame_model.serve.oracle.writer import OracleWriter
+from kame_model.serve.session.conversation import Conversation
+from spoken.whisper import UnfitAnswer
+
+MAX_DOUBLINGS: Final = 4
+"""After failures in a row the interval doubles, at most so often: 0.3 s becomes 4.8 s."""
+
+MAX_TRIES: Final = 3
+"""So often the same words are asked for where the back-end fails; an answer that comes later is of no use."""
+
+CLOCK_S: Final = 0.001
+"""An alarm may ring so much early, seconds: what is left of a wait then is none."""
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """A request under way; `has_begun`: words of its answer are in the queue."""
+
+    writer: OracleWriter
+    has_begun: bool = False
+    task: asyncio.Task[None] | None = None
+
+
+class BackEndCycle:
+    """One session's requests to chat models. All methods are called on the event loop's thread.
+
+    Args:
+        requests: by which it asks; `changed` is called when the session's choice is another one.
+        conversation: of the session; the session tells it what is heard and said, before `on_heard`.
+        new_writer: announces an oracle: `lambda: OracleWriter(queue, tokenizer, speakable)`.
+        config: when to ask.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        conversation: Conversation,
+        new_writer: Callable[[], OracleWriter],
+        config: CycleConfig,
+    ) -> None:
+        self._requests, self._conversation = requests, conversation
+        self._new_writer, self._config = new_writer, config
+        self._under_way: list[_Request] = []  # the oldest first
+        self._tasks: set[asyncio.Task[None]] = set()  # those given up too, until they have ended
+        self._fault: BaseException | None = None
+        self._wake = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._wanted = ""
+        self._asked: str | None = ""  # None: ask for the same again
+        self._must_ask = False
+        self._next_s = float("-inf")
+        self._n_failures = self._n_tries = 0
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a request is under way."""
+        return bool(self._under_way)
+
+    def changed(self) -> None:
+        """The session's back-end or prompt is another one now: a turn that is not answered yet is asked anew."""
+        is_speaking = not self._conversation.is_finished
+        if self._under_way or (self._wanted and is_speaking):
+            self._give_up_all()
+            self._forget()
+            self._wanted, self._asked, self._must_ask = self._conversation.heard, None, not is_speaking
+            self._wake.set()
+
+    def on_heard(self, text: str, is_final: bool) -> None:
+        """The user's turn is now this text, which the conversation has been told; an empty one was none after all."""
+        if text.strip() or self._wanted:
+            self._wanted = self._conversation.heard
+        if text.strip():
+            self._must_ask = self._must_ask or is_final
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Asks until it is cancelled."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                if self._fault is not None:
+                    raise self._fault
+                if not self._wants_to_ask():
+                    continue
+                wait_s = self._next_s - asyncio.get_running_loop().time()
+                if wait_s > CLOCK_S and not self._must_ask:
+                    self._wake_in(wait_s)
+                elif self._has_place():
+                    self._ask()  # else the end of a request wakes us
+        finally:
+            self.reset()
+
+    def reset(self) -> None:
+        """Gives up all requests and forgets what was heard; back-end and prompt stay. For modes without it too."""
+        self._give_up_all()
+        self._forget()
+
+    async def aclose(self) -> None:
+        """As `reset`, and waits until the connections of all requests are closed."""
+        self.reset()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _forget(self) -> None:
+        self._wanted = self._asked = ""
+        self._must_ask = False
+        self._next_s = float("-inf")
+        self._n_failures = self._n_tries = 0
+        self._wake_in(None)
+
+    def _wake_in(self, wait_s: float | None) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None if wait_s is None else asyncio.get_running_loop().call_later(wait_s, self._wake.set)
+
+    def _wants_to_ask(self) -> bool:
+        if self._must_ask:
+            return True
+        is_long_enough = len(self._wanted.split()) >= self._config.min_words or self._conversation.is_finished
+        return bool(self._wanted) and self._wanted != self._asked and is_long_enough
+
+    def _has_place(self) -> bool:
+        """Whether one more may be under way; an ended turn takes a place where none is free."""
+        if len(self._under_way) < self._config.max_in_flight:
+            return True
+        if self._must_ask:
+            waiting = [request for request in self._under_way if not request.has_begun]
+            self._give_up((waiting or self._under_way)[-1])
+        return self._must_ask
+
+    def _ask(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        self._n_tries = self._n_tries + 1 if self._asked is None else 1
+        self._asked, self._must_ask = self._wanted, False
+        self._next_s = now_s + self._interval_s()
+        request = _Request(self._new_writer())
+        self._under_way.append(request)
+        request.task = asyncio.create_task(self._answer(request, self._wanted))
+        self._tasks.add(request.task)
+        request.task.add_done_callback(self._on_end)
+
+    def _interval_s(self) -> float:
+        n_doublings = min(max(self._n_failures - 1, 0), MAX_DOUBLINGS)
+        return self._config.interval_s * (1 << n_doublings)
+
+    async def _answer(self, request: _Request, heard: str) -> None:
+        try:
+            failure = await self._requests.ask(request.writer.number, heard, partial(self._write, request))
+            if failure is not None and not isinstance(failure, UnfitAnswer | UnexpectedThought):
+                self._failed(request)
+        finally:
+            self._remove(request)
+
+    async def _write(self, request: _Request, answer: Answer) -> int:
+        writer, is_cut = request.writer, False
+        try:
+            async for piece in answer.pieces:
+                self._queued(request, answer, writer.write(piece))
+                if writer.is_whole:
+                    break  # what a server writes on is for nobody
+        except AnswerCut:
+            is_cut = True
+        except UnexpectedThought:
+            writer.withdraw()
+            raise
+        self._queued(request, answer, writer.finish(is_cut=is_cut))
+        return writer.n_tokens
+
+    def _queued(self, request: _Request, answer: Answer, words: str) -> None:
+        """Tells that words of an answer went into the queue; with the first ones, older answers are over."""
+        if not words:
+            return
+        if not request.has_begun:
+            request.has_begun = True
+            self._n_failures = 0
+            for older in self._under_way[: self._under_way.index(request)]:
+                self._give_up(older)
+        answer.tell(words)
+
+    def _failed(self, request: _Request) -> None:
+        """The back-end itself has failed: it is asked again, and less often."""
+        self._n_failures += 1
+        self._next_s = max(self._next_s, asyncio.get_running_loop().time() + self._interval_s())
+        if request is self._under_way[-1] and self._n_tries < MAX_TRIES:
+            self._asked = None
+
+    def _give_up_all(self) -> None:
+        for request in list(self._under_way):
+            self._give_up(request)
+
+    def _give_up(self, request: _Request) -> None:
+        self._remove(request)
+        if request.task is not None:
+            request.task.cancel()
+
+    def _remove(self, request: _Request) -> None:
+        if request in self._under_way:
+            self._under_way.remove(request)
+            self._wake.set()
+
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._fault = task.exception()  # one of ours: `run` ends by it
+            self._wake.set()

@@ -1,0 +1,200 @@
+"""Which chat model is asked, and how: by a classifier, by rules on the user's words, or else the session's own."""
+
+import asyncio
+import importlib
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from backends.protocols import LiveChat
+from data_schemas.config.serving import BackendName, RouteConfig
+from data_schemas.errors import BackendError, ConfigError
+from kame_model.serve.oracle.daemon_calls import DaemonCalls
+from kame_model.serve.oracle.prompts import Instructions, Prompt, prompt_for
+
+Classifier = Callable[[str], BackendName | None]
+"""From the words of the user's turn so far to the back-end to ask; None: as the rules say."""
+
+N_CLASSIFYING = 32
+"""Calls of the classifier at once."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class BackEnd:
+    """A chat model that sessions may have behind them, with how it is asked.
+
+    `chat` is shared by all sessions and is at `place`, for the log; `max_tokens` and `temperature` are those of one
+    request, and an answer of which nothing but thought has come after `max_thought_s` is given up. What starts with
+    `answer_` is for an answer that is read out as it is (mode cascade); without a prompt for it `prompt` serves.
+    `models` are those that a session may have instead of `chat`, by their names.
+    """
+
+    name: BackendName
+    chat: LiveChat
+    prompt: Prompt
+    max_tokens: int = 64
+    temperature: float = 0.0
+    answer_prompt: Prompt | None = None
+    answer_max_tokens: int = 256
+    place: str = ""
+    models: Mapping[str, LiveChat] = field(default_factory=dict)
+    max_thought_s: float = 10.0
+
+    def answering(self) -> "BackEnd":
+        """The same, as it is asked for an answer that is read out."""
+        return replace(self, prompt=self.answer_prompt or self.prompt, max_tokens=self.answer_max_tokens)
+
+
+class Router:
+    """Chooses among named back-ends; shared by all sessions, for it keeps nothing of theirs.
+
+    Args:
+        back_ends: the names there are.
+        routes: rules; the first that fits decides.
+        classifier: asked before the rules, in a thread, so that one that hangs holds nobody up, nor the server's end.
+    """
+
+    def __init__(
+        self,
+        back_ends: Collection[BackendName],
+        routes: Sequence[RouteConfig] = (),
+        classifier: Classifier | None = None,
+    ) -> None:
+        self._names = frozenset(back_ends)
+        self._rules = [(tuple(_spaced(words) for words in route.words), route.back_end) for route in routes]
+        self._classifier = classifier
+        self._calls = DaemonCalls("classifier", N_CLASSIFYING)
+
+    async def choose(self, text: str, own: BackendName) -> BackendName:
+        """The back-end for what the user says so far; `own` where nothing else fits.
+
+        Raises:
+            BackendError: the classifier failed, hangs, or named a back-end that there is not.
+        """
+        chosen = await self._classified(text)
+        if chosen is not None:
+            return chosen
+        said = _spaced(text)
+        for phrases, back_end in self._rules:
+            if any(phrase in said for phrase in phrases):
+                return back_end
+        return own
+
+    async def _classified(self, text: str) -> BackendName | None:
+        if self._classifier is None:
+            return None
+        call = self._calls.begin(self._classifier, text)
+        try:
+            name = await asyncio.wrap_future(call)
+        except Exception as error:  # it is the operator's own code
+            kind = type(error).__name__
+            raise BackendError(
+                f"The classifier of back-ends failed: {kind}: {error}", status=f"its classifier raises {kind}"
+            ) from error
+        if name is not None and name not in self._names:
+            raise BackendError(f"The classifier of back-ends named {name!r}, which there is not.")
+        return name
+
+
+class Choice:
+    """Which chat model one session asks, and with which prompt.
+
+    Args:
+        back_ends: all there are, by name; shared.
+        router: chooses among them; shared.
+        own: the session's at first; None: the first there is.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+
+    def __init__(
+        self, back_ends: Mapping[BackendName, BackEnd], router: Router, own: BackendName | None = None
+    ) -> None:
+        self._back_ends, self._router = back_ends, router
+        self._own = self._named(next(iter(back_ends)) if own is None else own)
+        self._wish: str | Instructions = ""
+        self._model = ""
+
+    @property
+    def own(self) -> BackendName:
+        """The session's, which is asked where neither classifier nor rule chooses another one."""
+        return self._own.name
+
+    @property
+    def model(self) -> str:
+        """The session's among the models of its back-end; empty: the back-end's own."""
+        return self._model
+
+    def use(
+        self,
+        back_end: BackendName | None = None,
+        prompt: str | Instructions | None = None,
+        model: str | None = None,
+    ) -> bool:
+        """Another back-end, prompt or model from now on; whether that is a change.
+
+        Args:
+            back_end: its name; None: as before.
+            model: one of the back-end's models; empty: its own; None: as before, and its own of another back-end.
+            prompt: see `prompts.prompt_for`; empty: the back-end's own again; None: as before.
+
+        Raises:
+            ConfigError: there is none of that name; nothing has changed.
+        """
+        own = self._own if back_end is None else self._named(back_end)
+        if model is None:
+            model = self._model if own is self._own else ""
+        if model and model not in own.models:
+            raise ConfigError(
+                f"Back-end {own.name!r} has no model {model!r} to choose.", f"There are: {', '.join(own.models)}."
+            )
+        wish = self._wish if prompt is None else prompt
+        prompt_for(wish, own.prompt)
+        is_change = (own.name, model, wish) != (self._own.name, self._model, self._wish)
+        self._own, self._model, self._wish = own, model, wish
+        return is_change
+
+    async def back_end(self, text: str, *, is_answer: bool = False) -> BackEnd:
+        """The chat model to ask for what the user says so far, with the session's prompt.
+
+        Args:
+            is_answer: what it writes is read out as it is; else it is whispered to the front-end.
+
+        Raises:
+            BackendError: the classifier failed, or named a back-end that there is not.
+        """
+        chosen = self._back_ends[await self._router.choose(text, self._own.name)]
+        if self._model and chosen is self._own:
+            chosen = replace(chosen, chat=chosen.models[self._model])
+        asked = chosen.answering() if is_answer else chosen
+        return replace(asked, prompt=prompt_for(self._wish, asked.prompt))
+
+    def _named(self, name: BackendName) -> BackEnd:
+        if name not in self._back_ends:
+            raise ConfigError(f"There is no back-end {name!r}.", f"There are: {', '.join(self._back_ends)}.")
+        return self._back_ends[name]
+
+
+def load_classifier(place: str) -> Classifier:
+    """The function at `module:function`.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    module, _, name = place.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"There is no classifier {place!r} ({error}).", "Write module:function.") from error
+    if not callable(found):
+        raise ConfigError(f"The classifier {place!r} is no function.", "Write module:function.")
+    classifier: Classifier = found
+    return classifier
+
+
+def _spaced(text: str) -> str:
+    """The words of a text in small letters without punctuation, with a space before and after each."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "

@@ -1,0 +1,172 @@
+"""What one session answers with: the back-end's oracle for the front-end, or the cascade in its place."""
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Literal, get_args
+
+from backends.protocols import Heard, Samples
+from data_schemas.config.serving import BackendName, Mode
+from data_schemas.errors import ConfigError
+from kame_model.frames.ids import PADDING_ID
+from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.serve.cascade.cascade import Cascade
+from kame_model.serve.oracle.cycle import BackEndCycle
+from kame_model.serve.oracle.prompts import Instructions, text_of
+from kame_model.serve.oracle.requests import Emit, Requests
+from kame_model.serve.oracle.routing import Choice
+from kame_model.serve.oracle.writer import OracleWriter
+from kame_model.serve.session.conversation import Conversation
+from kame_model.serve.shared import Caller, Shared
+
+
+class Answering:
+    """One session's history, requests, oracle and cascade. All methods are called on the event loop's thread.
+
+    Args:
+        shared: of the server.
+        caller: with what it begins.
+        clock_s: the session's clock, seconds.
+        emit: takes what happens: kind and data of a `SessionEvent`.
+
+    Attributes:
+        mode: tandem, direct or cascade, now.
+
+    Raises:
+        ConfigError: there is no such back-end or mode.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        caller: Caller,
+        clock_s: Callable[[], float],
+        emit: Emit,
+    ) -> None:
+        cycle = shared.config.cycle
+        self.mode: Mode = "direct"
+        self._admit_to_device = shared.admit_to_device
+        self._has_locked_prompts = shared.config.care.prompts == "locked"
+        self._max_instruction_characters = shared.config.limits.max_instruction_characters
+        self._queue = OracleQueue(shared.tokenizer.text_card)
+        self._conversation = Conversation(cycle.max_history_turns, clock_s)
+        self._choice = Choice(shared.parts.back_ends, shared.router, caller.back_end)
+        new_writer = partial(OracleWriter, self._queue, shared.tokenizer, shared.speakable, cycle.max_words)
+        requests = partial(
+            Requests, self._choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
+        )
+        self._cycle = BackEndCycle(requests(), self._conversation, new_writer, cycle)
+        self._cascade: Cascade | None = None
+        if shared.speaker is not None:
+            self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.speaker)
+        self._is_user_speaking = False
+        self.change(caller.mode, caller.back_end, caller.prompt, caller.model)
+
+    @property
+    def back_end(self) -> BackendName:
+        """The chat model's name, now."""
+        return self._choice.own
+
+    @property
+    def model(self) -> str:
+        """The one chosen among its models; empty: its own."""
+        return self._choice.model
+
+    def choices(self) -> dict[str, str]:
+        """What is so now, as events tell it."""
+        return {"mode": self.mode, "back_end": self.back_end, "model": self.model}
+
+    def change(
+        self,
+        mode: Mode | None,
+        back_end: BackendName | None,
+        prompt: str | Instructions | None,
+        model: str | None = None,
+    ) -> None:
+        """As `Session.change`.
+
+        Raises:
+            ConfigError: there is no such back-end, mode, prompt or model, the prompts are locked, or the instructions
+                are too long; nothing has changed.
+            Refused: the device has no time for the mode; nothing has changed.
+        """
+        if mode is not None and mode not in get_args(Mode):
+            raise ConfigError(f"There is no mode {mode!r}.", f"Choose one of: {', '.join(get_args(Mode))}.")
+        if mode == "cascade" and self._cascade is None:
+            raise ConfigError("This server has no text-to-speech for mode cascade.", "Choose tandem or direct.")
+        self._check_prompt("" if prompt is None else text_of(prompt).strip())
+        if self.mode == "cascade" and mode not in (None, "cascade"):
+            self._admit_to_device()
+        if self._choice.use(back_end, prompt, model):
+            self._cycle.changed()
+        if mode is not None and mode != self.mode:
+            self._give_up()
+            self.mode = mode
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether an answer is asked for, or on its way from the chat model into the session."""
+        return self._cycle.is_asking or (self._cascade is not None and self._cascade.is_answering)
+
+    def on_heard(self, heard: Heard) -> None:
+        """More of the user's turn.
+
+        A recogniser may be late, and its last words on a turn come when the user speaks again: the cascade then answers
+        both turns when the second one's have come, and talks over nobody.
+        """
+        self._conversation.user_says(heard.text, heard.is_final)
+        if self.mode == "tandem":
+            self._cycle.on_heard(heard.text, heard.is_final)
+        elif self._cascade is not None and self.mode == "cascade" and heard.is_final and not self._is_user_speaking:
+            self._cascade.on_turn_end(heard.text)
+
+    def on_turn(self, turn: Literal["started", "stopped"]) -> None:
+        """The user begins to speak, or has ended a turn, of which the last words may still come."""
+        self._is_user_speaking = turn == "started"
+        if self._cascade is not None and self._is_user_speaking:
+            self._cascade.on_speech_started()
+
+    def next_oracle(self) -> int:
+        """The oracle's id for the front-end's next input position."""
+        return self._queue.next() if self.mode == "tandem" else PADDING_ID
+
+    def next_frame(self) -> tuple[Samples, str] | None:
+        """80 ms of the cascade and the words that begin in it; None in the other modes."""
+        return self._cascade.next_frame() if self.mode == "cascade" and self._cascade is not None else None
+
+    def on_said(self, text: str) -> None:
+        """A piece of what has been said to the user, for the history."""
+        self._conversation.assistant_says(text)
+
+    def reset(self) -> None:
+        """Gives up what is asked and forgets what was said; mode, back-end, model and prompt stay."""
+        self._give_up()
+        self._conversation.reset()
+        self._is_user_speaking = False
+
+    def runs(self) -> list[Coroutine[Any, Any, None]]:
+        """What has to run as long as the session does."""
+        return [self._cycle.run()] + ([] if self._cascade is None else [self._cascade.run()])
+
+    async def aclose(self) -> None:
+        """As `reset`, and waits until every connection is closed."""
+        self.reset()
+        await self._cycle.aclose()
+        if self._cascade is not None:
+            await self._cascade.aclose()
+
+    def _check_prompt(self, text: str) -> None:
+        if self._has_locked_prompts and text:
+            raise ConfigError(
+                "The prompts of this server are locked by its host.", "Talk without a prompt or instructions."
+            )
+        if len(text) > self._max_instruction_characters:
+            raise ConfigError(
+                f"The instructions have {len(text)} characters.",
+                f"{self._max_instruction_characters} are taken at most (limits.max_instruction_characters).",
+            )
+
+    def _give_up(self) -> None:
+        self._cycle.reset()
+        self._queue.reset()
+        if self._cascade is not None:
+            self._cascade.reset()

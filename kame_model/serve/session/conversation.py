@@ -1,0 +1,140 @@
+"""Who said what in a session, as its chat model is told: the form in which the pipeline tells it for training.
+
+Of the assistant's words those count that were said, not those that were planned. What it says while the user still
+speaks, after a pause of its own, begins the answer to that turn and is not told before the turn has ended; before a
+pause it is still the answer before.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from kame_model.serve.oracle.prompts import Line, Message, Prompt
+
+PAUSE_S: Final = 1.0
+"""A silence of the assistant after which its next words are another turn, seconds."""
+
+MAX_TURN_CHARS: Final = 1_500
+"""Of a longer turn the end is told: about 300 words, two minutes of speech."""
+
+MAX_HISTORY_CHARS: Final = 3_000
+"""Most of all turns before the user's: about 750 tokens, so that prompt and answer fit a context of 2,048."""
+
+CUT_OFF: Final = " ..."
+"""Stands behind a turn that was not said to its end, as in the pipeline's prompts."""
+
+_ENDS: Final = (".", "?", "!")
+
+
+@dataclass(slots=True)
+class _Turn:
+    speaker: Literal["User", "Assistant"]
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return _end_of(" ".join("".join(self.pieces).split()))
+
+    def add(self, piece: str) -> None:
+        self.pieces.append(piece)
+        if len(self.pieces) > MAX_TURN_CHARS:  # of an assistant that never stops
+            self.pieces = ["".join(self.pieces)[-MAX_TURN_CHARS:]]
+
+
+class Conversation:
+    """The turns of one session; forgets those that are too old to be told.
+
+    Args:
+        max_turns: turns before the user's last one that are told.
+        clock_s: the session's clock, seconds (frames stepped * 0.08): by it a pause of the assistant is seen.
+    """
+
+    def __init__(self, max_turns: int, clock_s: Callable[[], float]) -> None:
+        self._max_turns = max_turns
+        self._clock_s = clock_s
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self._before: deque[_Turn] = deque(maxlen=self._max_turns)
+        self._user = ""
+        self._earlier = ""
+        self._is_speaking = False
+        self._answer: _Turn | None = None
+        self._said_at_s = float("-inf")
+
+    @property
+    def heard(self) -> str:
+        """The words of the user's turn so far, or of the last one; empty before the first."""
+        return _end_of(f"{self._earlier} {self._user}".strip())
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the user's last turn has ended."""
+        return not self._is_speaking
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the user's last turn has ended and nothing has been said to it."""
+        return self.is_finished and self._answer is None and bool(self.heard)
+
+    def user_says(self, text: str, is_final: bool = False) -> None:
+        """What the recogniser makes of the user's turn so far: all of it, in the place of what it made before.
+
+        A turn that follows another one of the user's, with nothing said between, goes on with it.
+        """
+        text = " ".join(text.split())
+        if not self._is_speaking:
+            if not text:
+                return  # a noise
+            self._begin_turn()
+        self._user = text
+        self._is_speaking = not is_final
+
+    def assistant_says(self, piece: str) -> None:
+        """A piece of what the assistant says, with its spaces; an empty one changes nothing."""
+        if not piece.strip() and self._answer is None:
+            return
+        now_s = self._clock_s()
+        goes_on = now_s - self._said_at_s <= PAUSE_S
+        if piece.strip():
+            self._said_at_s = now_s
+        if self._is_speaking and self._answer is None and goes_on and self._is_last("Assistant"):
+            self._before[-1].add(piece)
+            return
+        if self._answer is None:
+            self._answer = _Turn("Assistant")
+        self._answer.add(piece)
+
+    def messages(self, prompt: Prompt) -> list[Message]:
+        """The messages that ask for an answer to the user's turn, finished or not."""
+        return prompt.messages(self._history(), self.heard, is_finished=self.is_finished)
+
+    def _begin_turn(self) -> None:
+        if self._answer is None:  # the user goes on after a pause
+            self._earlier = self.heard
+            return
+        if self.heard:
+            self._before.append(_Turn("User", [self.heard]))
+        self._before.append(self._answer)
+        self._answer, self._earlier, self._user = None, "", ""
+
+    def _is_last(self, speaker: str) -> bool:
+        return bool(self._before) and self._before[-1].speaker == speaker
+
+    def _history(self) -> list[Line]:
+        lines: list[Line] = []
+        n_chars = 0
+        for turn in reversed(self._before):
+            is_whole = turn.speaker == "User" or turn.text.endswith(_ENDS)
+            n_chars += len(turn.text)
+            if n_chars > MAX_HISTORY_CHARS:
+                break
+            lines.append(Line(turn.speaker, turn.text + ("" if is_whole else CUT_OFF)))
+        return lines[::-1]
+
+
+def _end_of(text: str) -> str:
+    """The last whole words of a turn that is too long to be told."""
+    return text if len(text) <= MAX_TURN_CHARS else text[-MAX_TURN_CHARS:].partition(" ")[2]

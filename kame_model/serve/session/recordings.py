@@ -1,0 +1,312 @@
+"""A server's recordings: one folder, one file a session, deleted by the session's id or when they are old enough.
+
+Only sessions of callers who were told and agreed are recorded; of nobody else anything reaches the disk. A session's
+sound goes to a file of its own, a few seconds at a time, so that memory does not grow with it. At its end sound and
+transcript become one Parquet row (`RecordedSession`), written whole or not at all.
+
+A server that is killed leaves nothing of the sessions under way: what was half written is swept when the next begins.
+All files are touched in one thread, never in the event loop's.
+"""
+
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from backends.protocols import Samples
+from data_schemas.arrow import to_table
+from data_schemas.config.serving import RecordConfig
+from data_schemas.errors import StoreError
+from data_schemas.records import Audio, HeardTurn, RecordedSession, RecordedVoice, SaidPiece
+from data_schemas.records.recording import FRONT_END
+from data_schemas.store import Store
+from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ, round_s, samples_to_seconds
+from kame_model.serve.session.events import SessionEvent
+from kame_model.serve.session.recorded_sound import SoundBeside
+
+LOCK: Final = ".lock"
+SWEEP_EVERY_S: Final = 3600.0
+BLOCK_N_FRAMES: Final = 64
+"""Frames (5 s) that are written at once."""
+MOST_BLOCKS: Final = 12
+"""Blocks (a minute) that may wait for the disk; a recording that falls further behind is given up."""
+_SAFE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What is the same for all recordings of a server: fields of `RecordedSession`, and who speaks in mode cascade."""
+
+    checkpoint: str
+    recogniser: str
+    notice: str
+    cascade_voice: str = ""
+    language: str = "en"
+
+
+def utc_now() -> datetime:
+    """The time of day, which consent and retention go by."""
+    return datetime.now(UTC)
+
+
+class Recording:
+    """One session as it is recorded. Nothing it does fails a session: what cannot be kept is told in the log."""
+
+    def __init__(self, folder: "Recordings", session_id: str) -> None:
+        self._all, self._id = folder, session_id
+        self._started_at = folder.now()
+        self._is_over = False
+        self._pending: deque[Future[None]] = deque()
+        self._forget()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is kept: closed, deleted, or given up."""
+        return self._is_over
+
+    def frame(self, heard: Samples, said: Samples) -> None:
+        """80 ms of the session's clock: what the user said, and what was said at the same time; float32[1920] each."""
+        if self._is_over:
+            return
+        self._block.append(np.stack([said, heard], axis=1))
+        self._n_samples += FRAME_N_SAMPLES
+        if len(self._block) >= BLOCK_N_FRAMES:
+            self._flush()
+
+    def event(self, event: SessionEvent) -> None:
+        """What happened, all of it, in order; its time is that of the sound so far."""
+        if self._is_over:
+            return
+        data, time_s = event.data, round_s(samples_to_seconds(self._n_samples))
+        if event.kind in ("started", "changed"):
+            self._speaks(str(data["mode"]), str(data["back_end"]), time_s)
+        elif event.kind == "speech_started":
+            self._spoken.append((time_s, None))
+        elif event.kind == "speech_stopped" and self._spoken:
+            self._spoken[-1] = (self._spoken[-1][0], time_s)
+        elif event.kind == "heard":
+            self._heard_of(str(data["text"]), bool(data["is_final"]), time_s)
+        elif event.kind == "said":
+            self._said.append(SaidPiece(text=str(data["text"]), time_s=time_s))
+
+    async def discard(self) -> None:
+        """Records no more, and keeps nothing of this session."""
+        self._end()
+        sound = self._sound
+        self._forget()
+        await self._all.in_thread(sound.discard)
+
+    async def close(self) -> None:
+        """The session is over: what is kept is written."""
+        if self._is_over:
+            return
+        self._flush()
+        if self._is_over:
+            return
+        self._end()
+        try:
+            await self._all.in_thread(self._keep, self._row(), self._sound)
+        except StoreError as error:
+            _log.error("The recording of session %s is lost: %s", self._id, error)
+
+    def _forget(self) -> None:
+        self._block: list[Samples] = []
+        self._n_samples = 0
+        self._spoken: deque[tuple[float, float | None]] = deque()  # turns of which the final text is awaited
+        self._first_heard_s: float | None = None
+        self._heard: list[HeardTurn] = []
+        self._said: list[SaidPiece] = []
+        self._voices: list[RecordedVoice] = []
+        self._sound = self._all.beside(self._id)
+
+    def _speaks(self, mode: str, back_end: str, time_s: float) -> None:
+        """Keeps who speaks for the server from now on, if that is new; of changes at one time only the last counts."""
+        voice = self._all.about.cascade_voice if mode == "cascade" else FRONT_END
+        now = RecordedVoice(start_s=time_s, mode=mode, back_end=back_end, voice=voice)
+        if self._voices and self._voices[-1].start_s == time_s:
+            self._voices.pop()
+        if not self._voices or replace(self._voices[-1], start_s=time_s) != now:
+            self._voices.append(now)
+
+    def _heard_of(self, text: str, is_final: bool, time_s: float) -> None:
+        """Keeps the user's turn once its text is final, from where somebody was heard to speak."""
+        if self._first_heard_s is None:
+            self._first_heard_s = time_s
+        if not is_final:
+            return
+        start_s, end_s = self._spoken.popleft() if self._spoken else (self._first_heard_s, None)
+        self._first_heard_s = None
+        if text.strip():
+            end_s = max(time_s if end_s is None else end_s, start_s)
+            self._heard.append(HeardTurn(text=text.strip(), start_s=start_s, end_s=end_s))
+
+    def _flush(self) -> None:
+        """Hands what has gathered to the thread; gives up where the disk cannot follow."""
+        while self._pending and self._pending[0].done():
+            self._pending.popleft()
+        if len(self._pending) >= MOST_BLOCKS:
+            _log.error("The recording of session %s is given up: the disk is too slow.", self._id)
+            self._end()
+            self._all.submit(self._sound.discard)
+        elif self._block:
+            self._pending.append(self._all.submit(self._sound.write, np.concatenate(self._block)))
+        self._block = []
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._all.ended(self._id)
+
+    def _row(self) -> RecordedSession:
+        about, at = self._all.about, self._started_at.isoformat(timespec="seconds")
+        return RecordedSession(
+            session_id=self._id,
+            started_at=at,
+            consented_at=at,
+            notice=about.notice,
+            checkpoint=about.checkpoint,
+            recogniser=about.recogniser,
+            voices=tuple(self._voices),
+            language=about.language,
+            n_samples=self._n_samples,
+            sample_rate_hz=SAMPLE_RATE_HZ,
+            duration_s=round_s(samples_to_seconds(self._n_samples)),
+            heard=tuple(self._heard),
+            said=tuple(self._said),
+            audio=Audio(bytes=None, path=f"{self._id}.flac"),
+        )
+
+    def _keep(self, row: RecordedSession, sound: SoundBeside) -> None:
+        flac = sound.take()
+        if flac:
+            self._all.write(replace(row, audio=replace(row.audio, bytes=flac)))
+
+
+class Recordings:
+    """The recordings of one server in one folder, which no other server writes to.
+
+    Args:
+        config: where, and for how long they are kept.
+        about: what is known of all of them.
+        thread: where files are touched; one thread, for what a session writes is in order.
+        now: the time of day.
+
+    Raises:
+        StoreError: the folder cannot be written, or another server records into it.
+    """
+
+    def __init__(
+        self, config: RecordConfig, about: About, thread: Executor | None = None, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        assert config.folder is not None  # without a folder a server has no recordings
+        self.about, self.now = about, now
+        self._keep = timedelta(days=config.keep_days)
+        self._store = Store(config.folder)
+        self._thread = thread or ThreadPoolExecutor(1, "kame-recordings")
+        self._running: dict[str, Recording] = {}
+        self._lock = FileLock(self._store.at(LOCK), timeout=0)
+        try:
+            Path(config.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+            if Path(config.folder).stat().st_mode & 0o077:
+                _log.warning("Others on this machine may look into %s, where recordings are kept.", config.folder)
+            self._lock.acquire()
+        except Timeout as error:
+            raise StoreError(
+                f"Another server records into {config.folder}.", "Give each a folder of its own."
+            ) from error
+        except OSError as error:
+            why = error.strerror or error
+            raise StoreError(
+                f"Cannot record into {config.folder}: {why}.", "Look at its rights and its disk."
+            ) from error
+        self._store.sweep()
+
+    def begin(self, session_id: str) -> Recording:
+        """Records a session from now on; its caller has just been told, and agrees."""
+        assert _SAFE.fullmatch(session_id), session_id  # ours, never the caller's
+        recording = Recording(self, session_id)
+        self._running[session_id] = recording
+        return recording
+
+    async def delete(self, session_id: str) -> bool:
+        """Deletes a session's recording, one under way too, which then is not gone on with; False where there is none.
+
+        Raises:
+            StoreError: it cannot be deleted.
+        """
+        if not _SAFE.fullmatch(session_id):
+            return False
+        recording = self._running.get(session_id)
+        if recording is not None:
+            await recording.discard()
+        return await self.in_thread(self._remove, session_id) or recording is not None
+
+    async def run(self) -> None:
+        """Deletes what has been kept for long enough, now and every hour, until it is cancelled; a fault is logged."""
+        while True:
+            try:
+                await self.sweep()
+            except Exception:  # noqa: BLE001 - or recordings would be kept for ever, and nobody would know
+                _log.exception("Old recordings in %s could not be looked for; they are, in an hour.", self._store.root)
+            await asyncio.sleep(SWEEP_EVERY_S)
+
+    async def sweep(self) -> int:
+        """Deletes recordings that began longer ago than they may be kept; says how many. Told where one cannot be."""
+        return await self.in_thread(self._sweep)
+
+    async def aclose(self) -> None:
+        """Gives the folder back; sessions under way have been closed before."""
+        await self.in_thread(self._lock.release)
+        self._thread.shutdown()
+
+    async def in_thread(self, call: Callable[..., Result], *args: object) -> Result:
+        """What a call that touches files returns."""
+        return await asyncio.wrap_future(self._thread.submit(call, *args))
+
+    def submit(self, call: Callable[..., None], *args: object) -> Future[None]:
+        """A call that touches files, done after those before it; nobody waits."""
+        return self._thread.submit(call, *args)
+
+    def beside(self, session_id: str) -> SoundBeside:
+        """Where a session's sound is while it goes on."""
+        return SoundBeside(self._store, session_id)
+
+    def ended(self, session_id: str) -> None:
+        """A session is recorded no more."""
+        self._running.pop(session_id, None)
+
+    def write(self, row: RecordedSession) -> None:
+        """Keeps a session (called in the thread)."""
+        self._store.write_table(_path(row.session_id), to_table([row], RecordedSession))
+
+    def _remove(self, session_id: str) -> bool:
+        there = self._store.exists(_path(session_id))
+        if there:
+            self._store.remove(_path(session_id))
+        return there
+
+    def _sweep(self) -> int:
+        oldest, n_deleted = self.now() - self._keep, 0
+        for path in self._store.files("", ".parquet"):
+            try:
+                (started_at,) = self._store.read_table(path, ["started_at"])["started_at"].to_pylist()
+                if datetime.fromisoformat(started_at) < oldest:
+                    self._store.remove(path)
+                    n_deleted += 1
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others are judged
+                _log.error("The recording %s cannot be judged by its age; delete it by hand: %s", path, error)
+        return n_deleted
+
+
+def _path(session_id: str) -> str:
+    return f"{session_id}.parquet"

@@ -1,0 +1,1 @@
+"""A refresh of a dataset: parts planned, stages applied to them, their outputs made shards and published."""

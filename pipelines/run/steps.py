@@ -1,0 +1,232 @@
+"""A refresh, step by step: plan, run each stage on each part, compact, publish. Used alike by `kame` and by Prefect.
+
+    plan ─ parts ─▶ run_served(pictures) ─▶ run_stage(script) ─▶ … ─▶ compact_group ─▶ publish
+
+Every step can be repeated: what is recorded is not made again, so resuming is running again.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from data_schemas.config import RefreshConfig, SourceConfig, SplitConfig
+from data_schemas.errors import ConfigError, StoreError
+from data_schemas.flags import flagged
+from data_schemas.manifest import MANIFEST, Manifest
+from data_schemas.reader import manifest_if_any
+from data_schemas.records import Reject
+from data_schemas.store import Store
+from pipelines.run.chat_stages import described
+from pipelines.run.execute import OnPart, Part, Runner, make_part
+from pipelines.run.parts import Member, MembershipBook
+from pipelines.run.shards import by_shard
+from pipelines.run.stages import MIXING, SERVED_STAGES, STAGES, cpu_stages
+from pipelines.run.workers import Workers
+from pipelines.sources.items import SourceReading, evaluation_questions, read_items, spec_of
+from pipelines.sources.reading import check_file
+from pipelines.stage import Recipe, StageDescription, recipes_of
+
+BYTES_PER_DIALOGUE = 2_500_000
+"""Room asked for before work, for clips, mixed dialogue and shard of one item: twice what real items took."""
+
+LOCK = ".store/lock"
+EVALUATION = ".store/evaluation.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parts of a run, what reading each source refused, and how many items stay that were not read this time.
+
+    `languages_left` counts, by source and language, questions in languages that were not asked for.
+    """
+
+    parts: list[Part]
+    source_rejects: dict[str, list[Reject]]
+    n_kept: int
+    languages_left: dict[str, dict[str, int]]
+
+    def groups(self) -> list[list[Part]]:
+        """The parts, a list a shard."""
+        return by_shard(self.parts)
+
+
+def stages_of(config: RefreshConfig) -> dict[str, StageDescription]:
+    """All stages of a run, in order, for what they are called and what they depend on; nothing is started."""
+    here = cpu_stages(config)
+    return {stage: described(config, stage) if stage in SERVED_STAGES else here[stage] for stage in STAGES}
+
+
+@contextmanager
+def one_run_at_a_time(config: RefreshConfig) -> Iterator[None]:
+    """Holds the dataset's folder for this run and sweeps what a killed one left half written.
+
+    Raises:
+        StoreError: another run holds it, or the folder cannot be written.
+    """
+    store = Store(config.out)
+    lock = FileLock(store.at(LOCK), timeout=0)
+    try:
+        Path(store.at(".store")).mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout as error:
+        raise StoreError(f"Another run is writing {config.out}.", "Wait for it, or choose another --out.") from error
+    except OSError as error:
+        raise StoreError(
+            f"Cannot write {config.out}: {error.strerror or error}.", "Choose another --out, or look at its rights."
+        ) from error
+    try:
+        store.sweep()
+        yield
+    finally:
+        lock.release()
+
+
+def check_request(config: RefreshConfig) -> None:
+    """Whether this run can begin at all; writes nothing.
+
+    Raises:
+        ConfigError: no sources, two of one name, one that is not described, a back-end or voice that is not there, a
+            folder of somebody else's, or another split or oracle version than its other sources have.
+        SourceError: a source's file is not there.
+        DatasetError: the dataset or its flags cannot be read.
+    """
+    names = [source.name for source in config.sources]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(
+            "No source is given." if not names else "A source is given twice.",
+            "Say --source gsm8k=FILE, --source mmlu_pro, … each once.",
+        )
+    for source in config.sources:
+        spec_of(source)
+        if source.path is not None:
+            check_file(source.path)
+    stages_of(config)
+    check_folder(config)
+
+
+def check_folder(config: RefreshConfig) -> None:
+    """Whether a run may write to its folder: one that is empty, or a dataset split in the same way.
+
+    Raises:
+        ConfigError, DatasetError: as `check_request`.
+    """
+    store = Store(config.out)
+    if (
+        store.fs.isdir(store.root)
+        and store.fs.ls(store.root)
+        and not (store.exists(".store") or store.exists(MANIFEST))
+    ):
+        raise ConfigError(f"{config.out} is not empty and holds no dataset.", "Choose a folder of its own with --out.")
+    flagged(store)
+    before = manifest_if_any(store)
+    if before is None or (before.split, before.oracle_version) == (config.split, config.oracle.version):
+        return
+    if others := _not_in_this_run(config, before):
+        raise ConfigError(
+            f"{', '.join(others)} in {config.out} is split otherwise, or has other oracles.",
+            "Use the same split and --oracle-version, name all sources, or choose another --out.",
+        )
+
+
+def _not_in_this_run(config: RefreshConfig, before: Manifest | None) -> list[str]:
+    """Sources of the dataset that this run does not name, and so leaves as they are."""
+    there = {entry.source for entry in before.shards} if before else set()
+    return sorted(there - {source.name for source in config.sources})
+
+
+ReadItems = Callable[[SourceConfig, int | None, SplitConfig, frozenset[str]], SourceReading]
+"""Reads a source as `read_items` does."""
+
+
+def plan(config: RefreshConfig) -> Plan:
+    """Reads the question sets, records which item is in which part, and lays down the parts' items.
+
+    Raises:
+        SourceError, StoreError: as `plan_of`.
+    """
+    return plan_of(config, read_items, stages_of(config))
+
+
+def plan_of(config: RefreshConfig, read: ReadItems, stages: Mapping[str, StageDescription]) -> Plan:
+    """The plan of a run of some stages on what `read` makes of each source.
+
+    Raises:
+        SourceError: a source or an evaluation set cannot be read.
+        StoreError: too little room on the disk for what is to be made.
+    """
+    store = Store(config.out)
+    contaminated, recipes = _contaminated(config, store), recipes_of(stages)
+    parts, rejects, n_kept, left = [], {}, 0, {}
+    for source in config.sources:
+        reading = read(source, config.limit, config.split, contaminated)
+        membership = MembershipBook(store, source.name, config.split, config.parts, config.variants).update(
+            reading, contaminated
+        )
+        read_now = {item.item_id for item in reading.items}
+        n_kept += sum(member.item.item_id not in read_now for member in membership.members)
+        rejects[source.name] = membership.rejects
+        if reading.n_left:
+            left[source.name] = dict(reading.n_left)
+        parts += _parts(membership.members, recipes, Runner(store))
+    _check_room(config, parts, store)
+    return Plan(parts, rejects, n_kept, left)
+
+
+def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
+    """The questions of all evaluation sets this folder was ever given: what must not be trained on stays so.
+
+    Raises:
+        ConfigError: new ones, while sources that may hold them are not read by this run.
+    """
+    before = set(json.loads(store.read_bytes(EVALUATION))) if store.exists(EVALUATION) else set()
+    now = before | evaluation_questions(config.evaluation_sets)
+    if now == before:
+        return frozenset(before)
+    if others := _not_in_this_run(config, manifest_if_any(store)):
+        raise ConfigError(
+            f"The evaluation sets are new to {config.out}, and {', '.join(others)} may hold their questions.",
+            "Name all sources of the dataset with --source in this run.",
+        )
+    store.write_bytes(EVALUATION, json.dumps(sorted(now), ensure_ascii=False).encode())
+    return frozenset(now)
+
+
+def run_stage(workers: Workers, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
+    """Runs a processor stage on those parts that lack it, in worker processes; `on_part` sees every part once."""
+    pending = Runner(Store(workers.config.out)).pending(stage, parts, on_part)
+    workers.run(stage, pending, lambda part, record: on_part(stage, part, record))
+
+
+def all_rejects(config: RefreshConfig, plan: Plan, stages: Sequence[str] = STAGES) -> dict[str, list[Reject]]:
+    """What was refused by reading and by every stage of a run, by source."""
+    runner = Runner(Store(config.out))
+    rejects = {source: list(found) for source, found in plan.source_rejects.items()}
+    for part in plan.parts:
+        for stage in stages:
+            rejects[part.source] += runner.finished(part, stage).rejects
+    return rejects
+
+
+def _parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
+    by_part = sorted(members, key=lambda member: member.part_id)  # stable: source order inside a part
+    groups = [list(group) for _, group in groupby(by_part, key=lambda member: member.part_id)]
+    parts = [make_part(group, recipes) for group in groups]
+    runner.put_items((part, [each.item for each in group]) for part, group in zip(parts, groups, strict=True))
+    return parts
+
+
+def _check_room(config: RefreshConfig, parts: Sequence[Part], store: Store) -> None:
+    runner = Runner(store)
+    n_new = sum(part.n_items for part in parts if runner.record(part, MIXING) is None)
+    free, needed = shutil.disk_usage(config.out).free, n_new * BYTES_PER_DIALOGUE
+    if free < needed:
+        raise StoreError(
+            f"{config.out} has {free // 10**6} MB free; {n_new} new dialogues may need {needed // 10**6} MB.",
+            "Make room, choose another --out, or read fewer items with --limit.",
+        )

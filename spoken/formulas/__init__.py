@@ -1,0 +1,1 @@
+"""Formulas, brackets and signs between numbers and letters, said from their neighbours."""

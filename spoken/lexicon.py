@@ -1,0 +1,156 @@
+"""How names and terms are said where the rules or the speech engines would get them wrong.
+
+A lexicon is a file of lines `written<TAB>said`, `#` starting a comment. The written form is matched as it stands, as a
+whole word (also before "'s"); how it is said is words of ASCII letters, and these are the dialogue's words from then
+on. Where that is one word which engines say wrong, a third column spells it for them: `Gödel<TAB>Godel<TAB>Gurdel`
+leaves "Godel" in the row and has "Gurdel" said. Ours is `lexicon.tsv` beside this file.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from data_schemas import ids
+from data_schemas.errors import ConfigError
+from spoken.pronunciations import Pronunciations
+from spoken.spoken_text import Unspeakable
+from spoken.written.traced import Traced
+
+OURS: Final = Path(__file__).with_name("lexicon.tsv")
+_SAID: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*(?: [A-Za-z]+(?:'[A-Za-z]+)*)*")
+_CONSONANT: Final = re.compile(r"[b-df-gj-np-tv-z][a-z]+\b")
+"""The start of what is said by words, where the form as it is written may begin with the name of a letter: "mRNA"."""
+
+_N_COLUMNS: Final = 3
+_MAX_WRITTEN: Final = 80
+_FIRST: Final = 0xE100
+_PLACES: Final = 0xF8FF - _FIRST
+"""Characters of the private use area stand for entries while the rules read the rest; none may be in a text."""
+
+HELD: Final = f"[{chr(_FIRST)}-{chr(_FIRST + _PLACES)}]"
+"""Pattern of a character that stands for an entry."""
+
+_REMEDY: Final = (
+    "Write one entry a line, `written<TAB>said`, such as `kg<TAB>kilograms`; a word that is to stay and only to sound "
+    "otherwise with its spelling for engines in a third column, such as `Goethe<TAB>Goethe<TAB>Gerta`."
+)
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Written forms and how they are said; of some spoken words, how they are spelt for engines."""
+
+    entries: Mapping[str, str]
+    spelt: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """What identifies its entries; part of the script stage's fingerprint. Spellings change no word of a script."""
+        return ids.digest("lexicon", sorted(self.entries.items()))
+
+    @property
+    def pronunciations(self) -> Pronunciations:
+        """Its spellings, for those who speak, align and listen."""
+        return Pronunciations(self.spelt)
+
+    def over(self, other: "Lexicon") -> "Lexicon":
+        """Both, where this one's entries come first: a word that one of them says is spelt as that tells, if at all."""
+        said = set(self.entries.values())
+        kept = {word: spelt for word, spelt in other.spelt.items() if word not in said}
+        return Lexicon({**other.entries, **self.entries}, {**kept, **self.spelt})
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str] | None:
+        if not self.entries:
+            return None
+        forms = "|".join(re.escape(form) for form in sorted(self.entries, key=len, reverse=True))
+        return re.compile(rf"(?<![A-Za-z\d])(?:{forms})(?=(?:'s)?(?![A-Za-z\d]))")
+
+    def hold(self, text: Traced) -> tuple[Traced, dict[str, str]]:
+        """The text with one character in place of each entry found, and what those characters are said as.
+
+        Raises:
+            Unspeakable: `symbol`: the text has characters of the private use area of its own.
+        """
+        if re.search("[\ue000-\uf8ff]", text.text):
+            raise Unspeakable("symbol", "a character of the private use area")
+        if self._pattern is None:
+            return text, {}
+        held: dict[str, str] = {}
+
+        def place(match: re.Match[str]) -> str:
+            if match[0] not in held:
+                if len(held) >= _PLACES:
+                    raise Unspeakable("symbol", "more entries of the lexicon than one text may have")
+                held[match[0]] = chr(_FIRST + len(held))
+            return held[match[0]]
+
+        text = text.sub(self._pattern, place)
+        said = {char: self.entries[form] for form, char in held.items()}
+        named = "".join(char for char, words in said.items() if _CONSONANT.match(words))
+        return (text.sub(rf"\b([Aa])n(?= [{named}])", r"\1") if named else text), said
+
+
+def read_lexicon(path: Path) -> Lexicon:
+    """The lexicon of a file.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line is no entry; tells file and line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The lexicon {path} cannot be read: {error}.", _REMEDY) from error
+    entries: dict[str, str] = {}
+    spelt: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        columns = [column.strip() for column in line.split("\t")]
+        while len(columns) > _N_COLUMNS - 1 and not columns[-1]:
+            columns.pop()
+        if fault := _fault(columns, entries, spelt):
+            raise ConfigError(f"{path}, line {number}: {fault}.", _REMEDY)
+        entries[columns[0]] = columns[1]
+        if len(columns) == _N_COLUMNS:
+            spelt[columns[1]] = columns[2]
+    return Lexicon(entries, spelt)
+
+
+def lexicon_of(path: str | None) -> Lexicon:
+    """Ours, under that of the file at `path` if there is one.
+
+    Raises:
+        ConfigError: as `read_lexicon`.
+    """
+    ours = read_lexicon(OURS)
+    return ours if path is None else read_lexicon(Path(path)).over(ours)
+
+
+def _fault(columns: Sequence[str], entries: Mapping[str, str], spelt: Mapping[str, str]) -> str:
+    if len(columns) == 1:
+        return "there is no tab between the written form and how it is said"
+    if len(columns) > _N_COLUMNS:
+        return f"there are more than {_N_COLUMNS} columns"
+    written, said = columns[:2]
+    if not 0 < len(written) <= _MAX_WRITTEN:
+        return f"the written form is empty or longer than {_MAX_WRITTEN} characters"
+    if re.search("[\ue000-\uf8ff]", written):
+        return "the written form has characters of the private use area"
+    for column in columns[1:]:
+        if not _SAID.fullmatch(column):
+            return f"{column!r} is not words of the letters A to Z with single spaces"
+    if written in entries:
+        return f"{written!r} has an entry before"
+    return _fault_of_spelling(said, columns[2], spelt) if len(columns) == _N_COLUMNS else ""
+
+
+def _fault_of_spelling(said: str, spelling: str, spelt: Mapping[str, str]) -> str:
+    if " " in said:
+        return f"{said!r} is not one word, and only of one word is there another spelling for engines"
+    if spelt.get(said, spelling) != spelling:
+        return f"{said!r} is spelt otherwise before: {spelt[said]!r}"
+    return ""

@@ -1,0 +1,78 @@
+"""Short forms that are said in full, and letters that are said one by one."""
+
+import re
+from typing import Final
+
+from spoken.spoken_text import word_set
+
+MONTH_NAMES: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+MONTHS: Final = "|".join(MONTH_NAMES)
+MONTH_FORMS: Final = {name[:3]: name for name in MONTH_NAMES if name != "May"} | {"Sept": "September"}
+"""Months cut short; "Mar", "Jun" and the like are names too, so they count as months before a day or with their dot."""
+
+FULL: Final = {
+    "e.g": "for example", "i.e": "that is", "etc": "et cetera", "vs": "versus", "Mr": "Mister", "Mrs": "Missus",
+    "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor", "Gov": "Governor", "Gen": "General", "Sen": "Senator",
+    "Capt": "Captain", "Sgt": "Sergeant", "Jr": "Junior", "Sr": "Senior", "Inc": "Incorporated", "Corp": "Corporation",
+    "Ltd": "Limited", "approx": "approximately", "et al": "and others", "viz": "namely", "dept": "department",
+    "Ave": "Avenue", "avg": "average", "cf": "compare", "ca": "circa", "Rev": "Reverend",
+    "Hon": "Honorable", "Lt": "Lieutenant", "Col": "Colonel", "Sec": "Section", "Co": "Company", "Bros": "Brothers",
+    "Dept": "Department", "Esq": "Esquire", "esq": "Esquire", "Univ": "University",
+    "Atty": "Attorney", "Asst": "Assistant", **MONTH_FORMS,
+}  # fmt: skip
+"""Without the last dot, which they need to count (so "Gen" and "Dec" alone stay as they are)."""
+
+FULL_WITHOUT_DOT: Final = {"vs": "versus", "etc": "et cetera", "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz",
+                           "Dr": "Doctor", "Jr": "Junior", "Sr": "Senior", "ie": "that is", "eg": "for example",
+                           "AM": "A M", "US": "U S", "USA": "U S A", "UK": "U K", "WHO": "W H O", "LED": "L E D",
+                           "LEDs": "L E Ds", "AD": "A D", "PhD": "P H D", "pH": "P H", "pOH": "P O H",
+                           "wt": "weight", "approx": "approximately",
+                           "Inc": "Incorporated", "Corp": "Corporation", "sq": "square", "avg": "average",
+                           "PM": "P M", "pm": "P M"}  # fmt: skip
+"""Also without a dot; the capitals are those that the phonemiser or the aligner would take for a word."""
+
+EMPHASISED: Final = word_set(
+    "ALL ALSO ALWAYS AN AND ANY ARE AT BEST BOTH BUT BY CANNOT CORRECT DO DOES EACH EVERY EXACTLY EXCEPT FALSE FEWER "
+    "FIRST FOR FROM HAS HAVE HE HOW IF IN INCORRECT IS LAST LEAST LESS MORE MOST MUST NEVER NO NONE NOR NOT OF OFF ON "
+    "ONE ONLY OR OTHER OUT SHE SHOULD SOME THAN THAT THE THEIR THEY THIS THREE TO TOTAL TRUE TWO WAS WERE WHAT WHEN "
+    "WHERE WHICH WHY WILL WITH WITHOUT WOULD YES YOU YOUR"
+)
+"""Words in capitals for emphasis, said as words and so written in small letters."""
+
+ABBREVIATION: Final = re.compile(
+    rf"(?<![A-Za-z.])(?!Jan\. [A-Z])({'|'.join(map(re.escape, sorted(FULL, key=len, reverse=True)))})\."
+)
+TITLED: Final = (
+    "World War|Type|Part|Chapter|Title|Article|Phase|Stage|Class|Act|Section|Volume|Book|Schedule|Factor|Algorithm"
+    "|Method|Program|Sample|Experiment|Design"
+)
+NUMBERED: Final = "meiosis|prophase|metaphase|anaphase|telophase|photosystem|angiotensin|bipolar"
+"""Terms of which there are a first and a second, and after which no clause goes on with the pronoun "I"."""
+
+RULERS: Final = (
+    "Henry|Louis|Charles|George|James|William|Richard|Edward|Elizabeth|Philip|Napoleon|Nicholas|Alexander|Frederick"
+    "|Pius|Gregory|Leo|Urban|Innocent|Paul|John|Mary|Catherine|Ramses|Ramesses|Rameses|Darius|Xerxes|Ptolemy"
+    "|Benedict|Clement|Boniface|Francis|Ferdinand|Peter|Ivan|Otto|Wilhelm|Gustav|Leopold|Justinian|Constantine"
+    "|Theodosius|Amenhotep|Thutmose|Cleopatra|Antiochus|Philippe"
+)
+"""Names that more than one king, queen or pope bore, so that a Roman numeral after them is an ordinal."""
+
+TITLES: Final = "Pope|King|Queen|Emperor|Empress|Tsar|Czar|Kaiser|Sultan|Shah|Pharaoh|Prince|Duke|Antipope"
+"""What stands before the name of any other ruler."""
+
+
+def _roman(number: int) -> str:
+    """A number below 50 as a Roman numeral."""
+    tens, ones = divmod(number, 10)
+    return ("X" * tens if tens < 4 else "XL") + ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")[ones]
+
+
+ROMAN_VALUES: Final = {_roman(number): number for number in range(1, 50)}
+ROMAN: Final = "|".join(sorted(ROMAN_VALUES, key=len, reverse=True))
+"""Pattern of a Roman numeral below 50; larger ones are mostly short forms ("CD", "MC")."""
+
+CAPITALISED: Final = re.compile(r"[A-Z][a-z]{2,}[A-Z][a-z]+")
+"""A name with a capital inside, of letters that happen to be chemical symbols."""

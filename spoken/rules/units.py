@@ -1,0 +1,126 @@
+"""Units of measure after a number: "5 kg" is "five kilograms", "3 m/s^2" is "three meters per second squared"."""
+
+import re
+from typing import Final
+
+from spoken.rules.unit_names import IRREGULAR, LENGTHS, REGULAR, UNCHANGING
+from spoken.spoken_text import Unspeakable, word_set
+
+_FULL_NAMES: Final = word_set(
+    "meter liter gram kilogram second minute hour day week month year mile foot inch pound ounce mole joule volt "
+    "watt gallon person page box bag piece kilometer centimeter unit item night cup quart bottle bushel share "
+    "student game class lesson acre book ticket kilowatt cycle revolution molecule degree atom slice pack can dozen "
+    "set jar room car tree ton plant child bar pair row head employee customer trip sec yard yd shirt hr"
+)
+"""What a quantity may be told per, beside the units."""
+
+_ABBREVIATIONS: Final = sorted({*REGULAR, *UNCHANGING, *IRREGULAR}, key=len, reverse=True)
+_ONE: Final = "(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + ")"
+_POWER: Final = r"(?:\^ ?\{? ?[2-6] ?\}?|[23](?!\d|\.\d))"
+_INVERSE: Final = r"\^ ?\{? ?- ?[1-4] ?\}?"
+_ENDS: Final = r"(?![A-Za-z])"
+_TIMES: Final = r"(?: ?[×*•] ?|-|\.(?! ))"
+_UNDER: Final = rf"(?:{_ONE}|C(?![A-Za-z°])|{'|'.join(sorted(_FULL_NAMES, key=len, reverse=True))}){_POWER}?{_ENDS}"
+_PRODUCT: Final = (
+    r"(?:[kM]?N|kg|[mkM]?W|m?A|[km]?Pa|k?J|C|ft\.?|lb\.?|lbf|in\.?|oz|mol|eV|MeV|g|L|l|liter|atm|Pa|T|V|m)"
+    r"(?: |\. |-|\.-)(?:hr?|m|s|ft|lbf?|K|atm|sec|mol)|(?:lb|oz|kg|lbf|dyn|N)s?\.?-(?:in|cm)"
+)
+_FACTOR: Final = rf"(?:{_PRODUCT}{_ENDS}|{_ONE}){_POWER}?{_ENDS}"
+_TOP: Final = rf"{_FACTOR}(?:{_TIMES}{_ONE}{_POWER}?{_ENDS})*"
+_UNDERS: Final = rf"{_UNDER}(?:(?:{_TIMES}| (?=°| ?{_ONE}[\^²])){_UNDER}|(?=°){_UNDER})*"
+_SLASH: Final = rf" ?/ ?(?:{_UNDERS}|\( ?{_UNDER}(?:(?:{_TIMES}| ){_UNDER})* ?\))"
+_LOWERED: Final = rf"(?:{_TIMES}| | ?~ ?|){_ONE}{_INVERSE}"
+_NO_MORE: Final = (
+    r"(?![A-Za-z0-9^{_]|\((?![a-z]{4,} )|-[0-9A-Za-z]| ?/ ?(?:[A-Za-z]{1,2}\b|\d)"
+    rf"| ?/ ?{_ONE}{_ENDS}| {_ONE}(?:\^|-\d| ?/)| ?[×*] ?{_ONE}{_ENDS})"
+)
+UNIT: Final = (
+    rf"(?:{_TOP}(?:(?:{_SLASH})+|(?:{_LOWERED}){{1,4}})?|(?<= ){_ONE}{_INVERSE}(?:{_LOWERED}){{0,3}}){_NO_MORE}"
+)
+"""Pattern of a unit as it may stand after a number: alone, times another,
+or over others by slashes or powers below zero.
+
+One over a unit needs a space before it ("3 s^-1", but not "3s^-1"). After a slash all that follows without another sign
+is below it: "J/kg K" is "joules per kilogram per kelvin".
+"""
+
+UNIT_BEYOND: Final = (
+    rf"{_ONE}(?:\^|/| ?/ ?[A-Za-z]{{1,2}}\b| ?[×*] ?{_ONE}{_ENDS}| {_ONE}(?:\^|-\d| ?/ ?[A-Za-z]{{1,3}}\b))"
+)
+"""Start of a unit that `UNIT` did not match as a whole."""
+
+_NAMES: Final = f"{_ONE}|C|{'|'.join(sorted(_FULL_NAMES, key=len, reverse=True))}"
+_NAMED: Final = re.compile(
+    rf"(?P<name>{_NAMES}){_ENDS}(?P<inverse>{_INVERSE})?(?P<power>{_POWER})?|(?P<odd>{_ONE})(?P<oddpower>[23])"
+)
+_COUNTED_WORD: Final = re.compile(r"\b(?:feet|[a-z]+s)\b(?= per | of | [A-Z]|$)")
+"""The word of a unit that has a plural: "miles per hour", "square feet"."""
+
+_POWERS: Final = {"2": "squared", "3": "cubed", "4": "to the fourth", "5": "to the fifth", "6": "to the sixth"}
+
+
+def _name(abbreviation: str, plural: bool) -> str:
+    if abbreviation in UNCHANGING:
+        words = UNCHANGING[abbreviation]
+        return words if plural else _COUNTED_WORD.sub(_single, words, count=1)
+    if abbreviation in IRREGULAR:
+        return IRREGULAR[abbreviation][plural]
+    name = "coulomb" if abbreviation == "C" else REGULAR.get(abbreviation, abbreviation)
+    if not plural:
+        return name
+    first, space, rest = name.partition(" ")
+    if rest in {"mass", "force", "absolute"}:
+        return f"{first}s{space}{rest}"
+    return {"henry": "henries", "foot": "feet", "child": "children"}.get(name, name + "s")
+
+
+def _single(match: re.Match[str]) -> str:
+    return {"feet": "foot", "inches": "inch"}.get(match[0], match[0].removesuffix("s"))
+
+
+def _factor(name: str, exponent: str, plural: bool) -> str:
+    if not exponent or exponent == "1":
+        return _name(name, plural)
+    if name in LENGTHS and exponent in {"2", "3"}:
+        return f"{'square' if exponent == '2' else 'cubic'} {_name(name, plural)}"
+    return f"{_name(name, plural)} {_POWERS[exponent]}"
+
+
+def say_unit(text: str, plural: bool) -> str:
+    """The words of a unit that matched `UNIT`, in the singular or the plural.
+
+    Raises:
+        Unspeakable: `formula`: it did not match.
+    """
+    over, *under = text.split("/")
+    tops, bottoms = [], list[tuple[str, str]]()
+    for found in _factors(over):
+        if found["inverse"]:
+            bottoms.append((found["name"], re.sub(r"\D", "", found["inverse"])))
+        else:
+            tops.append((found["name"] or found["odd"], re.sub(r"\D", "", found["power"] or found["oddpower"] or "")))
+    for part in under:
+        bottoms += [(each["name"] or each["odd"], re.sub(r"\D", "", each["power"] or each["oddpower"] or ""))
+                    for each in _factors(part)]  # fmt: skip
+    words = [_factor(*each, plural=False) for each in tops[:-1]]
+    words += [_factor(*each, plural=plural) for each in tops[-1:]]
+    words += [f"per {_factor(*each, plural=False)}" for each in bottoms]
+    return " ".join(words)
+
+
+def _factors(text: str) -> list[re.Match[str]]:
+    """The units of a product, all of whose characters they are but signs between them."""
+    found = list(_NAMED.finditer(text))
+    rest = _NAMED.sub("", text)
+    if re.search(r"[A-Za-z\d°]", rest):
+        raise Unspeakable("formula", text)
+    return found
+
+
+PLAIN_UNITS: Final = word_set("lbs hrs kgs mins mL mph kWh kJ kPa kW yds Hz kHz MHz GHz kcal mmHg atm kVA kVAR")
+"""Units said in full even without a number before them, for they can be nothing else."""
+
+NUMBERED_UNITS: Final = word_set(
+    "km cm mm kg mg lb hr hp nm ml ft oz kw kbps Mbps Gbps lbf lbm cc rpm mL dB cfm mol psi dm"
+)
+"""Units said in full only where something counts them, as in "how many km": alone they may be two variables."""

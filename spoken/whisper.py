@@ -1,0 +1,88 @@
+"""What of an answer is whispered to the front-end: whole sentences that fit, as its oracles of training are.
+
+Training sees an answer when it is whole, this while it is being written. So the first sentence leaves word by word, but
+for words that may begin a refusal, and each later one when it is whole: the first is being fed by then.
+"""
+
+import regex  # type: ignore[import-untyped]
+
+from data_schemas.errors import RequestError
+from spoken.refusals import REFUSAL
+
+_REFUSES = regex.compile(REFUSAL)  # `re` finds no beginnings of refusals
+_MARKS = ",.?!;:"
+_ENDS_SENTENCE = (".", "?", "!")
+
+
+class UnfitAnswer(RequestError):
+    """An answer that training would not have had; the back-end works, and the same words would get the same again."""
+
+
+class Whispered:
+    """One answer, of which the words come as they are said.
+
+    Args:
+        max_words: what the sentences must fit into.
+
+    Attributes:
+        is_over: its end has come, and nothing more of it is whispered.
+    """
+
+    def __init__(self, max_words: int) -> None:
+        self.is_over = False
+        self._max_words = max_words
+        self._words: list[str] = []
+        self._n_out = 0  # words that have left
+        self._n_whole = 0  # words of whole sentences
+
+    def feed(self, said: str) -> str:
+        """Adds words; returns those that can leave, with a space after each.
+
+        Raises:
+            UnfitAnswer: it refuses to answer.
+        """
+        for word in said.split():
+            if not self.is_over:
+                self._add(word)
+        return self._out(self._n_sure())
+
+    def finish(self, *, is_cut: bool) -> str:
+        """The rest, at the end of the answer; half a sentence of one that was cut is left out.
+
+        Raises:
+            UnfitAnswer: it was cut off in its first sentence, of which nothing has left.
+        """
+        if is_cut and not (self._n_whole or self._n_out):
+            raise UnfitAnswer("The answer was cut off in its first sentence.")
+        is_open = self.is_over or is_cut
+        self.is_over = True
+        return self._out(self._n_sure() if is_open else len(self._words))
+
+    def _add(self, word: str) -> None:
+        if len(self._words) == self._max_words:
+            self.is_over = True
+            return
+        self._words.append(word)
+        if _REFUSES.search(self._plain()):
+            self.is_over = True
+            raise UnfitAnswer("The chat model refuses to answer.")
+        if word.endswith(_ENDS_SENTENCE):
+            self._n_whole = len(self._words)
+            self.is_over = self._n_whole == self._max_words
+
+    def _n_sure(self) -> int:
+        """Words that may leave now: whole sentences, and of the first one those before what may become a refusal."""
+        if self._n_whole:
+            return self._n_whole
+        plain = self._plain()
+        begun = _REFUSES.search(plain, partial=True)
+        return len(self._words) if begun is None else len(plain[: begun.start()].split())
+
+    def _plain(self) -> str:
+        """The words in small letters without their marks, each with a space after it."""
+        return "".join(f"{word.strip(_MARKS).lower()} " for word in self._words)
+
+    def _out(self, n_words: int) -> str:
+        new = self._words[self._n_out : n_words]
+        self._n_out = max(self._n_out, n_words)
+        return "".join(f"{word} " for word in new)

@@ -1,0 +1,181 @@
+"""Whatever is wrong ends with one message that says what to do, the right exit code, and nothing half written."""
+
+import gzip
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from data_schemas.config import RefreshConfig
+from flows.cli.app import app
+from pipelines.run import steps as pipeline
+from pipelines.run.steps import one_run_at_a_time
+from tests.support.refreshing import GOOD, ROWS, Bench, assert_one_message
+
+pytestmark = pytest.mark.full
+
+
+def test_the_good_source_is_good(bench: Bench) -> None:
+    result = bench.refresh("--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["dialogues"] == len(ROWS)
+
+
+SOURCES: list[tuple[str, bytes | None, str]] = [
+    ("rows.jsonl", None, "no file .*rows.jsonl"),
+    ("rows.jsonl", b'{"q": 1}\n', r"column\(s\) question, answer .*there are: q"),
+    ("rows.jsonl", b"", "holds no rows"),
+    ("rows.jsonl.gz", gzip.compress(GOOD * 50)[:-40], "damaged or cut short"),
+    ("rows.parquet", b"PAR1 and so on PAR1", "not a whole Parquet file"),
+    ("rows.csv", b"question,answer\n", "neither JSONL"),
+    ("rows.jsonl", b"no json\n", "there are: none"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "says"), SOURCES, ids=[each[2] for each in SOURCES])
+def test_a_source_that_cannot_be_read(bench: Bench, name: str, content: bytes | None, says: str) -> None:
+    assert bench.refresh().exit_code == 0
+    before = bench.state()
+    path = bench.folder / name if content is None else bench.file(name, content)
+    assert_one_message(bench.refresh(source=f"gsm8k={path}"), 3, says)
+    assert bench.state() == before
+
+
+def test_lines_that_are_no_rows_are_rejects_and_stop_nothing(bench: Bench) -> None:
+    lines = [b"no json", b"[1]", b'{"question": "\\ud800?", "answer": "#### 1"}', b"7" * 5_000, b'{"question": "?"}']
+    bench.file("good.jsonl", GOOD + b"\n".join(lines) + b"\n")
+    told = json.loads(bench.refresh("--json").stdout)
+    assert (told["dialogues"], told["rejects"]) == (len(ROWS), len(lines))
+
+
+def test_a_source_of_which_all_is_refused_makes_an_empty_dataset(bench: Bench) -> None:
+    bench.file("good.jsonl", b'{"question": "", "answer": "#### 1"}\n')
+    told = json.loads(bench.refresh("--json").stdout)
+    assert (told["dialogues"], told["rejects"]) == (0, 1)
+    assert CliRunner().invoke(app, ["check", str(bench.out)]).exit_code == 0
+    assert_one_message(CliRunner().invoke(app, ["inspect", str(bench.out)]), 6, "has no dialogues")
+
+
+WRONG: list[tuple[list[str], dict[str, Any], int, str]] = [
+    (["--profile", "tpu"], {}, 2, "no profile 'tpu'.*embedded"),
+    ([], {"speech": {"tts": "parrot"}}, 2, "no tts back-end 'parrot'.*kokoro"),
+    ([], {"alignment": {"aligner": "ruler"}}, 2, "no aligner back-end 'ruler'"),
+    ([], {"chat": {"engine": "oracle"}}, 2, "no chat back-end 'oracle'"),
+    ([], {"speech": {"tts": "double", "voice_a": "nobody"}}, 2, "has no voice nobody.*double_a"),
+    ([], {"speech": {"tts": "double", "voices_b": []}}, 2, "at least one voice"),
+    ([], {"oracle": {"prompt": "v99"}}, 2, "no prompt set 'v99'"),
+    ([], {"chat": {"engine": "openai"}}, 2, "base"),
+    (["--limit", "0"], {}, 2, "limit: Input should be greater"),
+    (["--source", "mine=x.jsonl"], {}, 2, "'mine' is none of ours"),
+    (["--source", "gsm8k=x.jsonl"], {}, 2, "'gsm8k' is given twice"),
+    (["--evaluation-set", "nowhere.jsonl"], {}, 3, "no file nowhere.jsonl"),
+]
+
+
+@pytest.mark.parametrize(("typed", "settings", "code", "says"), WRONG, ids=[each[3] for each in WRONG])
+def test_wrong_settings(bench: Bench, typed: list[str], settings: dict[str, Any], code: int, says: str) -> None:
+    assert_one_message(bench.refresh(*typed, **settings), code, says)
+    assert bench.state() == {}
+
+
+def test_no_source_at_all(bench: Bench) -> None:
+    result = CliRunner().invoke(app, ["refresh", "--out", str(bench.out)])
+    assert_one_message(result, 2, "No source is given")
+
+
+def test_a_file_where_the_folder_should_be(bench: Bench) -> None:
+    bench.out.write_text("in the way", encoding="utf-8")
+    assert_one_message(bench.refresh(), 5, "Cannot write .*out")
+    assert bench.out.read_text(encoding="utf-8") == "in the way"
+
+
+@pytest.mark.parametrize("command", ["inspect", "check"])
+def test_a_folder_that_is_no_dataset(bench: Bench, command: str) -> None:
+    result = CliRunner().invoke(app, [command, str(bench.folder)])
+    assert_one_message(result, 6, "is no dataset.*kame refresh")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"{", "damaged"), (b"[]", "damaged"), (b'{"schema_version": 99}', "schema 99.*Update"), (b"\xff", "damaged")],
+)
+def test_a_manifest_that_cannot_be_used(dataset: Path, content: bytes, says: str) -> None:
+    (dataset / "dataset.json").write_bytes(content)
+    for command in ("inspect", "check"):
+        assert_one_message(CliRunner().invoke(app, [command, str(dataset)]), 6, says)
+
+
+def test_a_dialogue_that_is_not_there_and_sound_that_cannot_be_written(made: Path, tmp_path: Path) -> None:
+    command = CliRunner()
+    assert_one_message(command.invoke(app, ["inspect", str(made), "--dialogue", "x"]), 6, "has no dialogue x")
+    nowhere = str(tmp_path / "no_such_folder" / "a.wav")
+    assert_one_message(command.invoke(app, ["inspect", str(made), "--wav", nowhere]), 5, "no_such_folder")
+
+
+def test_a_shard_that_is_damaged(dataset: Path) -> None:
+    for file in (dataset / "data").glob("*.parquet"):
+        file.write_bytes(file.read_bytes()[:-200])
+    assert_one_message(CliRunner().invoke(app, ["inspect", str(dataset)]), 5, "not a whole Parquet file")
+
+
+@pytest.mark.parametrize("line", [b"no json", b"[]", b"{}", b"\xff\xfe"])
+def test_flags_that_are_none(bench: Bench, line: bytes) -> None:
+    assert bench.refresh().exit_code == 0
+    before = bench.state()
+    (bench.out / "flags.jsonl").write_bytes(b'{"dialogue_id": "x", "reason": "y"}\n' + line + b"\n")
+    assert_one_message(bench.refresh(), 6, "flags.jsonl")
+    assert bench.state() == before
+
+
+def test_too_little_room_is_said_before_work(tiny_disk: Path, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.out = tiny_disk / "out"
+    assert_one_message(bench.refresh(), 5, "MB free; 4 new dialogues may need")
+    assert bench.state() == {}
+
+
+@pytest.mark.parametrize("free_bytes", [0, 4_096, 30_000, 90_000, 150_000])
+def test_a_disk_that_fills_up_on_the_way(
+    tiny_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int
+) -> None:
+    monkeypatch.setattr(pipeline, "BYTES_PER_DIALOGUE", 0)
+    bench = Bench(tmp_path)
+    bench.out = tiny_disk / "out"
+    there = os.statvfs(tiny_disk)
+    (tiny_disk / "ballast").write_bytes(bytes(there.f_bavail * there.f_frsize - free_bytes))
+    assert_one_message(bench.refresh(), 5, "No space left|full")
+    assert list(bench.out.rglob("*.kame-writing")) == []
+    assert "dataset.json" not in bench.state()
+
+
+def test_a_port_that_is_taken(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = bench.refresh(chat={"engine": "llamacpp", "port": port})
+    assert_one_message(result, 4, f"cannot use port {port}", "chat.port")
+    assert bench.state() == {}
+
+
+def test_a_second_run_on_one_folder(bench: Bench) -> None:
+    assert bench.refresh().exit_code == 0
+    before = bench.state()
+    with one_run_at_a_time(RefreshConfig(out=str(bench.out))):
+        assert_one_message(bench.refresh("--limit", 2), 5, "Another run is writing")
+    assert bench.state() == before
+
+
+def test_a_bug_in_a_stage_is_no_message_of_ours(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipelines.script.stage import ScriptStage
+
+    def broken(*_: Any) -> Callable[[], None]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ScriptStage, "run", broken)
+    result = bench.refresh()
+    assert isinstance(result.exception, ZeroDivisionError), "what we did not foresee must be seen, not dressed up"
+    assert bench.state() == {}

@@ -1,0 +1,64 @@
+"""What people see: every word, every event, every figure; texts with brackets as they are."""
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console, RenderableType
+
+from data_schemas.reader import DatasetReader
+from data_schemas.records import AudioDialogue, OracleRow
+from flows.cli import show
+from pipelines.figures import Figures
+from pipelines.quality.check import Fault
+
+
+def seen(what: RenderableType, width: int = 200) -> str:
+    console = Console(width=width, record=True, markup=False, emoji=False, quiet=False, file=None)
+    with console.capture() as capture:
+        console.print(what)
+    return capture.get()
+
+
+@pytest.fixture(scope="module")
+def shown(made: Path) -> tuple[AudioDialogue, OracleRow]:
+    row, oracle = DatasetReader(str(made)).dialogue()
+    assert oracle is not None
+    return row, oracle
+
+
+def test_a_dialogue_shows_each_word_once_and_each_event_once(shown: tuple[AudioDialogue, OracleRow]) -> None:
+    row, oracle = shown
+    lines = [re.split(r"\s*[│|]\s*", line) for line in seen(show.dialogue(row, oracle), 400).splitlines()]
+    table = [cells for cells in lines if len(cells) == 5 and re.fullmatch(r"\s*[\d.]+", cells[0])]
+    said = " ".join(cells[3].strip() for cells in table).split()
+    assert said == [word.word for turn in row.turns for each in turn.utterances for word in each.words]
+    assert sum("level" in cells[4] for cells in table) == len(oracle.events)
+
+
+def test_a_dialogue_without_oracles_is_shown_too(shown: tuple[AudioDialogue, OracleRow]) -> None:
+    assert shown[0].turns[1].utterances[0].words[-1].word in seen(show.dialogue(shown[0], None))
+
+
+def test_the_ladder_shows_every_event(shown: tuple[AudioDialogue, OracleRow]) -> None:
+    text = seen(show.ladder(shown[1]))
+    assert all(f"{event.n_words_heard}/{event.n_words}" in text for event in shown[1].events)
+
+
+def test_words_are_shown_with_their_times(shown: tuple[AudioDialogue, OracleRow]) -> None:
+    last = shown[0].turns[1].utterances[0].words[-1]
+    assert f"{last.word} {last.start_s:.2f}-{last.end_s:.2f}" in re.sub(r"\s+", " ", seen(show.words(shown[0]), 5_000))
+
+
+def test_figures_name_sources_of_which_all_was_refused() -> None:
+    figures = Figures()
+    figures.rejects["mine", "not_json"] = 3
+    rows = [line.split() for line in seen(show.figures(figures)).replace("│", " ").splitlines()]
+    assert ["mine", "0", "0.0", "3"] in rows
+
+
+def test_faults_are_shown_with_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    show.console().print(show.faults([Fault("data/[/x].parquet", "file is there", "[bold]missing :smile:")]))
+    told = capsys.readouterr().out
+    assert "data/[/x].parquet" in told
+    assert "[bold]missing :smile:" in told

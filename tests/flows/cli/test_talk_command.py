@@ -1,0 +1,220 @@
+"""`kame talk`: a file talks with a server that is started for it, in real time."""
+
+import json
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from typer.testing import CliRunner
+
+from backends.protocols import Samples
+from data_schemas.config.serving import ServeConfig
+from data_schemas.units import SAMPLE_RATE_HZ
+from flows.cli.app import app
+from flows.runs import serve
+from kame_model.serve.client import client
+from kame_model.serve.client.client import in_real_time
+from kame_model.serve.device.engine import Engine
+from kame_model.serve.oracle.prompts import load_prompt
+from kame_model.serve.oracle.routing import BackEnd
+from kame_model.serve.parts import Parts
+from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.web import chat_socket
+from tests.support.serving import RepeatingChat, doubles, saying, tiny_checkpoint
+
+pytestmark = pytest.mark.full
+
+HEARD = re.compile("(delta )+golf( golf)*")
+"""What is heard of the question; Opus smears its frames."""
+PATIENT = ["--set", "limits.max_sessions=1", "--set", "limits.max_backlog_s=10", "--set", "limits.max_unsent_s=10"]
+"""One caller, of whom nothing is dropped on a machine that is too busy for real time."""
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A whole checkpoint of a few thousand weights."""
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny_checkpoint(folder)
+    return str(folder / "export")
+
+
+@pytest.fixture
+def question(tmp_path: Path) -> Path:
+    """A second of two words, then half a second of silence; the other channel says another word."""
+    user = np.concatenate([saying("delta", 8), saying("golf", 5), saying(None, 6)])
+    path = tmp_path / "question.wav"
+    soundfile.write(path, np.stack([saying("kilo", 19), user], axis=1), SAMPLE_RATE_HZ)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _with_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that hears loudness and repeats what it heard, in place of its real parts."""
+
+    @asynccontextmanager
+    async def build(config: ServeConfig) -> AsyncIterator[Parts]:
+        if config.record.folder is None:
+            only = BackEnd("default", RepeatingChat(), load_prompt("tandem"), models={"big": RepeatingChat()})
+            yield replace(doubles(), back_ends={"default": only})
+            return
+        about = About(checkpoint=config.checkpoint, recogniser="loudness", notice=config.record.notice)
+        recordings = Recordings(config.record, about)
+        yield doubles(recordings=recordings)
+        await recordings.aclose()
+
+    monkeypatch.setattr(serve, "build_parts", build)
+
+
+def test_it_ends_with_sound_transcript_and_events(checkpoint: str, question: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = ["--checkpoint", checkpoint, "--out", str(out), "--silence-s", "0.5", *PATIENT]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["ended"], told["out"]) == ("", str(out))
+    assert {"delta", "golf"} >= {word for each in told["oracles"] for word in each["text"].split()} != set()
+    assert all(each["age_s"] is None or 0 <= each["age_s"] < 5 for each in told["oracles"])
+    (user,) = [each["text"] for each in told["transcript"] if each["speaker"] == "user"]
+    assert HEARD.fullmatch(user)
+    wav, _ = soundfile.read(out / "conversation.wav")
+    said, _ = soundfile.read(question)
+    assert np.allclose(wav[: len(said), 1], said[:, 1], atol=1e-3)
+    assert wav[:, 0].any(), "it has answered something"
+    kinds = [json.loads(line)["kind"] for line in (out / "events.jsonl").read_text("utf-8").splitlines()]
+    assert kinds[0] == "started"
+    assert {"heard", "speech_started", "speech_stopped", "oracle_asked", "oracle"} <= set(kinds)
+    assert HEARD.search((out / "transcript.txt").read_text("utf-8"))
+
+
+def test_on_a_machine_that_is_too_slow_for_real_time_it_talks_all_the_same(
+    checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Engine, "time_step", lambda *_: 1.0)  # as the server measures it; the talk is as fast as ever
+    options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--silence-s", "0", *PATIENT]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["transcript"] != []
+
+
+@pytest.mark.full
+def test_an_answer_that_does_not_end_is_told(checkpoint: str, question: Path, tmp_path: Path) -> None:
+    """The tiny front-end says a piece of text with each frame."""
+    options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--answer-timeout-s", "1", *PATIENT]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["lacks"] == "Timed out: the answer had not ended 1 s after what was said."
+
+
+@pytest.mark.parametrize("signalled", [True, False])
+def test_ctrl_c_keeps_what_was_said_until_then(
+    signalled: bool, checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken_off(sound: Samples, silence_s: float) -> AsyncIterator[Samples]:
+        async for frame in in_real_time(sound, silence_s):
+            yield frame
+            said.append(frame)
+            if len(said) == 6:
+                if not signalled:
+                    raise KeyboardInterrupt  # as SIGTERM does
+                signal.raise_signal(signal.SIGINT)
+
+    said: list[Samples] = []
+    monkeypatch.setattr(client, "in_real_time", broken_off)
+    out = tmp_path / "out"
+    done = CliRunner().invoke(app, ["talk", str(question), "--checkpoint", checkpoint, "--out", str(out), *PATIENT])
+    assert done.exit_code == 130, done.output
+    assert f"What was said until then is in {out}." in done.stderr
+    assert "goes on where it stopped" not in done.stderr
+    wav, _ = soundfile.read(out / "conversation.wav")
+    user = np.concatenate(said)
+    assert np.allclose(wav[: len(user), 1], user, atol=1e-3)
+    assert json.loads((out / "events.jsonl").read_text("utf-8").splitlines()[0])["kind"] == "started"
+    assert sorted(path.name for path in out.iterdir()) == ["conversation.wav", "events.jsonl", "transcript.txt"]
+
+
+def test_a_broken_message_keeps_what_was_said_until_then(
+    checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = chat_socket._json
+    monkeypatch.setattr(chat_socket, "_json", lambda event: b"{" if event["kind"] == "heard" else whole(event))
+    out = tmp_path / "out"
+    options = ["--checkpoint", checkpoint, "--out", str(out), *PATIENT]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, "--json"])
+    assert done.exit_code == 4
+    told = json.loads(done.stdout)
+    assert "does not speak Moshi's protocol" in told["error"]
+    assert f"What was said until then is in {out}." in done.stderr
+    assert soundfile.read(out / "conversation.wav")[0][:, 1].any()
+
+
+def test_nothing_is_written_where_nothing_was_said(question: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = ["--url", "http://127.0.0.1:1", "--out", str(out)]
+    assert CliRunner().invoke(app, ["talk", str(question), *options]).exit_code == 4
+    assert not out.exists()
+
+
+def test_model_and_prompt_are_asked_for(checkpoint: str, question: Path, tmp_path: Path) -> None:
+    options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--silence-s", "0", *PATIENT]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, "--model", "big", "--prompt", "cascade"])
+    assert done.exit_code == 0, done.output
+    assert "tandem, back-end default, model big." in done.stderr
+    for wrong in (["--model", "gpt-9"], ["--prompt", "nobodys"]):
+        done = CliRunner().invoke(app, ["talk", str(question), *options, *wrong])
+        assert (done.exit_code, wrong[1] in done.output) == (4, True), done.output
+
+
+def test_people_see_the_notice_the_transcript_and_the_oracles(checkpoint: str, question: Path, tmp_path: Path) -> None:
+    options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--silence-s", "0"]
+    options += [*PATIENT, "--set", "care.notice=Nobody is here."]
+    done = CliRunner().invoke(app, ["talk", str(question), *options])
+    assert done.exit_code == 0, done.output
+    assert "tandem, back-end default. Nobody is here." in done.stderr
+    assert HEARD.search(done.stdout)
+    assert "Oracles" in done.stdout
+    assert "conversation.wav (left: assistant, right: user)" in done.stdout
+
+
+@pytest.mark.parametrize("answer", ["y\n", "n\n", ""])
+def test_only_who_agrees_is_recorded(answer: str, checkpoint: str, question: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--silence-s", "0", "--record"]
+    options += [*PATIENT, "--set", f"record.folder={kept}", "--set", "record.keep_days=2"]
+    done = CliRunner().invoke(app, ["talk", str(question), *options], input=answer)
+    assert "what is said is kept, sound and words" in done.stderr
+    assert "deleted after 2 days" in done.stderr
+    recorded = [path.name for path in kept.rglob("*.parquet")]
+    assert (done.exit_code, len(recorded)) == ((0, 1) if answer == "y\n" else (1, 0))
+
+
+def test_a_server_that_records_nobody_says_so(checkpoint: str, question: Path) -> None:
+    options = ["--checkpoint", checkpoint, "--record", *PATIENT]
+    done = CliRunner().invoke(app, ["talk", str(question), *options])
+    assert (done.exit_code, "records nobody" in done.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "It is not clear who talks"),
+        (["a.wav", "--mic"], "It is not clear who talks"),
+        (["a.wav", "--url", "http://host", "--checkpoint", "c"], "Say one of them"),
+        (["a.wav", "--set", "port=1"], "Say --checkpoint too"),
+        (["none.wav"], "Cannot read the sound in none.wav"),
+        (["{question}", "--url", "ftp://host"], "no server's URL"),
+    ],
+)
+def test_what_does_not_go_together_ends_with_2(options: list[str], told: str, question: Path) -> None:
+    done = CliRunner().invoke(app, ["talk", *[each.format(question=question) for each in options]])
+    assert (done.exit_code, told in done.output) == (2, True), done.output
+
+
+def test_no_server_ends_with_4(question: Path) -> None:
+    done = CliRunner().invoke(app, ["talk", str(question), "--url", "http://127.0.0.1:1"])
+    assert (done.exit_code, "No server answers at http://127.0.0.1:1" in done.output) == (4, True)

@@ -1,0 +1,296 @@
+"""From a dataset to a registered checkpoint: every step, again without work, and stopped half-way."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from backends import registry
+from backends.codec.moshi_codec import MoshiCodec
+from data_schemas.config.front_end import DatasetShare, FrontEndConfig, dataset_share
+from data_schemas.errors import BackendError, ConfigError, DatasetError
+from data_schemas.presets import PRESETS
+from data_schemas.records import AudioDialogue
+from data_schemas.store import Store
+from flows.runs import front_end
+from flows.runs.front_end import Stopped, Told, named_shares, run_front_end
+from flows.runs.front_end_data import check_datasets
+from flows.runs.front_end_text import TEXTS, check_vocabulary
+from kame_model.checkpoint import load
+from kame_model.checkpoint.index import entries
+from kame_model.checkpoint.load import load_checkpoint
+from kame_model.encode import token_dataset
+from kame_model.encode.manifest import read_manifest
+from kame_model.evaluate import proof
+from kame_model.text.tokenizer import MOSHI_TOKENIZER
+from kame_model.train.logs import read_metrics
+from kame_model.train.plot import PICTURE, plot_losses
+from kame_model.train.runs import read_facts
+from tests.support.codecs import count_encoded
+from tests.support.small_datasets import noisy_dialogue, write_dataset
+from tests.support.vocabularies import make_vocabulary
+
+pytestmark = pytest.mark.full
+
+
+class Watching:
+    """Training's progress, remembered; `at` is called at each step."""
+
+    def __init__(self, at: Callable[[int], None] = lambda step: None) -> None:
+        self.steps: list[int] = []
+        self._at = at
+
+    def begin(self, step: int, max_steps: int) -> None:
+        """Nothing to remember."""
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        self.steps.append(step)
+        self._at(step)
+
+    def evaluated(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
+        """Nothing to remember."""
+
+
+def files(folder: Path) -> dict[str, Any]:
+    return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config: FrontEndConfig) -> None:
+    made = run_front_end(config)
+    assert made.training.step == 3
+    (entry,) = entries(config.checkpoints)
+    assert Path(made.checkpoint) == Path(config.checkpoints) / entry.name
+    assert entry.data == made.facts.training.data
+    assert any(name.startswith("said, right oracle") for name in entry.figures)
+    loaded = load_checkpoint(made.checkpoint)
+    assert loaded.tokenizer().text_card == loaded.front_end.text_card
+    assert loaded.codec().card == loaded.front_end.card
+    assert (config.of_seed / "evaluation" / "report.md").is_file()
+    assert json.loads((Path(config.out) / "codec" / "codec.json").read_text())["config"]["device"] == "cpu"
+    before = files(Path(made.checkpoint))
+    watching = Watching()
+    run_front_end(config, Told(training=watching))
+    assert watching.steps == []
+    assert files(Path(made.checkpoint)) == before
+    assert len(entries(config.checkpoints)) == 1
+    picture = plot_losses(str(config.of_seed / "run"))
+    assert picture.startswith(b"\x89PNG")
+    assert (config.of_seed / "run" / PICTURE).read_bytes() == picture
+
+
+def test_a_run_that_is_asked_to_stop_saves_and_goes_on(quick_config: FrontEndConfig) -> None:
+    config = quick_config.model_copy(update={"evaluate_items": 0})
+    asking = Watching(lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == 1 else None)
+    with pytest.raises(Stopped, match="is saved"):
+        run_front_end(config, Told(training=asking))
+    assert entries(config.checkpoints) == []
+    going_on = Watching()
+    assert run_front_end(config, Told(training=going_on)).training.is_done
+    assert going_on.steps == [each for each in (1, 2, 3) if each > max(asking.steps)]
+    told = [line["step"] for line in read_metrics(config.of_seed / "run" / "metrics.jsonl") if line["kind"] == "train"]
+    assert told == [1, 2, 3]
+
+
+def test_the_copying_stage_comes_first(quick_config: FrontEndConfig) -> None:
+    settings: dict[str, object] = {"copy_steps": 2, "evaluate_items": 0, "copy_settings": {"copying.batch_size": 4}}
+    made = run_front_end(quick_config.model_copy(update=settings))
+    assert made.facts.training.init_from == str(quick_config.of_seed / "copy")
+    facts = json.loads((quick_config.of_seed / "copy" / "config.json").read_text())
+    assert (facts["config"]["stage"], facts["config"]["copying"]["batch_size"]) == ("copy", 4)
+
+
+def test_the_name_of_another_runs_checkpoint_is_not_its_weights(quick_config: FrontEndConfig, tmp_path: Path) -> None:
+    config = quick_config.model_copy(update={"evaluate_items": 0, "copy_settings": {}})
+    first = run_front_end(config)
+    settings = config.settings | {"data.swap_share": 0.2}
+    other = run_front_end(config.model_copy(update={"out": str(tmp_path / "b" / "run"), "settings": settings}))
+    assert Path(other.checkpoint).name.startswith(Path(first.checkpoint).name + "-")
+    assert other.facts.training.run != first.facts.training.run
+    assert len(entries(config.checkpoints)) == 2
+
+
+def test_the_device_reaches_the_codec_and_the_model_that_is_evaluated(
+    config: FrontEndConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def ask(*arguments: Any) -> None:
+        asked.append(str(arguments[-1]["device"] if isinstance(arguments[-1], dict) else arguments[-1]))
+        raise BackendError("Not here.", "")
+
+    config = config.model_copy(update={"device": "meta", "codec_path": "codec"})  # a device that every machine has
+    codec = front_end.make_codec(config)
+    monkeypatch.setattr(registry, "build", ask)
+    with pytest.raises(BackendError):
+        front_end.encode(config, next(iter(named_shares(config))), str(make_vocabulary(tmp_path).path), codec, print)
+    monkeypatch.setattr(token_dataset, "TokenDataset", Path)
+    monkeypatch.setattr(proof, "held_out", lambda dataset, settings: [dataset])
+    monkeypatch.setattr(load, "load_checkpoint", ask)
+    with pytest.raises(BackendError):
+        front_end.evaluate(config, "nano", "rows", None, print)
+    assert asked == ["meta", "meta"]
+
+
+def test_settings_that_do_not_hold_are_told_before_a_codec_is_trained(config: FrontEndConfig) -> None:
+    with pytest.raises(ConfigError, match="init_from: adapters"):
+        run_front_end(config.model_copy(update={"settings": {"lora.rank": 4}}))
+    assert not Path(config.out).exists()
+
+
+def test_moshis_size_comes_with_moshis_weights_vocabulary_and_codec() -> None:
+    config = FrontEndConfig.model_validate({"datasets": ["d"], "preset": "moshi-7b", "init_from": None})
+    assert (config.init_from, config.tokenizer, config.codec) == tuple(PRESETS["moshi-7b"].begins_with.values())
+    assert config.tokenizer == MOSHI_TOKENIZER
+    named = FrontEndConfig(datasets=["d"], preset="moshi-7b", init_from="mine", codec="mimi")
+    assert named.init_from == "mine"
+    with pytest.raises(ValidationError, match="moshi-7b speaks mimi"):
+        FrontEndConfig(datasets=["d"], preset="moshi-7b", codec="nano-mimi")
+    assert FrontEndConfig(datasets=["d"]).init_from is None
+
+
+def test_a_dataset_without_held_out_dialogues_is_registered_without_their_figures(quick_config: FrontEndConfig) -> None:
+    made = run_front_end(quick_config.model_copy(update={"evaluate_splits": ["validation"]}))
+    (entry,) = entries(quick_config.checkpoints)
+    assert made.figures == []
+    assert not any(name.startswith("said") for name in entry.figures)
+
+
+def test_settings_of_the_evaluation_are_checked_before_anything_runs(config: FrontEndConfig) -> None:
+    with pytest.raises(ConfigError, match=r"sampling\.warmth"):
+        run_front_end(config.model_copy(update={"evaluation_settings": {"sampling.warmth": 1.0}}))
+    assert not Path(config.out).exists()
+
+
+def test_a_vocabulary_of_other_pieces_or_texts_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    mine = [[noisy_dialogue(number) for number in range(4)]]
+    folder = write_dataset(tmp_path / "data", mine)
+    config = FrontEndConfig(datasets=[str(folder)], out=str(tmp_path / "run"))
+    config = config.model_copy(update={"vocabulary": 90})  # of eight words no more than 106 can be made
+    file = Path(front_end.make_text(config))
+    before = files(Path(config.out))
+    other = write_dataset(tmp_path / "other", [[noisy_dialogue(9)]])
+    for update, told in (
+        ({"vocabulary": 100}, r"has 90 pieces, and 100 are asked for.*--vocabulary 90"),
+        ({"datasets": [str(folder), str(other)]}, "trained on other dialogues or oracles .*--tokenizer"),
+    ):
+        with pytest.raises(ConfigError, match=f"(?s){told}"):
+            run_front_end(config.model_copy(update=update))
+        assert files(Path(config.out)) == before
+    write_dataset(folder, mine, "random", "no eggs")  # more oracles: the same vocabulary still
+    check_vocabulary(config.model_copy(update={"datasets": [f"{folder}@default"]}))
+    check_vocabulary(config.model_copy(update={"datasets": [str(other)], "tokenizer": str(file)}))
+    (file.parent / TEXTS).unlink()  # as an earlier version left it
+    check_vocabulary(config)
+    assert front_end.make_text(config) == str(file)
+
+
+def test_parameters_are_checked_before_anything_runs() -> None:
+    with pytest.raises(ValidationError, match="a weight is more than 0"):
+        FrontEndConfig(datasets=["d=0"])
+    with pytest.raises(ValidationError, match="name at least one folder"):
+        FrontEndConfig()
+    with pytest.raises(ValidationError, match="max_steps"):
+        FrontEndConfig(datasets=["d"], max_steps=0)
+
+
+def asking(number: int, split: str = "train", question: int | None = None) -> AudioDialogue:
+    """A small dialogue of an item of its own, with a question of its own but where another's is named."""
+    return replace(noisy_dialogue(number, split), group_id=f"q-{number if question is None else question}")
+
+
+def held_out_folder(folder: Path, *dialogues: AudioDialogue) -> str:
+    return str(write_dataset(folder, [dialogues]))
+
+
+def test_another_seed_trains_on_what_is_encoded_and_one_table_tells_of_both(
+    config: FrontEndConfig, tmp_path: Path
+) -> None:
+    others = [
+        replace(noisy_dialogue(number, "test", answer=answer), group_id=answer)
+        for number, answer in enumerate(("six", "seven", "eight"))
+    ]
+    held_out = held_out_folder(tmp_path / "held", *others)
+    config = config.model_copy(
+        update={
+            "held_out": held_out,
+            "evaluate_items": 3,
+            "evaluation_settings": {"n_sounds": 0, "sampling.temp_text": 0.3},
+        }
+    )
+    first = run_front_end(config)
+    shared = {name: Path(config.out) / name for name in ("tokenizer.model", "codec", "tokens")}
+    before = {name: files(at) if at.is_dir() else at.read_bytes() for name, at in shared.items()}
+    second = run_front_end(config.model_copy(update={"seed": 1}))
+    assert {name: files(at) if at.is_dir() else at.read_bytes() for name, at in shared.items()} == before
+    assert first.facts.training.run != second.facts.training.run
+    assert Path(second.checkpoint).name == Path(first.checkpoint).name + "-seed-1"
+    told = json.loads((config.of_seed / "evaluation" / "figures.json").read_text())
+    assert told["configuration"]["sampling"]["temp_text"] == 0.3
+    report = json.loads((Path(config.out) / "report.json").read_text())
+    assert [Path(each).parent.name for each in report["folders"]] == ["seed-1", "seed-0"]
+    assert {each["condition"] for each in report["shares"]} == {"right", "none", "wrong", "corrected"}
+    assert all(each["n_items"] == 3 and len(each["each"]) == 2 for each in report["shares"])
+    dialogues = {json.loads(line)["dialogue_id"] for line in (config.of_seed / "evaluation" / "items.jsonl").open()}
+    assert dialogues == {f"mine-{number}-v0" for number in range(3)}
+
+
+def test_a_held_out_dataset_whose_questions_are_trained_on_is_refused(config: FrontEndConfig, tmp_path: Path) -> None:
+    trained = write_dataset(tmp_path / "trained", [[asking(1)], [asking(2, "test")]])
+    same_item = held_out_folder(tmp_path / "held", asking(0, "test"), asking(1, "test", question=9))
+    update = {"datasets": [str(trained)], "held_out": same_item}
+    with pytest.raises(ConfigError, match=r"1 items of .*trained stand in the held-out .*held too.*mine-1"):
+        run_front_end(config.model_copy(update=update))
+    update["held_out"] = held_out_folder(tmp_path / "other", asking(7, "test", question=1))
+    with pytest.raises(ConfigError, match="or their questions: mine-1"):
+        run_front_end(config.model_copy(update=update))
+    update["held_out"] = held_out_folder(tmp_path / "never", asking(2, "test"))  # the test split trains nothing
+    check_datasets(config.model_copy(update=update))
+    assert not Path(config.out).exists()
+
+
+def test_versions_of_a_datasets_oracles_are_mixed_by_weight(
+    quick_config: FrontEndConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded = count_encoded(MoshiCodec, monkeypatch)
+    shards = [[noisy_dialogue(number) for number in range(4)]]
+    folder = write_dataset(tmp_path / "data", shards)
+    write_dataset(folder, shards, "random", "no eggs")
+    config = quick_config.model_copy(
+        update={
+            "datasets": [f"{folder}@default=2", f"{folder}@random"],
+            "evaluate_items": 0,
+            "tokenizer": str(make_vocabulary(tmp_path).path),
+        }
+    )
+    run_front_end(config)
+    mixed = read_facts(config.of_seed / "run").config.data.datasets
+    assert [(Path(each.path).name, each.weight) for each in mixed] == [("0-data", 2.0), ("1-data", 1.0)]
+    assert [read_manifest(Store(each.path)).oracle_version for each in mixed] == ["default", "random"]
+    first, second = (read_manifest(Store(each.path)).shards for each in mixed)
+    assert [each.codes for each in first] == [each.codes for each in second]
+    assert len(encoded) == 8  # two voices of four dialogues, not once a version of the oracles
+    with pytest.raises(DatasetError, match="no oracles of version 'rondom'"):
+        run_front_end(config.model_copy(update={"datasets": [f"{folder}@rondom"], "out": str(tmp_path / "none")}))
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("data", DatasetShare("data")),
+        ("data=2.5", DatasetShare("data", None, 2.5)),
+        ("a/data@random", DatasetShare("a/data", "random")),
+        ("data@random=0.5", DatasetShare("data", "random", 0.5)),
+        ("me@home/data", DatasetShare("me@home/data")),
+        ("data@2/", DatasetShare("data@2/")),
+        ("a=b/data", DatasetShare("a=b/data")),
+    ],
+)
+def test_a_dataset_is_named_with_its_oracles_and_its_weight(text: str, share: DatasetShare) -> None:
+    assert dataset_share(text) == share

@@ -1,0 +1,145 @@
+"""A few dialogues end to end in memory: text, word times, oracles and sound files."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+from typer.testing import CliRunner
+
+from backends.chat.cache import ReplyCache
+from backends.protocols import SpeechRefused
+from backends.tts.double import DoubleTts
+from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, RefreshConfig, SourceConfig, SpeechConfig
+from data_schemas.errors import SourceError, StoreError
+from flows.cli.app import app
+from flows.cli.options import sample_sources
+from flows.runs.preview import preview
+from pipelines.run.chat_stages import run_in_memory
+from pipelines.run.stages import ORACLE
+
+pytestmark = pytest.mark.full
+
+
+def config(out: Path, sources: list[SourceConfig] | None = None) -> RefreshConfig:
+    return RefreshConfig(
+        out=str(out),
+        sources=sample_sources() if sources is None else sources,
+        workers=1,
+        speech=SpeechConfig(tts="double"),
+        gate=GateConfig(asr="none"),
+        alignment=AlignmentConfig(aligner="double"),
+        chat=ChatConfig(engine="double"),
+    )
+
+
+def test_dialogues_come_from_the_sources_in_turn_and_can_be_heard(tmp_path: Path) -> None:
+    made = preview(config(tmp_path), 3)
+    assert {each.dialogue.source for each in made} == {"gsm8k", "hssbench", "mmlu_pro"}
+    for each in made:
+        assert each.oracle.dialogue_id == each.dialogue.dialogue_id
+        assert each.oracle.events[-1].status == "truth"
+        info = soundfile.info(each.sound_file)
+        assert (info.frames, info.channels) == (each.dialogue.n_samples, 2)
+
+
+def test_each_preview_spends_under_a_name_of_its_own(tmp_path: Path) -> None:
+    preview(config(tmp_path), 1)
+    preview(config(tmp_path), 3)
+    with ReplyCache(tmp_path / "answers.sqlite") as cache:
+        runs = [run for (run,) in cache.run("SELECT DISTINCT run FROM spending")]
+    assert len(runs) == 2
+    assert all(run.startswith("preview-") for run in runs)
+
+
+def test_the_shortest_questions_are_taken(tmp_path: Path) -> None:
+    made = preview(config(tmp_path, [each for each in sample_sources() if each.name == "gsm8k"]), 20)
+    lengths = [len(each.dialogue.turns[0].spoken_text.split()) for each in made]
+    assert len(made) == 4
+    assert lengths == sorted(lengths)
+    few = preview(config(tmp_path, [each for each in sample_sources() if each.name == "gsm8k"]), 2)
+    assert [each.dialogue.dialogue_id for each in few] == [each.dialogue.dialogue_id for each in made[:2]]
+
+
+def test_a_dialogue_that_cannot_be_spoken_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    say, n_said = DoubleTts.synthesise, 0
+
+    def refuses_once(self: DoubleTts, text: str, voice: str, speed: float, take: int = 0) -> Any:
+        nonlocal n_said
+        n_said += 1
+        if n_said == 1:
+            raise SpeechRefused("it is too hard")
+        return say(self, text, voice, speed)
+
+    monkeypatch.setattr(DoubleTts, "synthesise", refuses_once)
+    assert len(preview(config(tmp_path), 3)) == 2
+
+
+def test_where_nothing_comes_out_the_command_says_why_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(self: DoubleTts, text: str, voice: str, speed: float, take: int = 0) -> Any:
+        raise SpeechRefused("it is too hard")
+
+    monkeypatch.setattr(DoubleTts, "synthesise", refuses)
+    settings = "speech: {tts: double}\ngate: {asr: none}\nalignment: {aligner: double}\nchat: {engine: double}\n"
+    (tmp_path / "my.yaml").write_text(settings, encoding="utf-8")
+    shown = CliRunner().invoke(
+        app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2", "--json"]
+    )
+    assert shown.exit_code == 1
+    assert "No dialogue came out: 2 by speech speech_refused." in shown.output
+    assert "it is too hard" in shown.output
+
+
+def test_a_dialogue_without_oracles_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_the_first(config: RefreshConfig, name: str, batch: Any, answers: str) -> Any:
+        made = run_in_memory(config, name, batch, answers)
+        return replace(made, outputs=made.outputs[1:]) if name == ORACLE else made
+
+    monkeypatch.setattr("flows.runs.preview.run_in_memory", without_the_first)
+    made = preview(config(tmp_path), 3)
+    assert len(made) == 2
+    assert all(each.oracle.dialogue_id == each.dialogue.dialogue_id for each in made)
+
+
+def test_sources_without_a_question_that_can_be_said_are_told(tmp_path: Path) -> None:
+    rows = tmp_path / "gsm8k.jsonl"
+    rows.write_text(json.dumps({"question": "金?", "answer": "#### 1"}), encoding="utf-8")
+    with pytest.raises(SourceError, match="No question of these sources can be said"):
+        preview(config(tmp_path / "out", [SourceConfig(name="gsm8k", path=str(rows))]), 3)
+
+
+def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("in the way", encoding="utf-8")
+    with pytest.raises(StoreError, match="out"):
+        preview(config(tmp_path / "out"), 1)
+
+
+def test_the_command_shows_text_times_ladder_and_where_to_listen(tmp_path: Path) -> None:
+    settings = "speech: {tts: double}\ngate: {asr: none}\nalignment: {aligner: double}\nchat: {engine: double}\n"
+    (tmp_path / "my.yaml").write_text(settings, encoding="utf-8")
+    shown = CliRunner().invoke(
+        app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2"]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.count("Oracle ladder") == 2
+    for file in (tmp_path / "out").glob("*.wav"):
+        told = f"Listen: {file} (left: assistant, right: user)"
+        assert "".join(told.split()) in "".join(shown.stdout.split())  # lines are wrapped where they are long
+    assert len(list((tmp_path / "out").glob("*.wav"))) == 2
+
+
+def test_sources_of_the_settings_go_before_our_samples(tmp_path: Path) -> None:
+    row = {"question": "How many are three and four?", "answer": "#### 7"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    own = config(tmp_path / "unused", [SourceConfig(name="gsm8k", path=str(tmp_path / "rows.jsonl"))])
+    (tmp_path / "my.yaml").write_text(json.dumps(own.model_dump(mode="json")), encoding="utf-8")
+    shown = CliRunner().invoke(
+        app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2"]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert "How many are three and four?" in shown.stdout
+    assert shown.stdout.count("Oracle ladder") == 1

@@ -1,0 +1,136 @@
+"""A caller that is a program waits until it has been answered; against a whole server, on a simulated clock."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+from backends.protocols import LiveChat, Samples
+from data_schemas.errors import BackendError
+from data_schemas.units import SAMPLE_RATE_HZ
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.client import client as talk_module
+from kame_model.serve.client.answer_watch import QUIET_S
+from kame_model.serve.client.client import Call, talk, until_answered
+from kame_model.serve.client.kept_talk import Talked
+from kame_model.serve.oracle.prompts import load_prompt
+from kame_model.serve.oracle.routing import BackEnd
+from tests.support.cascade_talk import SlowChat
+from tests.support.served import AsgiSocket, app_of
+from tests.support.serving import RepeatingChat, doubles, saying
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+QUESTION = np.concatenate([saying("alpha", 12), saying(None, 2)])
+
+
+class Line:
+    """A client's side of a socket to an app, as `talk` uses it."""
+
+    def __init__(self, socket: AsgiSocket) -> None:
+        self._socket, self._n_read = socket, 0
+
+    async def send(self, message: bytes) -> None:
+        self._socket.send(message)
+
+    async def close(self) -> None:
+        if not self._socket.over.done():
+            await self._socket.leave()
+
+    async def __aiter__(self) -> AsyncIterator[bytes | str]:
+        while not self._socket.over.done() or self._n_read < len(self._socket.received):
+            if self._n_read == len(self._socket.received):
+                await asyncio.sleep(0.01)
+                continue
+            self._n_read += 1
+            yield self._socket.received[self._n_read - 1]
+
+
+async def asked(
+    checkpoint: Checkpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    chat: LiveChat,
+    call: Call,
+    question: Samples = QUESTION,
+    timeout_s: float = 60.0,
+) -> tuple[Talked, float]:
+    """What came of a question, and how long after its end the talk ended, seconds."""
+    back_end = BackEnd("default", chat, load_prompt("tandem"))
+    parts = replace(doubles(), back_ends={"default": back_end})
+    clock, talked = asyncio.get_running_loop(), Talked()
+    async with app_of(checkpoint, parts, cycle={"first_token_timeout_s": 30}) as (_, app):
+
+        @asynccontextmanager
+        async def connected(call: Call) -> AsyncIterator[Line]:
+            place = urlsplit(call.address)
+            line = Line(AsgiSocket(app, f"{place.path}?{place.query}"))
+            yield line
+            await line.close()
+
+        monkeypatch.setattr(talk_module, "_connected", connected)
+        begin_s = clock.time()
+        await talk(call, until_answered(question, talked, timeout_s), kept=talked)
+    return talked, clock.time() - begin_s - len(question) / SAMPLE_RATE_HZ
+
+
+def said(talked: Talked) -> str:
+    return " ".join(text for _, speaker, text in talked.lines() if speaker == "assistant")
+
+
+async def test_the_first_words_of_a_busy_cascade_are_waited_for_and_the_rest_too(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = SlowChat(["It is nine. ", "It was ten ", "before that."], gap_s=9.0)
+    talked, listened_s = await asked(checkpoint, monkeypatch, chat, Call(url="http://here", mode="cascade"))
+    assert said(talked).split() == ["It", "is", "nine.", "It", "was", "ten", "before", "that."]
+    assert talked.sound()[:, 0].any()
+    assert talked.lacks == ""
+    assert 3 * 9.0 + QUIET_S < listened_s < 3 * 9.0 + QUIET_S + 5.0
+
+
+async def test_where_no_answer_comes_that_is_told_after_the_longest_wait(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody hears a question here, so nothing is asked."""
+    call = Call(url="http://here", mode="cascade")
+    talked, listened_s = await asked(checkpoint, monkeypatch, SlowChat(), call, 0 * QUESTION, timeout_s=9.0)
+    assert talked.lacks == "Timed out: no answer came within 9 s after what was said."
+    assert listened_s == pytest.approx(9.0, abs=0.5)
+
+
+async def test_a_chat_model_that_fails_ends_the_wait_of_a_cascade(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = SlowChat([BackendError("nobody there")])
+    talked, listened_s = await asked(checkpoint, monkeypatch, chat, Call(url="http://here", mode="cascade"))
+    assert talked.lacks == "No answer came: the chat model failed."
+    assert listened_s < 2 * QUIET_S
+
+
+async def test_a_front_end_that_never_stops_is_left_after_the_longest_wait(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tiny one says a piece of text with each frame."""
+    call = Call(url="http://here", mode="direct")
+    talked, listened_s = await asked(checkpoint, monkeypatch, RepeatingChat(), call, timeout_s=9.0)
+    assert talked.lacks == "Timed out: the answer had not ended 9 s after what was said."
+    assert listened_s == pytest.approx(9.0, abs=0.5)
+
+
+async def test_a_long_prompt_goes_in_the_first_message_and_one_that_is_refused_is_told(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wish = "Sei höflich und knapp. " * 150
+    call = Call(url="http://here", mode="cascade", prompt=wish)
+    assert len(call.address) < 2_500
+    chat = SlowChat(["It is nine."])
+    talked, _ = await asked(checkpoint, monkeypatch, chat, call)
+    assert said(talked) == "It is nine."
+    assert chat.asked[0]["messages"][0]["content"].startswith(wish.strip())
+    (changed,) = [each for each in talked.events if each["kind"] == "changed"]
+    assert changed["data"]["prompt"] == wish
+    with pytest.raises(BackendError, match=r"does not take the prompt: .* 16000 are taken at most"):
+        await asked(checkpoint, monkeypatch, SlowChat(["No."]), replace(call, prompt=5 * wish))

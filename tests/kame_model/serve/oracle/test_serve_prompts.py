@@ -1,0 +1,83 @@
+"""Prompts of the server, and what a caller may ask for."""
+
+from pathlib import Path
+
+import pytest
+
+from data_schemas.errors import ConfigError
+from kame_model.serve.oracle.prompts import Instructions, Line, Prompt, load_prompt, our_prompts, prompt_for
+from pipelines.oracle.prompts import load_prompts
+
+TANDEM = load_prompt("tandem")
+
+
+def test_a_request_has_system_examples_history_and_the_turn_last() -> None:
+    before = [Line("User", "Hello."), Line("Assistant", "Hi there ...")]
+    unfinished = TANDEM.messages(before, "how far is", is_finished=False)
+    finished = TANDEM.messages(before, "how far is it", is_finished=True)
+    assert [message["role"] for message in unfinished] == [
+        "system",
+        *["user", "assistant"] * len(TANDEM.examples),
+        "user",
+    ]
+    assert unfinished[-1]["content"].startswith(
+        "User: Hello.\nAssistant: Hi there ...\nUser (unfinished): how far is ..."
+    )
+    assert "User: how far is it" in finished[-1]["content"]
+    assert unfinished[:-1] == finished[:-1], "what a server's prefix cache serves"
+
+
+def test_the_unfinished_turn_looks_as_it_does_in_training() -> None:
+    """Oracles of serving and of training are asked for in the same form: history, turn, cut-off marks."""
+    training = load_prompts("v2").messages(["User: Hello."], "how far is", 0, "")[-1]["content"].splitlines()
+    serving = TANDEM.messages([Line("User", "Hello.")], "how far is", is_finished=False)[-1]["content"].splitlines()
+    assert serving[:2] == training[:2]
+
+
+def test_braces_of_a_caller_are_words() -> None:
+    told = TANDEM.messages([Line("User", "{heard} {history}")], "what is {history}", is_finished=True)[-1]["content"]
+    assert "what is {history}" in told
+
+
+@pytest.mark.parametrize("name", our_prompts())
+def test_ours_ask_for_spoken_words_and_end_at_the_line(name: str) -> None:
+    prompt = load_prompt(name)
+    assert "\n" in prompt.stop
+    for example in prompt.examples:
+        assert 3 <= len(example.reply.split()) <= 30
+        assert not any(char.isdigit() for char in example.reply + example.heard)
+
+
+def test_a_caller_s_instructions_stand_in_the_place_of_ours_and_the_form_stays() -> None:
+    own = prompt_for("You are a pirate and only talk of ships.", TANDEM)
+    system = own.messages([], "hello", is_finished=True)[0]["content"]
+    assert system.startswith("You are a pirate")
+    assert TANDEM.system.strip() in system
+    assert TANDEM.instructions.strip() not in system
+    assert prompt_for(" ", own) is own
+    assert prompt_for("tandem", own) == TANDEM
+
+
+@pytest.mark.parametrize("text", ["Brief.", "tandem", "/etc/passwd"])
+def test_what_is_said_to_be_instructions_is_no_name(text: str) -> None:
+    assert prompt_for(Instructions(f" {text}\n"), TANDEM) == TANDEM.instructed(text)
+    assert prompt_for(Instructions(" "), TANDEM) is TANDEM
+
+
+@pytest.mark.parametrize("wish", ["nothing-like-it", "/etc/passwd", "../prompts"])
+def test_a_caller_names_no_file(wish: str) -> None:
+    with pytest.raises(ConfigError):
+        prompt_for(wish, TANDEM)
+
+
+def test_a_prompt_of_the_operator_s_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("version: mine\ninstructions: a\nsystem: b\nunfinished: '{heard}?'\nfinished: '{heard}'\n")
+    assert load_prompt(str(path)) == Prompt(
+        version="mine", instructions="a", system="b", unfinished="{heard}?", finished="{heard}"
+    )
+    with pytest.raises(ConfigError, match="Ours: "):
+        load_prompt(str(tmp_path / "none.yaml"))
+    path.write_text("version: [")
+    with pytest.raises(ConfigError, match="cannot be used"):
+        load_prompt(str(path))

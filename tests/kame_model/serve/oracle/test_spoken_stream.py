@@ -1,0 +1,121 @@
+"""Answers as they are said while they are written: what leaves early is what the whole is said as."""
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_schemas.errors import RequestError
+from kame_model.serve.oracle.spoken_stream import SpokenStream
+from spoken.plain_text import plain_text
+from spoken.reader import Unspeakable, speak
+from spoken.whisper import UnfitAnswer
+
+ANSWERS = (
+    "I think it is one of the big planets, maybe the one with the bright rings.",
+    "She earned $10, because 50 minutes are 5/6 of an hour.",
+    "That would cost about $3 million a year, or 2.5% of the budget.",
+    "Well, twelve times five is sixty, so the answer is sixty litres. Does that help?",
+    "It was founded in 1840 and had 3,500 people by 1900.",
+    "The area is length × width = 4 * 5 = 20 square metres, so the farmer needs 20 bags.",
+    "I'd say DNA, which is short for deoxyribonucleic acid; the U.S. lab found it in the 1950s.",
+    "Dr. Smith's paper says that the speed is 3 x 10^8 m/s in a vacuum.",
+    "Henry VIII had six wives, and World War II began in 1939.",
+    'He called it "Romeo and Juliet", didn\'t he?',
+    "It's **very** likely that x = 5, since 2x + 1 = 11.",
+    "You need 3 kg of flour, 250 g of butter and 2 tsp of salt.",
+    "The train leaves at 5:30 pm and arrives at 7 pm, i.e. 90 minutes later.",
+    "Paris it is 😊. It lies *on* the Seine, doesn't it? 🇫🇷",
+    "**Answer:** the _Odyssey_ is *very* old, and `Homer` wrote 2 of **them** 👍🏽!",
+    "That is 3 * 4 = 12 *dogs*, or *x* times 3 *4.",
+)
+
+
+def streamed(answer: str, cuts: list[int]) -> tuple[str, str]:
+    """What came before the end, and all of it."""
+    stream = SpokenStream(speak)
+    edges = [0, *sorted(cuts), len(answer)]
+    early = "".join(stream.feed(answer[start:end]) for start, end in itertools.pairwise(edges))
+    return early, " ".join((early + stream.finish()).split())
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_any_cuts_give_what_the_whole_is_said_as(answer: str) -> None:
+    draw = random.Random(answer)
+    for n_cuts in (0, 3, len(answer)):
+        assert streamed(answer, draw.choices(range(len(answer)), k=n_cuts))[1] == speak(plain_text(answer))
+
+
+WORDS = st.sampled_from(
+    [
+        *("the", "train", "goes", "fifty", "miles", ",", "because", "it", "left", ".", "So", "she", "paid"),
+        *("$5", "12", "3.5%", "1/2", "x", "=", "DNA", "Dr.", "it's"),
+        *("*very*", "*so", "far*", "**12**", "*", "😊", "😊.", "`on`", "_off_", "#"),
+    ]
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(words=st.lists(WORDS, min_size=1, max_size=16), cuts=st.lists(st.integers(0, 60), max_size=12))
+@pytest.mark.full
+def test_words_numbers_and_signs_in_any_order(words: list[str], cuts: list[int]) -> None:
+    answer = " ".join(words)
+    try:
+        whole = speak(plain_text(answer))
+    except Unspeakable:
+        with pytest.raises(UnfitAnswer):
+            streamed(answer, [min(cut, len(answer)) for cut in cuts])
+    else:
+        assert streamed(answer, [min(cut, len(answer)) for cut in cuts])[1] == whole
+
+
+def test_plain_words_leave_one_word_late() -> None:
+    stream = SpokenStream(speak)
+    assert [stream.feed(f"{word} ") for word in ["I", "think", "it", "is"]] == ["", "I ", "think ", "it "]
+    assert stream.finish() == "is "
+
+
+def test_a_number_waits_until_nothing_can_change_it() -> None:
+    stream = SpokenStream(speak)
+    said = [stream.feed(f"{word} ") for word in ["It", "costs", "$5", "million", "a", "year", "then"]]
+    assert said == ["", "It ", "", "", "costs five million dollars ", "a ", "year "]
+
+
+def test_only_the_first_line_counts_and_nobody_else_s_words() -> None:
+    for answer in ("\n Yes, it is.\nNo more", "Assistant: Yes, it is. User: Why?", "Yes, it is.\n\n"):
+        stream = SpokenStream(speak)
+        early = "".join(stream.feed(char) for char in answer)
+        assert (early + stream.finish()).split() == ["Yes,", "it", "is."]
+
+
+@pytest.mark.parametrize(("answer", "why"), [("你好", "cannot be said"), ("😊 👍", "cannot be said")])
+def test_what_cannot_be_said_would_come_again(answer: str, why: str) -> None:
+    stream = SpokenStream(speak)
+    stream.feed(answer)
+    with pytest.raises(UnfitAnswer, match=why):
+        stream.finish()
+
+
+@pytest.mark.parametrize("answer", ["", " \n"])
+def test_an_empty_answer_is_the_back_end_s_failure(answer: str) -> None:
+    stream = SpokenStream(speak)
+    stream.feed(answer)
+    with pytest.raises(RequestError, match="empty") as raised:
+        stream.finish()
+    assert not isinstance(raised.value, UnfitAnswer)
+
+
+def test_marks_for_the_eye_hold_nothing_up() -> None:
+    stream = SpokenStream(speak)
+    said = [stream.feed(f"{word} ") for word in ["It", "is", "*very*", "good", "😊", "for", "**all**", "of"]]
+    assert said == ["", "It ", "is ", "very ", "", "good ", "for ", "all "]
+
+
+def test_a_reading_that_changes_afterwards_is_told() -> None:
+    stream = SpokenStream(lambda text: text.replace("of", "off") if text.endswith("end") else text)
+    assert stream.feed("made of old wood ") == "made of old "
+    stream.feed("to the end")
+    with pytest.raises(UnfitAnswer, match="otherwise than it was begun"):
+        stream.finish()

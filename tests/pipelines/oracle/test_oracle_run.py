@@ -1,0 +1,74 @@
+"""Oracles in whole runs on doubles: other versions beside the first, and dialogues that got none."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from data_schemas.config import OracleConfig, RefreshConfig
+from data_schemas.reader import DatasetReader, read_manifest
+from data_schemas.store import Store
+from flows.runs.refresh import run_refresh
+from pipelines.figures import figures_of
+from pipelines.oracle.random_answers import ONLY_ITEM
+from pipelines.quality.check import check
+from tests.support.runs import Silent, config_on_doubles
+
+pytestmark = pytest.mark.full
+
+RANDOM = OracleConfig(simulator="random", version="random")
+
+
+def config(out: Path, oracle: OracleConfig) -> RefreshConfig:
+    on_doubles = config_on_doubles(out)
+    gate = on_doubles.gate.model_copy(update={"asr": "none"})
+    return on_doubles.model_copy(update={"oracle": oracle, "gate": gate})
+
+
+@pytest.fixture(scope="module")
+def by_random(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset whose only oracles are random answers; in parts of two, some with one dialogue, one of which is alone
+    in its source and split."""
+    out = tmp_path_factory.mktemp("random") / "dataset"
+    run_refresh(config(out, RANDOM), Silent())
+    return out
+
+
+def test_dialogues_whose_oracles_were_refused_have_a_reject_and_are_no_fault(by_random: Path) -> None:
+    figures = figures_of(DatasetReader(str(by_random)))
+    n_refused = sum(n for (_, reason), n in figures.rejects.items() if reason == ONLY_ITEM)
+    assert n_refused == 1, "others that are alone in their part take from another one"
+    assert sum(figures.simulators.values()) == figures.n_dialogues - n_refused
+    assert set(figures.simulators) == {("random", "random", "random", "random", "none")}
+    assert check(str(by_random)) == []
+
+
+def test_a_version_for_some_dialogues_forgets_no_reject_of_the_one_before(by_random: Path, tmp_path: Path) -> None:
+    shutil.copytree(by_random, tmp_path / "dataset")
+    run_refresh(config(tmp_path / "dataset", OracleConfig(share_to=0.3)), Silent())
+    once = read_manifest(Store(str(tmp_path / "dataset")))
+    assert check(str(tmp_path / "dataset")) == []
+    refused = {reason: n for (_, reason), n in figures_of(DatasetReader(str(tmp_path / "dataset"))).rejects.items()}
+    assert refused[ONLY_ITEM] > 0
+    run_refresh(config(tmp_path / "dataset", OracleConfig(share_to=0.3)), Silent())
+    assert read_manifest(Store(str(tmp_path / "dataset"))) == once
+    run_refresh(config(tmp_path / "dataset", OracleConfig()), Silent())
+    figures = figures_of(DatasetReader(str(tmp_path / "dataset")))
+    assert not any(reason == ONLY_ITEM for _, reason in figures.rejects), "all have oracles now"
+    assert check(str(tmp_path / "dataset")) == []
+
+
+def test_another_simulator_adds_a_folder_and_touches_no_sound(by_random: Path) -> None:
+    def sounds() -> dict[str, tuple[int, int]]:
+        states = {path.name: path.stat() for path in (by_random / "data").iterdir()}
+        return {name: (state.st_ino, state.st_mtime_ns) for name, state in states.items()}
+
+    before = sounds()
+    run_refresh(config(by_random, OracleConfig(interval_s=2.0, both_directions=True)), Silent())
+    assert sounds() == before
+    assert sorted(path.name for path in (by_random / "oracles").iterdir()) == ["default", "random"]
+    assert check(str(by_random)) == []
+    assert set(figures_of(DatasetReader(str(by_random))).simulators) == {
+        ("default", "llm", "double", "double", "v2"),
+        ("random", "random", "random", "random", "none"),
+    }

@@ -1,0 +1,175 @@
+"""Each rule of a dialogue's oracles finds the one fault that breaks it; the rows are ones that we made."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from data_schemas.config import OracleConfig
+from data_schemas.records import OracleEvent, OracleRow
+from pipelines.oracle.share import is_in_share
+from pipelines.quality.oracle_rules import AskedTurn, asked_turns, wrong_in_oracles
+from pipelines.run.ask import run_alone
+from tests.support.oracle_dialogues import Scripted, batch_of, follow_up, opened, oracle_stage
+
+DIALOGUE = follow_up()
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[AskedTurn]:
+    """The turns of the dialogue."""
+    return asked_turns(DIALOGUE.turns)
+
+
+def made_row(**oracle: Any) -> OracleRow:
+    stage = oracle_stage(OracleConfig.model_validate(oracle))
+    return run_alone(stage, batch_of([DIALOGUE]), opened(Scripted())).outputs[0]
+
+
+@pytest.fixture(scope="module")
+def row() -> OracleRow:
+    """The oracles of the dialogue, some of them shared."""
+    return made_row()
+
+
+def broken(row: OracleRow, asked: list[AskedTurn]) -> set[str]:
+    return {rule for rule, _ in wrong_in_oracles(row, asked)}
+
+
+def on_event(place: int | str, **changes: Any) -> Callable[[OracleRow], OracleRow]:
+    """A change of one event, by its place or the first one of a status."""
+
+    def changed(row: OracleRow) -> OracleRow:
+        events = list(row.events)
+        at = place if isinstance(place, int) else [event.status for event in events].index(place)
+        events[at] = replace(events[at], **changes)
+        return replace(row, events=tuple(events))
+
+    return changed
+
+
+def on_request(**changes: Any) -> Callable[[OracleRow], OracleRow]:
+    """A change of all events that share the request of the first one."""
+
+    def changed(row: OracleRow) -> OracleRow:
+        asked = row.events[0].request_id
+        events = (replace(event, **changes) if event.request_id == asked else event for event in row.events)
+        return replace(row, events=tuple(events))
+
+    return changed
+
+
+def off_the_grid(row: OracleRow) -> OracleRow:
+    return on_event(1, t_s=row.events[1].t_s + 0.01)(row)
+
+
+def stray(row: OracleRow) -> OracleEvent:
+    return replace(row.events[0], turn_index=7, event_id=f"{row.dialogue_id}-e{len(row.events)}")
+
+
+def renumbered(row: OracleRow, events: Sequence[OracleEvent]) -> OracleRow:
+    numbered = (replace(event, event_id=f"{row.dialogue_id}-e{n}") for n, event in enumerate(events))
+    return replace(row, events=tuple(numbered))
+
+
+def without_the_second(row: OracleRow) -> OracleRow:
+    return renumbered(row, [row.events[0], *row.events[2:]])
+
+
+def twice_at_one_time(row: OracleRow) -> OracleRow:
+    return renumbered(row, [row.events[0], *row.events])
+
+
+def all_answered(row: OracleRow) -> OracleRow:
+    """More requests than may be asked in a turn."""
+    events = (replace(event, status="answered") if event.status == "shared" else event for event in row.events)
+    return replace(row, events=tuple(events))
+
+
+def outside_its_share(row: OracleRow) -> OracleRow:
+    """Says that the row is of the half of the dialogues that it is not of."""
+    is_low = is_in_share(row.dialogue_id, row.seed, 0, 0.5)
+    return replace(row, share_from=0.5) if is_low else replace(row, share_to=0.5)
+
+
+FAULTS: list[tuple[str, Callable[[OracleRow], OracleRow]]] = [
+    ("provenance is complete", lambda row: replace(row, model=None)),
+    ("provenance is complete", lambda row: replace(row, endpoint=None)),
+    ("provenance is complete", lambda row: replace(row, prompt_digest="")),
+    ("random answers are labelled so, and no others", lambda row: replace(row, simulator="random")),
+    ("random answers are labelled so, and no others", lambda row: replace(row, model="random", endpoint="random")),
+    ("events predict the other speaker's words", on_event(0, speaker="B")),
+    ("events are numbered in order", on_event(1, event_id="x-e1")),
+    ("events belong to a turn that is answered", lambda row: replace(row, events=(*row.events, stray(row)))),
+    ("events are those of the schedule", lambda row: replace(row, events=row.events[:-1])),
+    ("events are those of the schedule", lambda row: replace(row, events=())),
+    ("events are those of the schedule", without_the_second),
+    ("events are those of the schedule", twice_at_one_time),
+    ("events are those of the schedule", lambda row: replace(row, interval_s=0.6)),
+    ("events are those of the schedule", off_the_grid),
+    ("events are those of the schedule", on_event(-1, t_s=1e4)),
+    ("events are those of the schedule", on_event(0, n_words_heard=0)),
+    ("events are those of the schedule", on_event(0, n_words=1_000)),
+    ("events are those of the schedule", on_event(0, r=0.0)),
+    ("events are those of the schedule", on_event(0, level=1)),
+    ("events are those of the schedule", on_event(-1, level=4)),
+    ("the schedule's settings can be", lambda row: replace(row, interval_s=0.0)),
+    ("the schedule's settings can be", lambda row: replace(row, level_bounds=(0.5, 0.4, 0.3, 0.2))),
+    ("the schedule's settings can be", lambda row: replace(row, max_requests_per_turn=0)),
+    ("the last event is the true answer at the last word's end", on_event(-1, text="Something else.")),
+    ("failed events, and no others, have no text", on_request(status="failed", error="request: refused")),
+    ("failed events, and no others, have no text", on_request(text=None)),
+    ("failed events, and no others, say why", on_request(status="failed", text=None)),
+    ("failed events, and no others, say why", on_request(error="request: refused")),
+    ("events share what was asked for them", all_answered),
+    ("events share what was asked for them", lambda row: replace(row, max_requests_per_turn=5)),
+    ("events share what was asked for them", on_event("shared", request_id="foreign")),
+    ("events share what was asked for them", on_event("shared", request_id=None)),
+    ("events share what was asked for them", on_event("shared", text="Something else.")),
+    ("events share what was asked for them", on_event("shared", raw_text="Something else.")),
+    ("events share what was asked for them", on_event("shared", status="truth")),
+    ("events share what was asked for them", on_event("answered", status="shared")),
+    ("events share what was asked for them", on_event("answered", status="guessed")),
+    ("events share what was asked for them", on_request(request_id=None)),
+    ("events share what was asked for them", on_event(-1, status="answered")),
+    ("events share what was asked for them", on_event(-1, attempt=0)),
+    ("events share what was asked for them", on_event("shared", attempt=1)),
+    ("events share what was asked for them", on_request(attempt=None)),
+    ("random answers are labelled so, and no others", on_request(taken_from="mine-2-v0")),
+    ("oracles are of their version's share", outside_its_share),
+    ("events share what was asked for them", on_event(-1, request_id="foreign")),
+]
+
+
+@pytest.mark.parametrize(("rule", "change"), FAULTS, ids=[f"{n} {rule}" for n, (rule, _) in enumerate(FAULTS)])
+def test_a_fault_breaks_its_rule_alone(
+    row: OracleRow, asked: list[AskedTurn], rule: str, change: Callable[[OracleRow], OracleRow]
+) -> None:
+    assert broken(row, asked) == set()
+    assert broken(change(row), asked) == {rule}
+
+
+def test_events_of_both_directions_are_wanted_where_the_row_says_so(asked: list[AskedTurn]) -> None:
+    both = made_row(both_directions=True)
+    assert broken(both, asked) == set()
+    assert broken(replace(both, both_directions=False), asked) == {"events belong to a turn that is answered"}
+
+
+def test_other_level_bounds_are_another_schedule(row: OracleRow, asked: list[AskedTurn]) -> None:
+    other = replace(row, level_bounds=(0.01, 0.02, 0.03, 0.04))
+    assert "events are those of the schedule" in broken(other, asked)
+
+
+def test_a_request_that_failed_is_no_fault(row: OracleRow, asked: list[AskedTurn]) -> None:
+    failed: dict[str, Any] = dict.fromkeys(("text", "raw_text", "request_id", "attempt"))
+    failed |= {"status": "failed", "error": "request: refused"}
+    assert broken(on_request(**failed)(row), asked) == set()
+
+
+def test_an_event_of_a_request_that_failed_has_no_answer_of_its_own(row: OracleRow, asked: list[AskedTurn]) -> None:
+    failed: dict[str, Any] = dict.fromkeys(("text", "raw_text", "request_id", "attempt"))
+    failed |= {"status": "failed", "error": "request: refused"}
+    shared = next(event for event in row.events if event.status == "shared")
+    asker = next(n for n, event in enumerate(row.events) if event.request_id == shared.request_id)
+    assert broken(on_event(asker, **failed)(row), asked) == {"events share what was asked for them"}

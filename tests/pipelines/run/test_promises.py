@@ -1,0 +1,164 @@
+"""What a refresh promises about a folder: nobody else's files, nothing stale, nothing lost, faults mended next time."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.chat.double import DoubleEngine
+from data_schemas.config import ChatConfig, OracleConfig, PartConfig, RefreshConfig, SourceConfig, SplitConfig
+from data_schemas.errors import BackendError, ConfigError
+from data_schemas.manifest import Manifest
+from data_schemas.reader import DatasetReader
+from flows.runs.refresh import run_refresh
+from pipelines.quality.check import check
+from pipelines.run import chat_stages
+from tests.support.runs import Silent, config_on_doubles, contents
+
+pytestmark = pytest.mark.full
+
+ROWS = [
+    {"q": "How many legs has a spider that has lost two of its eight?", "a": "six"},
+    {"q": "Which city is the capital of Italy today?", "a": "Rome"},
+    {"q": "Which river flows through the middle of Paris?", "a": "The Seine"},
+]
+NO_TEST = SplitConfig(validation_share=0, test_share=0)
+
+
+def config(tmp_path: Path, rows: list[dict[str, str]] = ROWS, **more: Any) -> RefreshConfig:
+    source = tmp_path / "mine.jsonl"
+    source.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    mine = SourceConfig(name="mine", path=str(source), columns={"question": "q", "answer": "a"}, licence="CC0-1.0")
+    plain = config_on_doubles(tmp_path / "out")
+    settings = {"sources": [mine], "parts": PartConfig(dialogues_per_part=1, parts_per_shard=1), "split": NO_TEST}
+    return plain.model_copy(update={**settings, **more})
+
+
+def run(of: RefreshConfig) -> Manifest:
+    return run_refresh(of, Silent())[1]
+
+
+def answers(of: RefreshConfig) -> dict[str, str]:
+    reader = DatasetReader(of.out)
+    tables = [reader.store.read_table(each.path, ["question", "answer"]) for each in reader.manifest.of_kind("data")]
+    return {row["question"]: row["answer"] for table in tables for row in table.to_pylist()}
+
+
+def paths(manifest: Manifest, version: str) -> set[str]:
+    return {each.path for each in manifest.shards if each.oracle_version == version}
+
+
+def test_a_folder_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    notes = tmp_path / "out" / "README.md"
+    notes.parent.mkdir()
+    notes.write_text("mine", encoding="utf-8")
+    with pytest.raises(ConfigError, match="is not empty and holds no dataset"):
+        run(config(tmp_path))
+    assert [each.name for each in notes.parent.iterdir()] == ["README.md"]
+
+
+def test_files_that_people_lay_into_a_dataset_stay(tmp_path: Path) -> None:
+    run(config(tmp_path))
+    theirs = [tmp_path / "out" / name for name in ("data/faq.parquet", "notes.writing", "data/half.kame-notes")]
+    for file in theirs:
+        file.write_text("mine", encoding="utf-8")
+    run(config(tmp_path))
+    assert [file.read_text(encoding="utf-8") for file in theirs] == ["mine"] * 3
+
+
+def test_a_run_that_cannot_begin_makes_no_folder(tmp_path: Path) -> None:
+    nowhere = SourceConfig(name="gsm8k", path=str(tmp_path / "nowhere.jsonl"))
+    with pytest.raises(Exception, match="There is no file"):
+        run(config(tmp_path).model_copy(update={"sources": [nowhere]}))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_request_that_failed_is_asked_again_by_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    often: dict[str, Any] = {
+        "oracle": OracleConfig(),
+        "chat": ChatConfig(engine="double", max_attempts=1, max_in_flight=1),
+    }
+    once = config(tmp_path, **often)
+    with monkeypatch.context() as patched:
+        patched.setattr(chat_stages, "chat_engine", lambda chat: DoubleEngine(chat, faults=[None, 500, None, 400]))
+        before, first, figures = run_refresh(once, Silent())
+    assert figures.statuses["failed"] >= 2
+    record, second, figures = run_refresh(once, Silent())
+    assert figures.statuses["failed"] == 0
+    assert before.chat.n_failed == 2
+    assert record.chat.n_requests < before.chat.n_requests / 2, "what was answered is not asked again"
+    assert paths(first, "default") != paths(second, "default")
+    assert check(once.out) == []
+    clean = config(tmp_path, out=str(tmp_path / "clean"), **often)
+    run(clean)
+    assert contents(Path(once.out)) == contents(Path(clean.out))
+
+
+def test_an_endpoint_out_of_reach_is_told_before_anything_is_said(tmp_path: Path) -> None:
+    gone = ChatConfig(engine="openai", base_url="http://127.0.0.1:9/v1", model="any", max_attempts=1)
+    with pytest.raises(BackendError):
+        run(config(tmp_path, chat=gone))
+    assert not list((tmp_path / "out").rglob("speech-*"))
+
+
+def test_a_corrected_answer_takes_the_place_of_the_wrong_one_and_what_is_removed_goes(tmp_path: Path) -> None:
+    run(config(tmp_path))
+    corrected = [{**ROWS[0], "a": "eight"}, ROWS[2]]
+    manifest = run(config(tmp_path, corrected))
+    assert answers(config(tmp_path, corrected)) == {row["q"]: row["a"] for row in corrected}
+    assert manifest.counts.rejects == 1
+    assert check(str(tmp_path / "out")) == []
+
+
+def test_a_damaged_shard_is_written_again(tmp_path: Path) -> None:
+    manifest = run(config(tmp_path))
+    shard = tmp_path / "out" / manifest.of_kind("data")[0].path
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    assert check(str(tmp_path / "out")) != []
+    assert run(config(tmp_path)) == manifest
+    assert shard.read_bytes() == whole
+
+
+def test_other_oracles_stay_with_every_data_file_that_stays(tmp_path: Path) -> None:
+    first = run(config(tmp_path, oracle=OracleConfig(version="one")))
+    both = config(tmp_path, oracle=OracleConfig(version="two", max_words=20))
+    assert paths(run(both), "one") == paths(first, "one")
+    flag = {"dialogue_id": DatasetReader(both.out).dialogue()[0].dialogue_id, "reason": "odd", "time": "now"}
+    Path(both.out, "flags.jsonl").write_text(json.dumps(flag), encoding="utf-8")
+    flagged = run(both)
+    assert len(paths(flagged, "one")) == len(paths(flagged, "two")) == len(ROWS) - 1
+    assert check(both.out) == []
+
+
+def test_another_split_beside_sources_that_keep_theirs_is_refused(tmp_path: Path) -> None:
+    run(config(tmp_path))
+    other = [SourceConfig(name="other", path=str(tmp_path / "mine.jsonl"), columns={"question": "q", "answer": "a"})]
+    with pytest.raises(ConfigError, match=r"mine in .* is split otherwise"):
+        run(config(tmp_path).model_copy(update={"sources": other, "split": SplitConfig(seed=1)}))
+
+
+def test_what_must_not_be_trained_on_stays_out_in_later_runs(tmp_path: Path) -> None:
+    run(config(tmp_path))
+    bench = tmp_path / "bench.jsonl"
+    bench.write_text(json.dumps({"turns": [ROWS[1]["q"]]}), encoding="utf-8")
+    run(config(tmp_path, evaluation_sets=[str(bench)]))
+    run(config(tmp_path))
+    assert set(answers(config(tmp_path))) == {ROWS[0]["q"], ROWS[2]["q"]}
+
+
+def test_a_new_evaluation_set_wants_all_sources_named(tmp_path: Path) -> None:
+    run(config(tmp_path))
+    bench = tmp_path / "bench.jsonl"
+    bench.write_text(json.dumps({"question": ROWS[1]["q"]}), encoding="utf-8")
+    other = [SourceConfig(name="other", path=str(tmp_path / "mine.jsonl"), columns={"question": "q", "answer": "a"})]
+    with pytest.raises(ConfigError, match="mine may hold their questions"):
+        run(config(tmp_path, sources=other, evaluation_sets=[str(bench)]))
+
+
+def test_other_sizes_and_a_limit_take_nobody_away(tmp_path: Path) -> None:
+    before = run(config(tmp_path))
+    after = run(config(tmp_path, limit=1, parts=PartConfig(dialogues_per_part=2, parts_per_shard=2)))
+    assert after.counts == before.counts
+    assert check(str(tmp_path / "out")) == []

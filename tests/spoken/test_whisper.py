@@ -1,0 +1,109 @@
+"""What of an answer is whispered: what training would have kept, as soon as that is sure."""
+
+import pytest
+
+from data_schemas.config import OracleConfig
+from pipelines.oracle.validate import Asked, Unusable, usable_text
+from spoken.whisper import UnfitAnswer, Whispered
+
+FOUR = (
+    "It is the liver that cleans the blood of all those who live.",
+    "It takes out whatever the body cannot use, and it never rests.",
+    "Doctors have known so for about two hundred years now.",
+    "And that is why nobody lives long without one in the body.",
+)
+
+
+def whispered(text: str, max_words: int = 30, *, is_cut: bool = False) -> list[str]:
+    """What leaves with each word, and at the end."""
+    stream = Whispered(max_words)
+    return [*(stream.feed(word) for word in text.split()), stream.finish(is_cut=is_cut)]
+
+
+def trained_on(answer: str) -> str:
+    return usable_text(answer, False, Asked(0, "", "", ""), OracleConfig())
+
+
+def test_whole_sentences_as_far_as_they_fit() -> None:
+    text = " ".join(FOUR)
+    assert "".join(whispered(text)).strip() == trained_on(text) == " ".join(FOUR[:2])
+    stream = Whispered(30)
+    stream.feed(text)
+    assert stream.is_over
+
+
+def test_the_first_sentence_leaves_word_by_word_and_later_ones_whole() -> None:
+    left = whispered("The liver does. It takes out much. And so")
+    assert left == ["The ", "liver ", "does. ", "", "", "", "It takes out much. ", "", "", "And so "]
+
+
+def test_a_first_sentence_that_is_too_long_ends_where_no_more_fits() -> None:
+    assert len("".join(whispered("so it goes on and " * 20)).split()) == 30
+
+
+def test_half_a_sentence_of_an_answer_that_was_cut_is_left_out() -> None:
+    assert "".join(whispered("The liver does. It takes out", is_cut=True)) == "The liver does. "
+    assert "".join(whispered("The liver does. It takes out much.", is_cut=True)).endswith("much. ")
+
+
+def test_an_answer_that_was_cut_before_anything_left_is_unfit() -> None:
+    stream = Whispered(30)
+    assert stream.feed("I'm") == ""
+    with pytest.raises(UnfitAnswer, match="cut off"):
+        stream.finish(is_cut=True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I'm sorry, but I cannot help with that.",
+        "I am very sorry, I do not have that.",
+        "Apologies, but there is nothing here to be said.",
+        "As an AI, I have no view of it.",
+        "I am just an AI and know nothing of this.",
+        "I cannot help you with such a question.",
+        "I won't answer that, for it is a trick.",
+        "I don't have enough information about this farm.",
+        "Please provide the rest of the question now.",
+        "Could you please repeat the question for me?",
+        "There is not enough information in it.",
+    ],
+)
+def test_no_word_of_a_refusal_is_whispered_that_training_rejects(answer: str) -> None:
+    with pytest.raises(Unusable, match="refusal"):
+        trained_on(answer)
+    stream, left = Whispered(30), ""
+    words = answer.split()
+    while not stream.is_over and words:
+        try:
+            left += stream.feed(words.pop(0))
+        except UnfitAnswer as error:
+            left += f"<{error}>"
+    left, mark, _ = left.partition("<The chat model refuses to answer.>")
+    assert mark
+    assert left in ("", "There is ")
+    assert stream.is_over
+
+
+@pytest.mark.parametrize(
+    ("answer", "n_held"),
+    [
+        ("I think it is one of the big planets.", 1),
+        ("I can see that it is sixty.", 1),
+        ("It is sixty, as anybody would have said.", 1),
+        ("Sorry is what people say to be kind.", None),
+        ("The answer is about thirty sheep.", 0),
+    ],
+)
+def test_what_only_begins_like_a_refusal_is_held_back_for_a_word(answer: str, n_held: int | None) -> None:
+    stream, most = Whispered(30), 0
+    words = answer.split()
+    try:
+        n_out = 0
+        for number, word in enumerate(words, 1):
+            n_out += len(stream.feed(word).split())
+            most = max(most, number - n_out)
+    except UnfitAnswer:
+        assert n_held is None
+    else:
+        assert most == n_held
