@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from backends.protocols import Samples, Window
+from backends.engine import Samples
+from backends.listener.protocol import Window
 from data_schemas.errors import BackendError
 from data_schemas.units import SAMPLE_RATE_HZ
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
-from backends.protocols import ChatReply, Endpoint
+from backends.chat.protocol import ChatReply, Endpoint
 from data_schemas.arrow import from_table
 from data_schemas.config import ChatConfig, OracleConfig
 from data_schemas.errors import RequestError

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from backends.protocols import ChatReply
+from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig, OracleConfig
 from data_schemas.records import Dialogue, Turn
 from pipelines.oracle.plan import SPEAKER, answered_turns, plan_dialogue

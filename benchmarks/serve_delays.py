@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from benchmarks.serve_process import running
 from benchmarks.serve_questions import Question
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds

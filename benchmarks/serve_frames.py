@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from moshi.utils.compile import no_cuda_graph
 
+from backends.engine import Samples
 from backends.listener.double import DoubleListener, DoubleListenerOptions
-from backends.protocols import Samples
 from backends.vad import TurnDetector
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S

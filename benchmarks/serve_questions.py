@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.config.evaluation import EvaluationConfig
 from data_schemas.manifest import MANIFEST

@@ -14,7 +14,7 @@ import sphn
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from benchmarks.serve_realtime import RealtimeCall, said_in
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import Call, in_real_time, talk

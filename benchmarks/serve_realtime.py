@@ -10,7 +10,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.errors import BackendError
 from kame_model.serve.web.realtime_responses import to_pcm16
 from tests.support.arrivals import RealtimeSide

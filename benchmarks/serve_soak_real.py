@@ -23,7 +23,7 @@ import psutil  # type: ignore[import-untyped]
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.exceptions import InvalidStatus
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
 from benchmarks.serve_process import Running, running
 from benchmarks.serve_real_callers import KINDS, BadCaller, Kind, talk_once

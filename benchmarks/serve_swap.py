@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
 from benchmarks.serve_process import Running, running
 from benchmarks.serve_realtime import RealtimeCall

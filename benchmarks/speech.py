@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 
 from backends.aligner.pocketsphinx import PocketsphinxAligner
-from backends.protocols import Samples
+from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
 from benchmarks.questions import texts, write_questions
 from data_schemas.config import PartConfig, RefreshConfig

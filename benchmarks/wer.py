@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from backends.protocols import Recogniser
+from backends.asr.protocol import Recogniser
 from data_schemas.arrow import from_table
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue

@@ -25,7 +25,7 @@ try:
 except ModuleNotFoundError as error:
     raise BackendError("Prefect is not installed.", "Type: pip install 'kame-pipeline[flows]'") from error
 
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest, ShardEntry
 from flows.runs.record import RunRecord

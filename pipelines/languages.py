@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from backends.protocols import Aligner, TextToSpeech
+from backends.aligner.protocol import Aligner
+from backends.tts.protocol import TextToSpeech
 from data_schemas.config import SourceConfig
 from data_schemas.errors import ConfigError
 

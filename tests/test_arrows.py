@@ -168,7 +168,7 @@ def test_an_import_against_the_arrows_is_found(tmp_path: Path, package: str, lin
     ("package", "line"),
     [
         ("backends", "from data_schemas import units"),
-        ("pipelines", "from backends.protocols import Aligner"),
+        ("pipelines", "from backends.aligner.protocol import Aligner"),
         ("pipelines", "from pipelines.run.execute import Runner"),
         ("pipelines", "from .flows import something_of_our_own_folder"),
         ("flows", "from prefect import flow"),

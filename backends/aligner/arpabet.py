@@ -8,7 +8,7 @@ import re
 from functools import cache
 from typing import Any
 
-from backends.protocols import AlignmentRefused
+from backends.aligner.protocol import AlignmentRefused
 from data_schemas.errors import BackendError
 
 _TABLE = """

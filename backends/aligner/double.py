@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backends.protocols import AlignmentRefused, Samples
+from backends.aligner.protocol import AlignmentRefused
+from backends.engine import Samples
 from backends.tts.double import spans
 from data_schemas import ids
 from data_schemas.records import WordTiming

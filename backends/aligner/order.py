@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from backends.protocols import TimesRefused
+from backends.aligner.protocol import TimesRefused
 from data_schemas.records import WordTiming
 from data_schemas.units import round_s
 

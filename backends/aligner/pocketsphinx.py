@@ -17,7 +17,8 @@ import numpy as np
 
 from backends.aligner.arpabet import pronounce
 from backends.aligner.order import check_order
-from backends.protocols import AlignmentRefused, Samples
+from backends.aligner.protocol import AlignmentRefused
+from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.errors import BackendError
 from data_schemas.records import WordTiming

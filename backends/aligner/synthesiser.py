@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pydantic import ConfigDict, Field
 
 from backends import registry
+from backends.aligner.protocol import Aligner
+from backends.engine import Samples
 from backends.options import Options
-from backends.protocols import Aligner, Samples
 from data_schemas import ids
 from data_schemas.errors import ConfigError
 from data_schemas.records import WordTiming

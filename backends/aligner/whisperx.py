@@ -9,8 +9,9 @@ from functools import cached_property
 from pydantic import Field
 
 from backends.aligner.order import check_order
+from backends.aligner.protocol import AlignmentRefused
+from backends.engine import Samples
 from backends.options import FilePath, WorkerOptions
-from backends.protocols import AlignmentRefused, Samples
 from backends.workers.environments import environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids

@@ -1,6 +1,6 @@
 """A recogniser for tests: hears what it was told to hear."""
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas import ids
 
 

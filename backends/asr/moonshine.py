@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.errors import BackendError
 

@@ -4,8 +4,8 @@ import io
 
 from pydantic import Field
 
+from backends.engine import Samples
 from backends.openai_audio import BatchAudioOptions, RequestRefused, asking
-from backends.protocols import Samples
 from data_schemas import ids
 from data_schemas.errors import BackendError
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from pydantic import Field
 
+from backends.asr.protocol import HearingRefused
+from backends.engine import Samples
 from backends.options import FilePath, WorkerOptions
-from backends.protocols import HearingRefused, Samples
 from backends.workers.environments import environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids

@@ -22,9 +22,9 @@ from backends.chat.connection import open_async
 from backends.chat.faults import FaultTranslator, TryAgainError, UnusableAnswerError
 from backends.chat.limits import Delays
 from backends.chat.log import log_try
+from backends.chat.protocol import Endpoint
 from backends.chat.providers import Provider, full_url
 from backends.chat.retries import retry_options
-from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
 

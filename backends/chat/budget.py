@@ -15,7 +15,7 @@ from typing import Any
 from backends.chat.answers import estimated_tokens
 from backends.chat.cache import ReplyCache, StoredReply
 from backends.chat.model_names import NOT_TOLD
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import BudgetConfig, PriceConfig
 from data_schemas.errors import BudgetError, ConfigError
 

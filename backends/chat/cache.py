@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas import ids
 from data_schemas.errors import StoreError
 

@@ -19,9 +19,9 @@ from backends.chat.direct import DirectTransport
 from backends.chat.faults import FaultTranslator
 from backends.chat.limits import DELAYS, Delays, Pace
 from backends.chat.model_names import is_as_asked
+from backends.chat.protocol import ChatClient, ChatReply, Endpoint
 from backends.chat.providers import key_env_of, price_of, provider_of, read_api_key
 from backends.chat.thoughts import without_thought
-from backends.protocols import ChatClient, ChatReply, Endpoint
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, RequestError
 

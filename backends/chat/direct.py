@@ -26,9 +26,9 @@ from backends.chat.faults import (
 )
 from backends.chat.limits import Delays, Pace
 from backends.chat.log import log_try
+from backends.chat.protocol import Endpoint
 from backends.chat.providers import Provider, full_url
 from backends.chat.retries import retry_options
-from backends.protocols import Endpoint
 from data_schemas import ids
 from data_schemas.config import ChatConfig
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas import ids
 from data_schemas.config import ChatConfig
 

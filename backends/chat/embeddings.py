@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from backends.chat.connection import open_sync
 from backends.chat.faults import FaultTranslator
+from backends.chat.protocol import Endpoint
 from backends.chat.providers import full_url, key_env_of, provider_of, read_api_key
-from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backends.chat.cache import StoredReply
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.errors import BackendError, RequestError
 
 if TYPE_CHECKING:

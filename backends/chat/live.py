@@ -15,9 +15,9 @@ from backends.characters import CharacterStream
 from backends.chat.answers import counted, estimated_tokens
 from backends.chat.connection import open_async
 from backends.chat.faults import FaultTranslator, TryAgainError
+from backends.chat.protocol import Endpoint
 from backends.chat.providers import full_url, key_env_of, provider_of, read_api_key
 from backends.chat.thoughts import SET_THINKS, ThoughtStream
-from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import AnswerCut, BackendError, RequestError, UnexpectedThought
 

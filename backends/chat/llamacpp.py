@@ -22,8 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from backends.chat.child_server import PROJECT_ROOT, STOP_LIMIT_S, Child, ChildServer, NotReady, free_port
+from backends.chat.protocol import Endpoint
 from backends.chat.providers import digest_as_asked
-from backends.protocols import Endpoint
 from data_schemas import ids
 from data_schemas.config import ChatConfig
 from data_schemas.errors import ConfigError

@@ -8,6 +8,7 @@ from backends.chat.connection import open_async, open_sync
 from backends.chat.faults import NO_CONNECTION, FaultTranslator, TryAgainError
 from backends.chat.limits import DELAYS, Delays
 from backends.chat.model_names import is_named
+from backends.chat.protocol import Endpoint
 from backends.chat.providers import (
     base_url_of,
     digest_as_asked,
@@ -18,7 +19,6 @@ from backends.chat.providers import (
     read_api_key,
 )
 from backends.chat.retries import retry_options
-from backends.protocols import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError, RequestError
 

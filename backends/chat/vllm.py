@@ -18,8 +18,8 @@ from pathlib import Path
 
 from backends.chat.child_server import HOST, Child, ChildServer, NotReady, free_port
 from backends.chat.llamacpp import file_digest
+from backends.chat.protocol import Endpoint
 from backends.chat.providers import digest_as_asked
-from backends.protocols import Endpoint
 from backends.workers.environments import environment
 from data_schemas import ids
 from data_schemas.config import ChatConfig

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from backends.codec.protocol import CodecStream, Codes
+from backends.engine import Samples
 from backends.options import Options
-from backends.protocols import CodecStream, Codes, Samples
 from data_schemas import ids
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
 

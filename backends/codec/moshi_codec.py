@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.codec.folder import write_folder
-from backends.protocols import CodecStream, Codes, Samples
+from backends.codec.protocol import CodecStream, Codes
+from backends.engine import Samples
 from data_schemas.errors import ConfigError
 from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering

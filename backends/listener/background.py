@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from backends.characters import whole_characters
-from backends.protocols import Heard
+from backends.listener.protocol import Heard
 
 _NICENESS = 5
 """Threads that compute give way to the one that steps the model: it has 80 ms for each frame."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from pydantic import Field
 
+from backends.engine import Samples
+from backends.listener.protocol import Heard, Window
 from backends.options import Options
-from backends.protocols import Heard, Samples, Window
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 
 _SILENCE = 1e-3

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from pydantic import Field
 
+from backends.engine import Samples
 from backends.listener.background import Teller
 from backends.listener.kyutai_model import KyutaiModel
+from backends.listener.protocol import Heard, Window
 from backends.options import FilePath, Options
-from backends.protocols import Heard, Samples, Window
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import Field
 
+from backends.engine import Samples
 from backends.listener.background import ComputingThreads
 from backends.listener.rehearing import Rehearing, RehearingOptions
-from backends.protocols import Samples
 from backends.vad import MODEL_RATE_HZ
 from data_schemas.errors import BackendError
 

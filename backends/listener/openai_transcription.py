@@ -8,10 +8,10 @@ from pydantic import Field
 
 from backends.chat.connection import open_async
 from backends.chat.providers import Provider
+from backends.engine import Samples
 from backends.fault_log import place_of
 from backends.listener.rehearing import Rehearing, RehearingOptions
 from backends.openai_audio import OpenAIAudioOptions, RequestRefused, translated
-from backends.protocols import Samples
 from backends.vad import MODEL_RATE_HZ
 from data_schemas.errors import BackendError
 

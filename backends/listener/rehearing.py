@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from pydantic import Field
 
+from backends.engine import Samples
 from backends.fault_log import FaultLog, fault_of
 from backends.listener.background import BackgroundLoop, Teller
+from backends.listener.protocol import Heard, Window
 from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
 from backends.options import Options
-from backends.protocols import Heard, Samples, Window
 from backends.vad import SpeechGate, SpeechMeter
 from data_schemas.errors import BackendError
 

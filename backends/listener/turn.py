@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from backends.vad import WINDOW_S
 
 

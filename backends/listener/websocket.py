@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
+from backends.engine import Samples
 from backends.fault_log import FaultLog, place_of
 from backends.listener.background import BackgroundLoop, Teller
+from backends.listener.protocol import Heard, Window
 from backends.options import Options
-from backends.protocols import Heard, Samples, Window
 from data_schemas.units import SAMPLE_RATE_HZ
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from backends.options import FilePath, WorkerOptions, listed, listed_paths
-from backends.protocols import Speech, TakeRefused, Voice
+from backends.tts.protocol import Speech, TakeRefused, Voice
 from backends.tts.sound import at_our_rate
 from backends.workers.environments import environment
 from backends.workers.process import Worker, WorkerRefusal, worker

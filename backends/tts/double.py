@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backends.protocols import Samples, Speech, SpeechRefused, Voice
+from backends.engine import Samples
+from backends.tts.protocol import Speech, SpeechRefused, Voice
 from data_schemas import ids
 from data_schemas.errors import ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples

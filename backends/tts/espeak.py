@@ -20,7 +20,8 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from backends.protocols import Samples, Speech, SpeechRefused, Voice
+from backends.engine import Samples
+from backends.tts.protocol import Speech, SpeechRefused, Voice
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.fingerprint import versions

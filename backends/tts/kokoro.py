@@ -10,10 +10,11 @@ from importlib.metadata import version
 
 import numpy as np
 
-from backends.protocols import Samples, Speech, SpeechRefused, Voice
+from backends.engine import Samples
 from backends.tts import kokoro_assets, kokoro_model
 from backends.tts.kokoro_model import Piece
 from backends.tts.kokoro_times import ONSET_LAG_S, TimedPiece, word_times
+from backends.tts.protocol import Speech, SpeechRefused, Voice
 from backends.tts.sound import faded, pause_after
 from data_schemas import ids
 from data_schemas.errors import ConfigError

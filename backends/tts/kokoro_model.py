@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from backends.tts import kokoro_assets
 from data_schemas.errors import BackendError
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from backends.protocols import Samples, Speech, SpeechRefused, TextToSpeech
+from backends.engine import Samples
+from backends.tts.protocol import Speech, SpeechRefused, TextToSpeech
 from backends.tts.sound import faded, pause_after
 from data_schemas.records import WordTiming
 from data_schemas.units import samples_to_seconds

@@ -10,9 +10,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from backends.engine import Samples
 from backends.openai_audio import BatchAudioOptions, RequestRefused, asking
 from backends.options import listed
-from backends.protocols import Samples, Speech, SpeechRefused, Voice
+from backends.tts.protocol import Speech, SpeechRefused, Voice
 from backends.tts.sound import at_our_rate
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from backends.options import WorkerOptions, listed_paths
-from backends.protocols import Speech, SpeechRefused, Voice
+from backends.tts.protocol import Speech, SpeechRefused, Voice
 from backends.tts.sound import at_our_rate
 from backends.workers.environments import environment
 from backends.workers.process import Worker, WorkerRefusal, worker

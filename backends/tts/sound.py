@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 
 PAUSE_AFTER_S: Mapping[str, float] = MappingProxyType({".": 0.2, "!": 0.2, "?": 0.2, ",": 0.1, ";": 0.1, ":": 0.1})

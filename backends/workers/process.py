@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from backends.workers.environments import SERVE, environment
 from backends.workers.frames import Frame, FrameError, read_frame, write_frame
 from data_schemas.errors import BackendError, ConfigError

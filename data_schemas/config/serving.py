@@ -37,7 +37,8 @@ class BackEndConfig(Config):
         description="Other models of the same endpoint that sessions may choose, beside `chat.model`.",
     )
     prompt: str = Field(
-        default="tandem", description="Prompt in kame_model/serve/oracle/prompt_files/, or a path to one of the same form."
+        default="tandem",
+        description="Prompt in kame_model/serve/oracle/prompt_files/, or the path of one.",
     )
     max_tokens: int = Field(default=64, ge=8, le=4096, description="Most tokens of one oracle.")
     answer_prompt: str | None = Field(

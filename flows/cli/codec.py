@@ -11,7 +11,8 @@ from flows.cli.terminal import AsJson, print_json, speaking_plainly
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from backends.protocols import Codec, Samples
+    from backends.codec.protocol import Codec
+    from backends.engine import Samples
     from data_schemas.config.codec import CodecTrainConfig
     from data_schemas.records import AudioDialogue
     from kame_model.codec.report import CodecReport, Listen, WordErrors

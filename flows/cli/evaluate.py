@@ -9,7 +9,7 @@ import typer
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
 if TYPE_CHECKING:
-    from backends.protocols import Samples
+    from backends.engine import Samples
 
 
 def evaluate(

@@ -12,7 +12,7 @@ import typer
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
 if TYPE_CHECKING:
-    from backends.protocols import ChatEngine
+    from backends.chat.protocol import ChatEngine
     from data_schemas.config import ChatConfig
 
 app = typer.Typer(help="Serve a chat model on this machine.", no_args_is_help=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest, ShardEntry
 from flows.runs.record import RunRecord, recorded

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from backends.protocols import Codec
+from backends.codec.protocol import Codec
 from backends.registry import build
 from data_schemas.errors import ConfigError
 from kame_model.checkpoint.kame_json import CodecFacts

@@ -7,7 +7,7 @@ import torch
 from moshi.models import loaders
 from torch import Tensor, nn
 
-from backends.protocols import Codec
+from backends.codec.protocol import Codec
 from backends.registry import build
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.checkpoint.codec_files import options_in

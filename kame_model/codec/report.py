@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from backends.protocols import Codec, Codes, Samples
+from backends.codec.protocol import Codec, Codes
+from backends.engine import Samples
 from data_schemas.errors import DatasetError
 from data_schemas.records import AudioDialogue, Utterance
 from data_schemas.units import FRAME_N_SAMPLES, FRAMES_PER_S, samples_to_seconds, seconds_to_samples

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.protocols import Codes
+from backends.codec.protocol import Codes
 from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, Turn, WordTiming
 from data_schemas.units import event_frame
 from kame_model.encode.manifest import Counts

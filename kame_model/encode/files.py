@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from backends.protocols import Codes
+from backends.codec.protocol import Codes
 from data_schemas.store import Store, Written
 from kame_model.encode.packed import PackedFile, ragged, scalars, write_packed
 from kame_model.encode.rows import SpeakerTokens, TokenRow

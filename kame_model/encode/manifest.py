@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pydantic import Field, ValidationError
 
-from backends.protocols import Codec
+from backends.codec.protocol import Codec
 from data_schemas import ids
 from data_schemas.config.base import Config
 from data_schemas.errors import DatasetError

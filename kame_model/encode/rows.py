@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.protocols import Codes
+from backends.codec.protocol import Codes
 from kame_model.frames.oracle_stream import OracleTokens
 
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from backends import registry
-from backends.protocols import Codes
+from backends.codec.protocol import Codes
 from backends.registry import OptionValue
 from data_schemas.config.encode import EncodeConfig
 from data_schemas.errors import DatasetError, StoreError

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import soundfile
 
-from backends.protocols import Codec, Codes, Samples
+from backends.codec.protocol import Codec, Codes
+from backends.engine import Samples
 from data_schemas.errors import BackendError, StoreError
 from data_schemas.manifest import ShardEntry
 from data_schemas.records import SCHEMA_VERSION
@@ -78,7 +79,7 @@ def encode_window(codec: Codec, window: Sequence[Sound]) -> list[tuple[Codes, Co
             raise BackendError(
                 f"The codec {codec.name} gave codes {codes.shape} up to {codes.max(initial=0)} for "
                 f"{window[at // 2].dialogue_id}; {wanted} below {codec.card} are due.",
-                "It does not keep to backends/protocols.py.",
+                "It does not keep to backends/codec/protocol.py.",
             )
     return list(zip(encoded[::2], encoded[1::2], strict=True))
 

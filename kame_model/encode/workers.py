@@ -8,8 +8,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
 from backends import registry
+from backends.codec.protocol import Codec, Codes
 from backends.processes import WorkerPool, interrupts_held, leave_with_parent
-from backends.protocols import Codec, Codes
 from backends.registry import OptionValue
 from data_schemas.config.encode import EncodeConfig
 from data_schemas.errors import BackendError

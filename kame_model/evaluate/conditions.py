@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from backends.protocols import Codes
+from backends.codec.protocol import Codes
 from data_schemas.units import FRAMES_PER_S
 from kame_model.data.example import aligned
 from kame_model.data.oracle_feed import shifted

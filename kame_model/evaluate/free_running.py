@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from backends.protocols import Codes
+from backends.codec.protocol import Codes
 from data_schemas.config.model import SamplingConfig
 from kame_model.evaluate.conditions import Script
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID

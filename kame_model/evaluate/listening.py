@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from backends.protocols import Codec, Samples
+from backends.codec.protocol import Codec
+from backends.engine import Samples
 from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.evaluate.conditions import question_end_frame
 from kame_model.evaluate.proof import Outcome, Ran

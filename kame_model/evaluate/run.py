@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from backends.protocols import Codec
+from backends.codec.protocol import Codec
 from data_schemas.config.evaluation import EvaluationConfig
 from data_schemas.errors import ConfigError
 from data_schemas.store import Store

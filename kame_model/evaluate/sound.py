@@ -5,7 +5,7 @@ import io
 import numpy as np
 import soundfile
 
-from backends.protocols import Codec, Codes
+from backends.codec.protocol import Codec, Codes
 from data_schemas.units import SAMPLE_RATE_HZ
 
 

@@ -13,10 +13,13 @@ import numpy as np
 
 from backends import registry
 from backends.chat.live import LiveUsage, OpenAILiveChat
+from backends.chat.protocol import ChatEngine, LiveChat
 from backends.chat.providers import base_url_of
 from backends.chat.remote import RemoteEngine
+from backends.engine import Samples
 from backends.fault_log import place_of
-from backends.protocols import ChatEngine, LiveChat, Samples, StreamingRecogniser, TextToSpeech, Window
+from backends.listener.protocol import StreamingRecogniser, Window
+from backends.tts.protocol import TextToSpeech
 from backends.vad import TurnDetector
 from data_schemas.config import ChatConfig
 from data_schemas.config.serving import REMOTE_ENGINE, BackEndConfig, BackendName, ServeConfig

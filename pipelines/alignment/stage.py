@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from backends.aligner.order import check_order
-from backends.protocols import Aligner, AlignmentRefused, TimesRefused
+from backends.aligner.protocol import Aligner, AlignmentRefused, TimesRefused
 from data_schemas.config import AlignmentConfig
 from data_schemas.fingerprint import what_matters
 from data_schemas.records import Clip, Clips, Dialogue, DialogueWords, Reject, UtteranceWords, WordTiming

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue, OracleEvent, OracleRow
 from pipelines.oracle.plan import PlannedEvent

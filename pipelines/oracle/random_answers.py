@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar
 
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas import ids
 from data_schemas.config import OracleConfig
 from data_schemas.fingerprint import what_matters

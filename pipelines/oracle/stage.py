@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from backends.protocols import ChatClient, ChatReply, Endpoint
+from backends.chat.protocol import ChatClient, ChatReply, Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.errors import RequestError
 from data_schemas.fingerprint import what_matters

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from backends.chat.client import ask_all
-from backends.protocols import ChatClient, ChatReply, Endpoint
+from backends.chat.protocol import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Item, Reject

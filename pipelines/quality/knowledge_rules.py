@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from backends.chat.cache import reply_key, request_id
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.records import OracleRow, Turn, Utterance, WordTiming
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue

@@ -6,7 +6,7 @@ from typing import Final
 from rapidfuzz.distance import Levenshtein
 
 from backends.aligner.arpabet import pronounce
-from backends.protocols import AlignmentRefused
+from backends.aligner.protocol import AlignmentRefused
 from spoken.spoken_text import word_set
 from spoken.vocabulary import is_word
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import soundfile
 
-from backends.protocols import Aligner
+from backends.aligner.protocol import Aligner
 from data_schemas import ids
 from data_schemas.arrow import from_table
 from data_schemas.config import AlignmentConfig

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import yaml
 
-from backends.protocols import ChatClient, Endpoint
+from backends.chat.protocol import ChatClient, Endpoint
 from data_schemas.errors import BackendError
 from pipelines.run.execute import Part, PartRecord, Runner
 from pipelines.stage import Out, StageDescription, StageResult

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from backends.chat.budget import check_price
+from backends.chat.protocol import ChatEngine, Endpoint
 from backends.chat.providers import price_of
-from backends.protocols import ChatEngine, Endpoint
 from data_schemas.config import ChatConfig, RefreshConfig
 from data_schemas.records import Dialogue
 from data_schemas.store import Store

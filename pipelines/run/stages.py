@@ -6,11 +6,12 @@ from functools import lru_cache
 from typing import Any
 
 from backends import registry
+from backends.asr.protocol import Recogniser
 from backends.chat.budget import ChatUsage
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient
 from backends.chat.limits import Pace
-from backends.protocols import ChatClient, ChatEngine, Endpoint, Recogniser
+from backends.chat.protocol import ChatClient, ChatEngine, Endpoint
 from data_schemas.config import BudgetConfig, ChatConfig, GateConfig, RefreshConfig
 from pipelines.alignment.stage import AlignmentStage
 from pipelines.languages import check_languages

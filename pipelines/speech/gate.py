@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.protocols import HearingRefused, Recogniser, Samples
+from backends.asr.protocol import HearingRefused, Recogniser
+from backends.engine import Samples
 from data_schemas.config import GateConfig
 from data_schemas.records import Hearing, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples

@@ -6,7 +6,8 @@ from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecut
 from contextlib import contextmanager
 from typing import TypeVar
 
-from backends.protocols import Recogniser, TextToSpeech
+from backends.asr.protocol import Recogniser
+from backends.tts.protocol import TextToSpeech
 
 Engine = TextToSpeech | Recogniser
 Given = TypeVar("Given")

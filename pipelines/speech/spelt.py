@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from backends.protocols import Aligner, AlignmentRefused, Samples, Speech, TextToSpeech, Voice
+from backends.aligner.protocol import Aligner, AlignmentRefused
+from backends.engine import Samples
 from backends.tts.long_texts import say
+from backends.tts.protocol import Speech, TextToSpeech, Voice
 from data_schemas import ids
 from data_schemas.records import WordTiming
 from spoken.pronunciations import Pronunciations

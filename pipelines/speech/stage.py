@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from backends.protocols import Recogniser, Speech, SpeechRefused, TakeRefused, TextToSpeech
+from backends.asr.protocol import Recogniser
 from backends.tts.long_texts import say
+from backends.tts.protocol import Speech, SpeechRefused, TakeRefused, TextToSpeech
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.fingerprint import versions, what_matters
 from data_schemas.records import Clip, Clips, Dialogue, Hearing, Reject

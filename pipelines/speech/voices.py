@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from backends.protocols import SpeechRefused, TextToSpeech, Voice
+from backends.tts.protocol import SpeechRefused, TextToSpeech, Voice
 from data_schemas import ids
 from data_schemas.config import SpeechConfig
 from data_schemas.errors import ConfigError

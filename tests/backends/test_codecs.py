@@ -18,7 +18,8 @@ from backends.codec import nano_mimi
 from backends.codec.folder import KWARGS, WEIGHTS, write_folder
 from backends.codec.moshi_codec import MoshiCodec
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
-from backends.protocols import Codec, Samples
+from backends.codec.protocol import Codec
+from backends.engine import Samples
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering

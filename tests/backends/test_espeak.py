@@ -5,8 +5,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from backends.protocols import SpeechRefused
 from backends.tts.espeak import Espeak
+from backends.tts.protocol import SpeechRefused
 from data_schemas.errors import ConfigError
 
 TEXT = "Ann's dog ate two apples, and then it slept."

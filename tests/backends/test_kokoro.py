@@ -6,10 +6,11 @@ import pytest
 
 from backends.aligner.pocketsphinx import PocketsphinxAligner
 from backends.asr.moonshine import Moonshine
-from backends.protocols import Samples, SpeechRefused
+from backends.engine import Samples
 from backends.tts import kokoro as module
 from backends.tts import kokoro_model
 from backends.tts.kokoro import Kokoro
+from backends.tts.protocol import SpeechRefused
 from data_schemas.errors import ConfigError
 
 pytestmark = pytest.mark.full

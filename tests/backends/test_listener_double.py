@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends import registry
-from backends.protocols import Heard, ListenerStream, Samples
+from backends.engine import Samples
+from backends.listener.protocol import Heard, ListenerStream
 from backends.tts.double import DoubleTts
 
 SCRIPT = "one two three|four five"

@@ -15,9 +15,10 @@ from moshi.models.lm import LMModel
 from safetensors.torch import save_file
 
 from backends import registry
+from backends.engine import Samples
 from backends.listener.kyutai import KyutaiListener
 from backends.listener.kyutai_model import KyutaiModel
-from backends.protocols import Heard, Samples
+from backends.listener.protocol import Heard
 from data_schemas.errors import BackendError, ConfigError
 from tests.support.codecs import TINY, chirps, tiny_nano_mimi
 from tests.support.listening import Told

@@ -14,7 +14,7 @@ import soundfile
 
 from backends import registry
 from backends.listener.openai_transcription import OpenAIListener
-from backends.protocols import ListenerStream
+from backends.listener.protocol import ListenerStream
 from tests.support.http_servers import QuietHandler, http_server
 from tests.support.listening import Told
 from tests.support.spoken_question import silence, spoken_question

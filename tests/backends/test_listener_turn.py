@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends.engine import Samples
 from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
-from backends.protocols import Samples
 from backends.vad import WINDOW_S
 
 N_SECOND = round(1 / WINDOW_S)

@@ -13,8 +13,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
 from backends import registry
+from backends.listener.protocol import Heard, ListenerStream
 from backends.listener.websocket import WebsocketListener
-from backends.protocols import Heard, ListenerStream
 from tests.support.http_servers import QuietHandler, http_server
 from tests.support.listening import Told
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.protocols import Speech, SpeechRefused
 from backends.tts.double import DoubleTts
 from backends.tts.long_texts import cut, say
+from backends.tts.protocol import Speech, SpeechRefused
 from data_schemas.records import WordTiming
 
 SENTENCES = "Seven apples. Four pears, two plums; nine nuts and one fig."

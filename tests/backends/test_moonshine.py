@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.asr.moonshine import Moonshine, pieces
-from backends.protocols import Samples
+from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
 
 pytestmark = pytest.mark.full

@@ -12,8 +12,9 @@ import soundfile
 
 from backends import registry
 from backends.asr.openai_transcription import OpenAITranscription
-from backends.protocols import Samples, SpeechRefused
+from backends.engine import Samples
 from backends.tts.openai_speech import OpenAISpeech
+from backends.tts.protocol import SpeechRefused
 from data_schemas.errors import BackendError, ConfigError
 from tests.support.http_servers import QuietHandler, http_server
 

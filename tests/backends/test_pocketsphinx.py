@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from backends.aligner import pocketsphinx as module
 from backends.aligner.arpabet import from_ipa, pronounce
 from backends.aligner.pocketsphinx import PocketsphinxAligner
-from backends.protocols import AlignmentRefused, Samples
+from backends.aligner.protocol import AlignmentRefused
+from backends.engine import Samples
 from backends.tts.espeak import Espeak
 from backends.tts.kokoro import Kokoro
 

@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.aligner.double import DoubleAligner
+from backends.aligner.protocol import AlignmentRefused
 from backends.asr.double import DoubleRecogniser
-from backends.protocols import AlignmentRefused, SpeechRefused
 from backends.tts.double import BURST_S, GAP_S, DoubleTts
+from backends.tts.protocol import SpeechRefused
 from data_schemas.errors import ConfigError
 
 WORDS = st.lists(st.sampled_from(["two", "apples", "and", "don't", "DNA", "cost", "A", "lot"]), min_size=1, max_size=30)

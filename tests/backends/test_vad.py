@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends import vad
-from backends.protocols import Samples
+from backends.engine import Samples
 from backends.vad import Change, SpeechMeter, TurnDetector
 from data_schemas.errors import BackendError
 from data_schemas.units import SAMPLE_RATE_HZ

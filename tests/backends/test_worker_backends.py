@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from backends import registry
+from backends.aligner.protocol import AlignmentRefused, TimesRefused
 from backends.aligner.whisperx import WhisperXAligner, WhisperXOptions
+from backends.asr.protocol import HearingRefused
 from backends.asr.whisper import Whisper, WhisperOptions
-from backends.protocols import AlignmentRefused, HearingRefused, TakeRefused, TimesRefused
 from backends.registry import BackendEntry
 from backends.tts.coqui import Coqui, CoquiOptions
 from backends.tts.double import DoubleTts
 from backends.tts.long_texts import cut, say
 from backends.tts.piper import Piper, PiperOptions
+from backends.tts.protocol import TakeRefused
 from backends.workers import process
 from backends.workers.process import Worker
 from data_schemas.errors import ConfigError

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from backends.protocols import Samples, TextToSpeech
+from backends.engine import Samples
 from backends.tts.double import DoubleTts
+from backends.tts.protocol import TextToSpeech
 from data_schemas.config.serving import CascadeConfig
 from data_schemas.units import FRAME_S
 from kame_model.serve.cascade.cascade import Cascade

@@ -16,7 +16,8 @@ from backends.codec.double import DoubleCodec
 from backends.codec.folder import write_folder
 from backends.codec.moshi_codec import MoshiCodec
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
-from backends.protocols import Codes, Samples
+from backends.codec.protocol import Codes
+from backends.engine import Samples
 from data_schemas.config.codec import NanoMimiConfig
 from data_schemas.manifest import DATA, MANIFEST
 from data_schemas.store import Store

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from backends.protocols import Heard
+from backends.listener.protocol import Heard
 
 LIMIT_S = 60.0
 

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from backends.protocols import ChatClient, ChatReply, Endpoint
+from backends.chat.protocol import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.config import ChatConfig, MixingConfig, OracleConfig
 from data_schemas.errors import RequestError

@@ -8,7 +8,7 @@ from openai.types.realtime import RealtimeErrorEvent
 from openai.types.realtime.realtime_server_event import RealtimeServerEvent
 from pydantic import TypeAdapter
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.units import FRAME_S
 from kame_model.serve.web.realtime_responses import to_pcm16
 from tests.support.served import AsgiSocket

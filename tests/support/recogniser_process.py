@@ -19,7 +19,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from backends.listener.moonshine import MoonshineListener, MoonshineListenerOptions
-from backends.protocols import Heard, StreamingRecogniser
+from backends.listener.protocol import Heard, StreamingRecogniser
 from tests.support.runs import RunError
 
 _FINAL_S = 6.0

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from backends.protocols import Samples, Speech
+from backends.engine import Samples
 from backends.tts.espeak import Espeak
+from backends.tts.protocol import Speech
 from data_schemas.config.serving import RecordConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, seconds_to_samples
 from kame_model.serve.session.events import SessionEvent

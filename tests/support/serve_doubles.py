@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from backends.protocols import Heard, Samples, Window
+from backends.engine import Samples
+from backends.listener.protocol import Heard, Window
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 

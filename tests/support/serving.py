@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import torch
 
-from backends.protocols import Heard, Samples, Window
+from backends.engine import Samples
+from backends.listener.protocol import Heard, Window
 from backends.tts.double import DoubleTts
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import ServeConfig

@@ -13,7 +13,7 @@ import numpy as np
 import sphn
 from starlette.types import ASGIApp, Message
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from tests.support.arrivals import Arrived, RealtimeSide
 from tests.support.serve_doubles import Fault, tone, words_in

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
 from data_schemas.units import SAMPLE_RATE_HZ
 

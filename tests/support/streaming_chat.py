@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 
 MODEL = "streamer"
 Write = Callable[[bytes], Awaitable[None]]

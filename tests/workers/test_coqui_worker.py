@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from backends import registry
-from backends.protocols import SpeechRefused, TakeRefused
 from backends.tts.coqui import ONLY_VOICE, Coqui
 from backends.tts.long_texts import say
+from backends.tts.protocol import SpeechRefused, TakeRefused
 from data_schemas.errors import BackendError, ConfigError
 from tests.workers.conftest import RunInside
 

@@ -5,8 +5,8 @@ import pytest
 
 from backends import registry
 from backends.aligner.pocketsphinx import PocketsphinxAligner
-from backends.protocols import SpeechRefused
 from backends.tts.piper import Piper
+from backends.tts.protocol import SpeechRefused
 from data_schemas.errors import ConfigError
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backends import registry
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.errors import ConfigError
 
 pytestmark = pytest.mark.slow

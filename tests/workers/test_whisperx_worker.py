@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from backends import registry
+from backends.aligner.protocol import AlignmentRefused
 from backends.aligner.whisperx import WhisperXAligner
-from backends.protocols import AlignmentRefused, Samples
+from backends.engine import Samples
 from data_schemas.errors import BackendError, ConfigError
 from tests.workers.conftest import RunInside
 

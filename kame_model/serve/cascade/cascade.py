@@ -9,7 +9,8 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from backends.protocols import Samples, SpeechRefused
+from backends.engine import Samples
+from backends.tts.protocol import SpeechRefused
 from data_schemas.errors import AnswerCut, UnexpectedThought
 from kame_model.serve.cascade.sentences import Sentences
 from kame_model.serve.cascade.speaker import SoundQueue, Speaker

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backends.protocols import Samples, Speech, SpeechRefused, TextToSpeech
+from backends.engine import Samples
 from backends.tts.long_texts import say
+from backends.tts.protocol import Speech, SpeechRefused, TextToSpeech
 from data_schemas.config.serving import CascadeConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds, seconds_to_samples

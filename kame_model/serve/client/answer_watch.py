@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.units import FRAME_N_SAMPLES
 
 QUIET_S: Final = 3.0

@@ -18,7 +18,7 @@ import sphn
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.config.serving import TOKEN_ENV
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ

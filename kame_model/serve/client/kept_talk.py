@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.errors import StoreError
 from data_schemas.store import Store
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ, round_s

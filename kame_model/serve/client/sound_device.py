@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 

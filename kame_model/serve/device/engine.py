@@ -12,7 +12,8 @@ import torch
 from moshi.utils.compile import no_cuda_graph
 from numpy.typing import NDArray
 
-from backends.protocols import Codec, CodecStream, Samples
+from backends.codec.protocol import Codec, CodecStream
+from backends.engine import Samples
 from data_schemas.config.model import SamplingConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES

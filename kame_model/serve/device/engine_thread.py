@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import torch
 
-from backends.protocols import Codec
+from backends.codec.protocol import Codec
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint

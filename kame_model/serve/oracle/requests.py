@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from backends.protocols import SpeechRefused
+from backends.tts.protocol import SpeechRefused
 from data_schemas.config.serving import BackendName
 from data_schemas.errors import KameError
 from kame_model.serve.oracle.asking import answer_of

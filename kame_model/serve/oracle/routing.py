@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from backends.protocols import LiveChat
+from backends.chat.protocol import LiveChat
 from data_schemas.config.serving import BackendName, RouteConfig
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.serve.oracle.daemon_calls import DaemonCalls

@@ -4,7 +4,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Literal, get_args
 
-from backends.protocols import Heard, Samples
+from backends.engine import Samples
+from backends.listener.protocol import Heard
 from data_schemas.config.serving import BackendName, Mode
 from data_schemas.errors import ConfigError
 from kame_model.frames.ids import PADDING_ID

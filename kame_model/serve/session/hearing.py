@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-from backends.protocols import Heard, ListenerStream, Samples, StreamingRecogniser, Window
+from backends.engine import Samples
+from backends.listener.protocol import Heard, ListenerStream, StreamingRecogniser, Window
 from data_schemas.config.serving import ListenerConfig
 from data_schemas.units import FRAME_S
 from kame_model.serve.parts import Detector

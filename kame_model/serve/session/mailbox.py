@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.serve.session.events import SessionEvent
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import soundfile
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.errors import StoreError
 from data_schemas.store import TEMPORARY, Store
 from data_schemas.units import SAMPLE_RATE_HZ

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 import numpy as np
 from filelock import FileLock, Timeout
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.arrow import to_table
 from data_schemas.config.serving import RecordConfig
 from data_schemas.errors import StoreError

@@ -5,7 +5,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Literal
 
-from backends.protocols import Heard, Samples
+from backends.engine import Samples
+from backends.listener.protocol import Heard
 from data_schemas.config.serving import BackendName, Mode
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_S, round_s

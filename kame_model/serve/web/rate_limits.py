@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 
 MESSAGES_AT_ONCE_S = 2.0

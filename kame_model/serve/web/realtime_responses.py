@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.units import FRAME_S
 from kame_model.serve.session.conversation import PAUSE_S
 from kame_model.serve.session.mailbox import SaidFrame

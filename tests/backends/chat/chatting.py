@@ -8,7 +8,7 @@ from typing import Any
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.limits import Delays
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import BudgetConfig, ChatConfig
 from tests.support.chat_server import MODEL, ChatServer
 

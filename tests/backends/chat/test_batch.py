@@ -16,7 +16,7 @@ from backends.chat.budget import run_named, spent
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import answer_to
-from backends.protocols import ChatReply
+from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, ConfigError, RequestError, StoreError
 from tests.backends.chat.chatting import asking, batch_config, endpoint_at, n_lines, numbered, use

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backends.chat.batch_room import BatchRoom
-from backends.protocols import ChatReply
+from backends.chat.protocol import ChatReply
 from data_schemas.errors import BackendError
 from tests.backends.chat.chatting import QUICK, asking, batch_config, endpoint_at, n_lines, numbered, use
 from tests.support.chat_server import Behaviour, ChatServer, served

@@ -11,7 +11,7 @@ import pytest
 from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, run_named, spent, usd_of
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
-from backends.protocols import ChatReply
+from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig, PriceConfig
 from data_schemas.errors import BudgetError, ConfigError
 from tests.backends.chat.chatting import asking, endpoint_at, numbered, use

@@ -16,7 +16,7 @@ from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import DoubleEngine, Fault, answer_to
 from backends.chat.faults import retry_after_s
 from backends.chat.limits import Delays, Pace, RateLimit
-from backends.protocols import ChatReply, Endpoint
+from backends.chat.protocol import ChatReply, Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError
 from tests.backends.chat.chatting import QUICK

@@ -15,7 +15,7 @@ from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import DoubleEngine, answer_to
 from backends.chat.log import written_to
-from backends.protocols import ChatReply
+from backends.chat.protocol import ChatReply
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError, StoreError
 from tests.backends.chat.chatting import asking, endpoint_at, numbered, use

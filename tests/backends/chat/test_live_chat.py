@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from backends.chat.live import OpenAILiveChat
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import AnswerCut, BackendError, ConfigError, KameError, RequestError
 from tests.support.streaming_chat import DONE, STOP, StreamingChat, Write, event, piece, serving

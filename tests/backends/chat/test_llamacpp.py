@@ -16,7 +16,7 @@ from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient
 from backends.chat.limits import Delays
 from backends.chat.llamacpp import LlamaCppEngine, file_digest
-from backends.protocols import ChatReply, Endpoint
+from backends.chat.protocol import ChatReply, Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
 

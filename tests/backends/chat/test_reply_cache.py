@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.chat.cache import ReplyCache, StoredReply, reply_key, request_id
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.errors import StoreError
 
 ENDPOINT = Endpoint("embedded", "http://127.0.0.1:1/v1", "model", "digest")
@@ -26,7 +26,7 @@ REPLY = StoredReply("two apples", 10, 4, 2)
 WRITER = """
 import os, signal, sys
 from backends.chat.cache import ReplyCache, StoredReply
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 cache = ReplyCache(sys.argv[1])
 for index in range(int(sys.argv[2]), int(sys.argv[3])):
     cache.put(f"key {index}", StoredReply(f"answer {index} by {sys.argv[4]}", 1, 0, 1), Endpoint("e", "", "m", ""))

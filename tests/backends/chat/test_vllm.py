@@ -16,8 +16,8 @@ import pytest
 
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient
+from backends.chat.protocol import ChatReply, Endpoint
 from backends.chat.vllm import VllmEngine
-from backends.protocols import ChatReply, Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.profiles import gpu

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 from typer.testing import CliRunner
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from flows.cli.app import app

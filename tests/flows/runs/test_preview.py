@@ -10,8 +10,8 @@ import soundfile
 from typer.testing import CliRunner
 
 from backends.chat.cache import ReplyCache
-from backends.protocols import SpeechRefused
 from backends.tts.double import DoubleTts
+from backends.tts.protocol import SpeechRefused
 from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import SourceError, StoreError
 from flows.cli.app import app

@@ -8,7 +8,7 @@ import pytest
 
 from backends.chat.child_server import Child, ChildServer
 from backends.chat.double import DoubleEngine
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import ChatConfig, RefreshConfig
 from data_schemas.errors import BackendError
 from flows.runs.refresh import run_refresh

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from backends.codec.double import DoubleCodec, DoubleCodecOptions
-from backends.protocols import Codes, Samples
+from backends.codec.protocol import Codes
+from backends.engine import Samples
 from data_schemas.errors import DatasetError
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from backends.codec.double import DoubleCodec, DoubleCodecOptions
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.errors import StoreError
 from data_schemas.reader import DatasetReader
 from data_schemas.store import TEMPORARY

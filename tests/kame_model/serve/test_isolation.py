@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.config.serving import Mode
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint

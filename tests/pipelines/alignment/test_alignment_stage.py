@@ -7,7 +7,7 @@ import pytest
 
 from backends import registry
 from backends.aligner.double import DoubleAligner
-from backends.protocols import AlignmentRefused
+from backends.aligner.protocol import AlignmentRefused
 from data_schemas.config import AlignmentConfig
 from data_schemas.records import Clips, Dialogue, DialogueWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ

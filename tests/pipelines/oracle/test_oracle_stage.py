@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from backends.protocols import ChatReply
+from backends.chat.protocol import ChatReply
 from data_schemas.config import OracleConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.records import Dialogue, OracleRow

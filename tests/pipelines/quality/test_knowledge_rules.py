@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from backends.chat.cache import reply_key, request_id
-from backends.protocols import ChatReply
+from backends.chat.protocol import ChatReply
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.oracle.prompts import our_set_of

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from backends.protocols import ChatClient, ChatReply
+from backends.chat.protocol import ChatClient, ChatReply
 from data_schemas.errors import BackendError
 from data_schemas.records import Item
 from data_schemas.store import Store

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from backends.protocols import HearingRefused, Samples, Speech, SpeechRefused
+from backends.asr.protocol import HearingRefused
+from backends.engine import Samples
 from backends.tts.double import DoubleTts
+from backends.tts.protocol import Speech, SpeechRefused
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.records import Clips, Dialogue
 from pipelines.speech.gate import answer_words

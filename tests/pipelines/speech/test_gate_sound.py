@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.config import GateConfig
 from pipelines.speech.gate import Gate, longest_clipped_run, longest_pause_s
 from tests.support.builders import make_utterance

@@ -12,8 +12,10 @@ import pytest
 import soundfile
 
 from backends import registry
-from backends.protocols import Recogniser, Samples, Speech, TextToSpeech
+from backends.asr.protocol import Recogniser
+from backends.engine import Samples
 from backends.tts.double import DoubleTts
+from backends.tts.protocol import Speech, TextToSpeech
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.errors import BackendError
 from data_schemas.records import Clips

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from backends.protocols import SpeechRefused, Voice
 from backends.tts.double import DoubleTts
+from backends.tts.protocol import SpeechRefused, Voice
 from data_schemas.config import SpeechConfig
 from data_schemas.errors import ConfigError
 from pipelines.audio import from_flac, peak_dbfs, rms_dbfs

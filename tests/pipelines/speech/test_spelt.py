@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from backends.aligner.double import DoubleAligner
-from backends.protocols import Samples, Speech
+from backends.engine import Samples
 from backends.tts.double import DoubleTts
+from backends.tts.protocol import Speech
 from data_schemas.config import AlignmentConfig, GateConfig, SpeechConfig
 from data_schemas.records import Clips, Dialogue, WordTiming
 from pipelines.alignment.stage import AlignmentStage

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from backends.protocols import Speech, TakeRefused
 from backends.tts.double import DoubleTts
+from backends.tts.protocol import Speech, TakeRefused
 from data_schemas.config import GateConfig, SpeechConfig
 from pipelines.speech.stage import SpeechStage
 from tests.support.builders import make_dialogue, make_turn, make_utterance

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backends.protocols import ChatReply, Endpoint
+from backends.chat.protocol import ChatReply, Endpoint
 from data_schemas.errors import RequestError
 from data_schemas.records import Dialogue, Placement
 from pipelines.stage import StageResult

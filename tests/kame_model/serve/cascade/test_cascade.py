@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from backends.protocols import Speech
 from backends.tts.double import DoubleTts
+from backends.tts.protocol import Speech
 from data_schemas.config.serving import CascadeConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.protocols import Heard, Samples, Window
+from backends.engine import Samples
+from backends.listener.protocol import Heard, Window
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.server import KameServer
 from kame_model.serve.session import hearing

@@ -16,7 +16,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 from kame_model.serve.client import client as talk_module

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from backends.protocols import LiveChat, Samples
+from backends.chat.protocol import LiveChat
+from backends.engine import Samples
 from data_schemas.errors import BackendError
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint

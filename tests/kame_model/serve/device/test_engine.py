@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
-from backends.protocols import Codec
+from backends.codec.protocol import Codec
 from data_schemas.config.model import SamplingConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES

@@ -11,7 +11,7 @@ import pytest
 
 from backends.chat.live import OpenAILiveChat
 from backends.chat.llamacpp import LlamaCppEngine
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.config.serving import CycleConfig
 from kame_model.frames.oracle_queue import OracleQueue

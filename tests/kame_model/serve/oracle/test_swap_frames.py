@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from backends.chat.live import OpenAILiveChat
-from backends.protocols import Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from data_schemas.arrow import from_table
 from data_schemas.config.serving import RecordConfig
 from data_schemas.errors import StoreError

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.protocols import Heard
+from backends.listener.protocol import Heard
 from data_schemas.config.serving import RecordConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_S

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from backends.protocols import Heard, Samples, Window
+from backends.engine import Samples
+from backends.listener.protocol import Heard, Window
 from data_schemas.config.serving import ListenerConfig
 from data_schemas.units import FRAME_S
 from kame_model.serve.session.hearing import Ears, TurnTaking

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.protocols import Samples
+from backends.engine import Samples
 from kame_model.serve.web.rate_limits import BURST_S, CATCH_UP, GAP_S, Allowance, Pacer
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
