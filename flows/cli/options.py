@@ -174,7 +174,7 @@ def differences(left: RefreshConfig, right: RefreshConfig) -> list[tuple[str, An
 
 def sample_sources() -> list[SourceConfig]:
     """Our own sample items, where the project's folder is at hand."""
-    folder = Path(__file__).resolve().parents[1] / "examples" / "items"
+    folder = Path(__file__).resolve().parents[2] / "examples" / "items"
     return [SourceConfig(name=file.stem, path=str(file), licence="CC0-1.0") for file in sorted(folder.glob("*.jsonl"))]
 
 
