@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
@@ -50,7 +50,6 @@ class KameServer:
         checkpoint: the front-end, its codec and its vocabulary.
         config: all there is to say.
         parts: recogniser, chat models, voice.
-        speakable: written text to text as it is said, the same as in training; it may raise for what cannot be said.
         run: where the engine's work is done; None: in a thread of its own. A simulated clock wants another place.
 
     Attributes:
@@ -64,12 +63,7 @@ class KameServer:
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        config: ServeConfig,
-        parts: Parts,
-        speakable: Callable[[str], str],
-        run: RunInThread | None = None,
+        self, checkpoint: Checkpoint, config: ServeConfig, parts: Parts, run: RunInThread | None = None
     ) -> None:
         self.config = config
         self.meter = FrameMeter()
@@ -77,7 +71,7 @@ class KameServer:
         self.n_events: Counter[EventKind] = Counter()
         self.n_dropped: Counter[str] = Counter()
         self.requests = RequestCounts()
-        self._checkpoint, self._parts, self._speakable, self._run = checkpoint, parts, speakable, run
+        self._checkpoint, self._parts, self._run = checkpoint, parts, run
         self._sessions: dict[str, Session] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -233,11 +227,11 @@ class KameServer:
         speaker = None
         if parts.tts is not None:
             assert parts.tts_threads is not None  # they come together
-            speaker = Speaker(parts.tts, config.cascade, self._speakable, parts.tts_threads)
+            speaker = Speaker(parts.tts, config.cascade, parts.tts_threads)
         classifier = None if config.classifier is None else load_classifier(config.classifier)
         router = Router(parts.back_ends, config.routes, classifier)
         tokenizer = self._checkpoint.tokenizer()
-        return Shared(config, parts, tokenizer, self._speakable, router, speaker, self.requests, self._admit_to_device)
+        return Shared(config, parts, tokenizer, router, speaker, self.requests, self._admit_to_device)
 
     def _place_in(self, mode: Mode) -> tuple[list[str], int, int, float]:
         """What `Admission` goes by, but for the address: of one more session in this mode."""

@@ -16,7 +16,6 @@ class Shared:
     """What all sessions have in common; nothing of a caller is in it.
 
     Attributes:
-        speakable: written text to text as it is said.
         speaker: the cascade's voice; None: this server has no such mode.
         requests: what became of all that chat models were asked; only counts.
         admit_to_device: lets one more session of mode cascade go to the device, or raises Refused.
@@ -25,7 +24,6 @@ class Shared:
     config: ServeConfig
     parts: Parts
     tokenizer: Tokenizer
-    speakable: Callable[[str], str]
     router: Router
     speaker: Speaker | None
     requests: RequestCounts

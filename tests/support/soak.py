@@ -189,7 +189,7 @@ class Soak:
         back_ends = {"default": BackEnd("default", self._chat, load_prompt("tandem"))}
         parts = Parts(ToneRecogniser(self._callers), LoudnessDetector, back_ends, DoubleTts(), InlineThreads())
         with self._fed.watching(), self._logged():
-            async with KameServer(self._checkpoint, config, parts, str, run=_taking_time) as server:
+            async with KameServer(self._checkpoint, config, parts, run=_taking_time) as server:
                 yield server, create_app(server)
 
     @contextlib.contextmanager

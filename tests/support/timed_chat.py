@@ -101,7 +101,7 @@ class CycleTalk:
         self.cycle = BackEndCycle(
             requests,
             self.conversation,
-            lambda: OracleWriter(self.queue, tokenizer, lambda text: " ".join(text.split()), 30),
+            lambda: OracleWriter(self.queue, tokenizer, 30),
             settings,
         )
 

@@ -51,7 +51,7 @@ class Answering:
         self._queue = OracleQueue(shared.tokenizer.text_card)
         self._conversation = Conversation(cycle.max_history_turns, clock_s)
         self._choice = Choice(shared.parts.back_ends, shared.router, caller.back_end)
-        new_writer = partial(OracleWriter, self._queue, shared.tokenizer, shared.speakable, cycle.max_words)
+        new_writer = partial(OracleWriter, self._queue, shared.tokenizer, cycle.max_words)
         requests = partial(
             Requests, self._choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
         )

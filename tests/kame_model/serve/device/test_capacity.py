@@ -54,7 +54,7 @@ class Machine:
 @asynccontextmanager
 async def serving(checkpoint: Checkpoint, run: RunInThread = inline, **limits: Any) -> AsyncIterator[KameServer]:
     config = serve_config(limits={"max_sessions": 0, "max_sessions_per_address": 9, **limits})
-    async with KameServer(checkpoint, config, doubles(), str, run=run) as server:
+    async with KameServer(checkpoint, config, doubles(), run=run) as server:
         yield server
 
 

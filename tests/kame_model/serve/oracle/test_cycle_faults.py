@@ -82,7 +82,7 @@ def test_an_answer_that_never_ends_is_cut(tokenizer: Tokenizer, piece: str) -> N
     talk.runs(course)
     assert chat.ended_s[0] < 1.5  # 128 pieces at most: twice the tokens that it was asked for
     assert chat.given_up == [0]
-    assert len(talk.told("oracle_done")) == 1
+    assert len(talk.told("oracle_done") + talk.told("oracle_failed")) == 1  # no word has a thousand letters
 
 
 class Lost(Router):

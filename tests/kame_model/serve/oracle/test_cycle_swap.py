@@ -62,7 +62,7 @@ class Asking:
         self.cycle = BackEndCycle(
             Requests(self.choice, self.conversation, self.emit, self.counts, settings.first_token_timeout_s),
             self.conversation,
-            lambda: OracleWriter(queue, tokenizer, lambda text: " ".join(text.split()), 30),
+            lambda: OracleWriter(queue, tokenizer, 30),
             settings,
         )
 

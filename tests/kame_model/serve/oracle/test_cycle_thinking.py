@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from data_schemas.errors import RequestError, UnexpectedThought
-from kame_model.serve.oracle.spoken_stream import SpokenStream
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.timed_chat import QUICK, SIXTY, CycleTalk, Step, TimedChat
 from tests.support.vocabularies import make_vocabulary
@@ -57,14 +56,9 @@ def test_what_was_thought_and_waits_to_be_whispered_is_withdrawn_and_asked_for_o
     assert (talk.queued(), len(chat.asked_s)) == ("", 1)
 
 
-def test_what_cannot_be_said_is_asked_for_once(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unspeakable(text: str) -> str:
-        raise ValueError(text)
-
-    init = SpokenStream.__init__
-    monkeypatch.setattr(SpokenStream, "__init__", lambda self, _: init(self, unspeakable))
+def test_what_cannot_be_said_is_asked_for_once(tokenizer: Tokenizer) -> None:
     answer: list[Step] = [(0.1, "你好")]
     chat = TimedChat(answer)
     talk = told(chat, tokenizer)
-    assert [each["reason"] for each in talk.told("oracle_failed")] == ["The answer cannot be said (你好)."]
+    assert [each["reason"] for each in talk.told("oracle_failed")] == ["The answer cannot be said (non_latin: 你好)."]
     assert len(chat.asked_s) == 1
