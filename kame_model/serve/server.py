@@ -21,7 +21,7 @@ from kame_model.serve.device.engine import Engine
 from kame_model.serve.device.engine_thread import EngineOpener, RunInThread, close_engine, probe
 from kame_model.serve.device.frame_budget import FrameMeter
 from kame_model.serve.device.stepper import Stepper
-from kame_model.serve.oracle.request_counts import RequestCounts
+from kame_model.serve.oracle.requests import RequestCounts
 from kame_model.serve.oracle.routing import Router, load_classifier
 from kame_model.serve.parts import Parts
 from kame_model.serve.session.events import EventKind, SessionEvent

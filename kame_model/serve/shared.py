@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from data_schemas.config.serving import BackendName, Mode, ServeConfig
 from kame_model.serve.cascade.speaker import Speaker
-from kame_model.serve.oracle.request_counts import RequestCounts
+from kame_model.serve.oracle.requests import RequestCounts
 from kame_model.serve.oracle.routing import Router
 from kame_model.serve.parts import Parts
 from kame_model.text.tokenizer import Tokenizer

@@ -15,8 +15,7 @@ from data_schemas.units import FRAME_S
 from kame_model.serve.cascade.cascade import Cascade
 from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.oracle.prompts import load_prompt
-from kame_model.serve.oracle.request_counts import RequestCounts
-from kame_model.serve.oracle.requests import Requests
+from kame_model.serve.oracle.requests import RequestCounts, Requests
 from kame_model.serve.oracle.routing import BackEnd, Choice, Router
 from kame_model.serve.session.conversation import Conversation
 from tests.support.inline_threads import InlineThreads

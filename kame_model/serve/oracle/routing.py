@@ -3,20 +3,21 @@
 import asyncio
 import importlib
 import re
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from backends.chat.protocol import LiveChat
 from data_schemas.config.serving import BackendName, RouteConfig
 from data_schemas.errors import BackendError, ConfigError
-from kame_model.serve.oracle.daemon_calls import DaemonCalls
 from kame_model.serve.oracle.prompts import Instructions, Prompt, prompt_for
 
 Classifier = Callable[[str], BackendName | None]
 """From the words of the user's turn so far to the back-end to ask; None: as the rules say."""
 
 N_CLASSIFYING = 32
-"""Calls of the classifier at once."""
+"""Calls of the classifier at once, those included that nobody waits for any more."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -65,7 +66,7 @@ class Router:
         self._names = frozenset(back_ends)
         self._rules = [(tuple(_spaced(words) for words in route.words), route.back_end) for route in routes]
         self._classifier = classifier
-        self._calls = DaemonCalls("classifier", N_CLASSIFYING)
+        self._places = threading.BoundedSemaphore(N_CLASSIFYING)
 
     async def choose(self, text: str, own: BackendName) -> BackendName:
         """The back-end for what the user says so far; `own` where nothing else fits.
@@ -85,7 +86,7 @@ class Router:
     async def _classified(self, text: str) -> BackendName | None:
         if self._classifier is None:
             return None
-        call = self._calls.begin(self._classifier, text)
+        call = self._begin_call(self._classifier, text)
         try:
             name = await asyncio.wrap_future(call)
         except Exception as error:  # it is the operator's own code
@@ -96,6 +97,25 @@ class Router:
         if name is not None and name not in self._names:
             raise BackendError(f"The classifier of back-ends named {name!r}, which there is not.")
         return name
+
+    def _begin_call(self, classifier: Classifier, text: str) -> Future[BackendName | None]:
+        """Calls it in a thread of its own that the program does not wait for when it ends, as a pool's would be."""
+        if not self._places.acquire(blocking=False):
+            raise BackendError(f"{N_CLASSIFYING} calls of the classifier have not ended.", "See why.", "hangs")
+        answer: Future[BackendName | None] = Future()
+        answer.set_running_or_notify_cancel()  # from here on it cannot be cancelled, only left alone
+        answer.add_done_callback(lambda _: self._places.release())
+
+        def call() -> None:
+            try:
+                name = classifier(text)
+            except BaseException as error:  # noqa: BLE001 - it is the waiting caller's
+                answer.set_exception(error)
+            else:
+                answer.set_result(name)
+
+        threading.Thread(target=call, name="classifier", daemon=True).start()
+        return answer
 
 
 class Choice:
