@@ -24,10 +24,10 @@ from kame_model.serve.device.stepper import Stepper
 from kame_model.serve.oracle.requests import RequestCounts
 from kame_model.serve.oracle.routing import Router, load_classifier
 from kame_model.serve.parts import Parts
+from kame_model.serve.session.answering import SessionStart, Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.recordings import Recordings
 from kame_model.serve.session.session import Session
-from kame_model.serve.shared import Caller, Shared
 
 __all__ = ["KameServer", "RefusalReason", "Refused"]
 
@@ -187,7 +187,7 @@ class KameServer:
             raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
         mode = mode or self.config.mode
         self.admission.admit(address, *self._place_in(mode))
-        caller = Caller(
+        start = SessionStart(
             session_id=secrets.token_urlsafe(16),
             address=address,
             mode=mode,
@@ -196,7 +196,7 @@ class KameServer:
             prompt=prompt,
             is_recorded=record,
         )
-        session = Session(self._shared, caller, self._stepper.free_slot(), self._observe)
+        session = Session(self._shared, start, self._stepper.free_slot(), self._observe)
         self._sessions[session.id] = session
         self._again_s = MEASURE_AGAIN_S
         self._is_empty.clear()

@@ -1,23 +1,62 @@
 """What one session answers with: the back-end's oracle for the front-end, or the cascade in its place."""
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
 from backends.engine import Samples
 from backends.listener.protocol import Heard
-from data_schemas.config.serving import BackendName, Mode
+from data_schemas.config.serving import BackendName, Mode, ServeConfig
 from data_schemas.errors import ConfigError
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.cascade.cascade import Cascade
+from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.oracle.cycle import BackEndCycle
 from kame_model.serve.oracle.prompts import Instructions, text_of
-from kame_model.serve.oracle.requests import Emit, Requests
-from kame_model.serve.oracle.routing import Choice
+from kame_model.serve.oracle.requests import Emit, RequestCounts, Requests
+from kame_model.serve.oracle.routing import Choice, Router
 from kame_model.serve.oracle.writer import OracleWriter
+from kame_model.serve.parts import Parts
 from kame_model.serve.session.conversation import Conversation
-from kame_model.serve.shared import Caller, Shared
+from kame_model.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all sessions have in common; nothing of a caller is in it.
+
+    Attributes:
+        speaker: the cascade's voice; None: this server has no such mode.
+        requests: what became of all that chat models were asked; only counts.
+        admit_to_device: lets one more session of mode cascade go to the device, or raises Refused.
+    """
+
+    config: ServeConfig
+    parts: Parts
+    tokenizer: Tokenizer
+    router: Router
+    speaker: Speaker | None
+    requests: RequestCounts
+    admit_to_device: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStart:
+    """Whose session it is, and with what it begins; see `KameServer.open_session`.
+
+    Attributes:
+        is_recorded: the caller has been told, and agrees.
+    """
+
+    session_id: str
+    address: str
+    mode: Mode
+    back_end: BackendName
+    model: str | None = None
+    prompt: str | None = None
+    is_recorded: bool = False
 
 
 class Answering:
@@ -25,7 +64,7 @@ class Answering:
 
     Args:
         shared: of the server.
-        caller: with what it begins.
+        start: with what it begins.
         clock_s: the session's clock, seconds.
         emit: takes what happens: kind and data of a `SessionEvent`.
 
@@ -39,7 +78,7 @@ class Answering:
     def __init__(
         self,
         shared: Shared,
-        caller: Caller,
+        start: SessionStart,
         clock_s: Callable[[], float],
         emit: Emit,
     ) -> None:
@@ -50,7 +89,7 @@ class Answering:
         self._max_instruction_characters = shared.config.limits.max_instruction_characters
         self._queue = OracleQueue(shared.tokenizer.text_card)
         self._conversation = Conversation(cycle.max_history_turns, clock_s)
-        self._choice = Choice(shared.parts.back_ends, shared.router, caller.back_end)
+        self._choice = Choice(shared.parts.back_ends, shared.router, start.back_end)
         new_writer = partial(OracleWriter, self._queue, shared.tokenizer, cycle.max_words)
         requests = partial(
             Requests, self._choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
@@ -60,7 +99,7 @@ class Answering:
         if shared.speaker is not None:
             self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.speaker)
         self._is_user_speaking = False
-        self.change(caller.mode, caller.back_end, caller.prompt, caller.model)
+        self.change(start.mode, start.back_end, start.prompt, start.model)
 
     @property
     def back_end(self) -> BackendName:

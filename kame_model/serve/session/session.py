@@ -14,11 +14,10 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn, FrameOut
 from kame_model.serve.device.stepper import Slot, ending_on_fault
 from kame_model.serve.oracle.prompts import Instructions, text_of
-from kame_model.serve.session.answering import Answering
+from kame_model.serve.session.answering import Answering, SessionStart, Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.hearing import Ears, TurnTaking
 from kame_model.serve.session.mailbox import EventFeeds, Inbox, Outbox, SaidFrame
-from kame_model.serve.shared import Caller, Shared
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ class Session:
 
     Args:
         shared: of the server.
-        caller: with what it begins.
+        start: with what it begins.
         slot: its place on the device, taken by this.
         observe: told of every event, for the server's own lists and figures.
 
@@ -43,9 +42,9 @@ class Session:
     """
 
     def __init__(
-        self, shared: Shared, caller: Caller, slot: Slot, observe: Callable[["Session", SessionEvent], None]
+        self, shared: Shared, start: SessionStart, slot: Slot, observe: Callable[["Session", SessionEvent], None]
     ) -> None:
-        self.id, self.address = caller.session_id, caller.address
+        self.id, self.address = start.session_id, start.address
         self.began_s = self.heard_s = asyncio.get_running_loop().time()
         self._notice, self._record_notice = shared.config.care.notice, shared.config.record.notice
         self._slot, self._observe = slot, observe
@@ -57,10 +56,10 @@ class Session:
         self._unattended: Samples | None = None
         self._end: SessionEvent | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._answering = Answering(shared, caller, lambda: self.time_s, self._emit)
+        self._answering = Answering(shared, start, lambda: self.time_s, self._emit)
         turns, parts = TurnTaking.of(shared.config.listener), shared.parts
         self._ears = Ears(parts.recogniser, parts.detector(), turns, self._on_heard, self._on_turn, self._on_fault)
-        recordings = shared.parts.recordings if caller.is_recorded else None
+        recordings = shared.parts.recordings if start.is_recorded else None
         self._recording = None if recordings is None else recordings.begin(self.id)
         self._keeping: list[asyncio.Task[None]] = []
         self._tasks = [asyncio.create_task(run) for run in self._answering.runs()]
