@@ -9,9 +9,8 @@ from typing import Protocol
 
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_S
-from kame_model.serve.device.engine import FrameIn, FrameOut
-from kame_model.serve.device.engine_thread import RunInThread
-from kame_model.serve.device.frame_budget import FrameMeter
+from kame_model.serve.device.engine import FrameIn, FrameOut, RunInThread
+from kame_model.serve.device.frame_meter import FrameMeter
 
 _LOG = logging.getLogger(__name__)
 

@@ -196,7 +196,7 @@ async def test_a_server_in_real_time_leaves_no_thread_and_no_task(checkpoint: Ch
 async def test_as_many_slots_as_a_frame_has_time_for(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def measured(engine: Engine, n_steps: int = 20, n_callers: int | None = None) -> float:
+    def measured(engine: Engine, n_steps: int = 20) -> float:
         asked.append(engine.n_slots)
         if engine.n_slots == 8:
             raise torch.OutOfMemoryError("no room")

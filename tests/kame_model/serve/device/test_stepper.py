@@ -10,7 +10,7 @@ import pytest
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.serve.device.engine import FrameIn, FrameOut
-from kame_model.serve.device.frame_budget import FrameMeter
+from kame_model.serve.device.frame_meter import FrameMeter
 from kame_model.serve.device.stepper import Said, Stepper
 
 _T = TypeVar("_T")
