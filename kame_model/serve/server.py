@@ -186,7 +186,7 @@ class KameServer:
             prompt=prompt,
             is_recorded=record,
         )
-        session = Session(self._shared, start, self._stepper.free_slot(), self._observe)
+        session = Session(self._shared, start, self._stepper, self._observe)
         self._sessions[session.id] = session
         self._is_empty.clear()
         return session

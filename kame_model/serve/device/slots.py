@@ -128,7 +128,7 @@ class Slots:
 
     async def _measure(self, engine: Engine, stepper: Stepper) -> float | None:
         """Measures steps on an idle device; what one of all slots takes, seconds, or None where somebody came."""
-        stepper.forget()  # now, for whoever comes meanwhile
+        stepper.reset_all()  # now, for whoever comes meanwhile
         self._measured_s, self._n_late_known = asyncio.get_running_loop().time(), self._meter.n_late
         probed_s = await probe(engine, self._run, self._is_idle)
         if not (self._is_idle() and probed_s):

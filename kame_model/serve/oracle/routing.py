@@ -1,7 +1,7 @@
 """Which chat model is asked, and how: by a classifier, by rules on the user's words, or else the session's own."""
 
 import asyncio
-import importlib
+import pkgutil
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -204,14 +204,12 @@ def load_classifier(place: str) -> Classifier:
     Raises:
         ConfigError: there is none.
     """
-    module, _, name = place.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        classifier: Classifier = pkgutil.resolve_name(place)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"There is no classifier {place!r} ({error}).", "Write module:function.") from error
-    if not callable(found):
+    if ":" not in place or not callable(classifier):
         raise ConfigError(f"The classifier {place!r} is no function.", "Write module:function.")
-    classifier: Classifier = found
     return classifier
 
 

@@ -12,7 +12,7 @@ from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_S, round_s
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn, FrameOut
-from kame_model.serve.device.stepper import Slot, ending_on_fault
+from kame_model.serve.device.stepper import Stepper, ending_on_fault
 from kame_model.serve.oracle.prompts import Instructions, text_of
 from kame_model.serve.session.answering import Answering, SessionStart, Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
@@ -28,7 +28,7 @@ class Session:
     Args:
         shared: of the server.
         start: with what it begins.
-        slot: its place on the device, taken by this.
+        stepper: steps it, in a slot that must be free.
         observe: told of every event, for the server's own lists and figures.
 
     Attributes:
@@ -42,12 +42,12 @@ class Session:
     """
 
     def __init__(
-        self, shared: Shared, start: SessionStart, slot: Slot, observe: Callable[["Session", SessionEvent], None]
+        self, shared: Shared, start: SessionStart, stepper: Stepper, observe: Callable[["Session", SessionEvent], None]
     ) -> None:
         self.id, self.address = start.session_id, start.address
         self.began_s = self.heard_s = asyncio.get_running_loop().time()
         self._notice, self._record_notice = shared.config.care.notice, shared.config.record.notice
-        self._slot, self._observe = slot, observe
+        self._stepper, self._observe = stepper, observe
         limits = shared.config.limits
         self._inbox, self._outbox = Inbox(limits.max_backlog_s), Outbox(limits.max_unsent_s)
         self._feeds = EventFeeds()
@@ -65,7 +65,7 @@ class Session:
         self._tasks = [asyncio.create_task(run) for run in self._answering.runs()]
         for task in self._tasks:
             task.add_done_callback(self._on_task_done)
-        slot.join(self)
+        self._slot = stepper.join(self)
         self._emit("started", self._facts())
 
     @property
@@ -119,7 +119,7 @@ class Session:
         self.heard_s = asyncio.get_running_loop().time()
         self._tell_dropped("heard", self._inbox.put(samples))
         if self._inbox.n_frames:
-            self._slot.wake()
+            self._stepper.wake()
 
     def miss(self, n_frames: int) -> None:
         """Tells that so much of the caller's sound came too late and was dropped, after silence heard in its place."""
@@ -176,7 +176,7 @@ class Session:
             return
         self._forget()
         self._feeds.clear()
-        self._slot.reset()
+        self._stepper.reset(self._slot)
         self._n_frames = self._n_steps = 0
         self._end_recording()
         try:
@@ -197,7 +197,7 @@ class Session:
         if self.has_ended:
             return
         self._end = SessionEvent("ended", self.time_s, {"reason": reason})
-        self._slot.leave()
+        self._stepper.leave(self._slot)
         self._forget()
         self._ears.close()
         self._closing = asyncio.create_task(self._close(), name=f"closing {self.id}")
