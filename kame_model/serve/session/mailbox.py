@@ -38,9 +38,13 @@ class Inbox:
 
     Args:
         max_backlog_s: sound kept; older is dropped.
+
+    Attributes:
+        n_past: frames that came so far and do not wait any more: taken, dropped or forgotten.
     """
 
     def __init__(self, max_backlog_s: float) -> None:
+        self.n_past = 0
         self._max_frames = max(1, round(max_backlog_s / FRAME_S))
         self._waiting: Samples = np.zeros(0, np.float32)
 
@@ -51,14 +55,15 @@ class Inbox:
 
     @property
     def n_begun(self) -> int:
-        """Frames that wait, with the one of which more has to come."""
-        return -(-len(self._waiting) // FRAME_N_SAMPLES)
+        """Frames that came so far, with the one of which more has to come."""
+        return self.n_past + -(-len(self._waiting) // FRAME_N_SAMPLES)
 
     def put(self, samples: Samples) -> int:
         """Adds sound; returns how many frames of older sound were dropped for it."""
         clean = np.clip(np.nan_to_num(samples.astype(np.float32, copy=False), posinf=1, neginf=-1), -1, 1)
         waiting = np.concatenate([self._waiting, clean])
         n_dropped = max(0, len(waiting) // FRAME_N_SAMPLES - self._max_frames)
+        self.n_past += n_dropped
         self._waiting = waiting[n_dropped * FRAME_N_SAMPLES :]
         return n_dropped
 
@@ -67,10 +72,12 @@ class Inbox:
         if self.n_frames == 0:
             return None
         frame, self._waiting = self._waiting[:FRAME_N_SAMPLES], self._waiting[FRAME_N_SAMPLES:]
+        self.n_past += 1
         return frame
 
     def clear(self) -> None:
         """Forgets what waits."""
+        self.n_past = self.n_begun
         self._waiting = np.zeros(0, np.float32)
 
 

@@ -225,7 +225,7 @@ class Session:
         """Listens to the frame taken."""
         frame, self._unattended = self._unattended, None
         if frame is not None:
-            self._ears.attend(frame)
+            self._ears.attend(frame, self._inbox.n_past)
 
     def give(self, said: FrameOut) -> None:
         """What the device says to the frame taken; nothing, if a reset or the end has come in between."""
