@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from kame_model.serve.device.stepper import Stepper
 from kame_model.serve.oracle.requests import RequestCounts
 from kame_model.serve.oracle.routing import Router, load_classifier
 from kame_model.serve.parts import Parts
-from kame_model.serve.session.answering import SessionStart, Shared
+from kame_model.serve.session.answering import Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.recordings import Recordings
 from kame_model.serve.session.session import Session
@@ -177,16 +176,17 @@ class KameServer:
             raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
         mode = mode or self.config.mode
         self.admission.admit(address, *self._place_in(mode))
-        start = SessionStart(
-            session_id=secrets.token_urlsafe(16),
-            address=address,
+        session = Session(
+            self._shared,
+            self._stepper,
+            self._observe,
+            address,
             mode=mode,
-            back_end=back_end or self.config.back_ends[0].name,
+            back_end=back_end or None,
             model=model,
             prompt=prompt,
             is_recorded=record,
         )
-        session = Session(self._shared, start, self._stepper, self._observe)
         self._sessions[session.id] = session
         self._is_empty.clear()
         return session

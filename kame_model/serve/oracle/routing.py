@@ -124,17 +124,11 @@ class Choice:
     Args:
         back_ends: all there are, by name; shared.
         router: chooses among them; shared.
-        own: the session's at first; None: the first there is.
-
-    Raises:
-        ConfigError: there is none of that name.
     """
 
-    def __init__(
-        self, back_ends: Mapping[BackendName, BackEnd], router: Router, own: BackendName | None = None
-    ) -> None:
+    def __init__(self, back_ends: Mapping[BackendName, BackEnd], router: Router) -> None:
         self._back_ends, self._router = back_ends, router
-        self._own = self._named(next(iter(back_ends)) if own is None else own)
+        self._own = next(iter(back_ends.values()))  # the default is the first
         self._wish: str | Instructions = ""
         self._model = ""
 

@@ -42,46 +42,19 @@ class Shared:
     admit_to_device: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionStart:
-    """Whose session it is, and with what it begins; see `KameServer.open_session`.
-
-    Attributes:
-        is_recorded: the caller has been told, and agrees.
-    """
-
-    session_id: str
-    address: str
-    mode: Mode
-    back_end: BackendName
-    model: str | None = None
-    prompt: str | None = None
-    is_recorded: bool = False
-
-
 class Answering:
     """One session's history, requests, oracle and cascade. All methods are called on the event loop's thread.
 
     Args:
         shared: of the server.
-        start: with what it begins.
         clock_s: the session's clock, seconds.
         emit: takes what happens: kind and data of a `SessionEvent`.
 
     Attributes:
         mode: tandem, direct or cascade, now.
-
-    Raises:
-        ConfigError: there is no such back-end or mode.
     """
 
-    def __init__(
-        self,
-        shared: Shared,
-        start: SessionStart,
-        clock_s: Callable[[], float],
-        emit: Emit,
-    ) -> None:
+    def __init__(self, shared: Shared, clock_s: Callable[[], float], emit: Emit) -> None:
         cycle = shared.config.cycle
         self.mode: Mode = "direct"
         self._admit_to_device = shared.admit_to_device
@@ -89,7 +62,7 @@ class Answering:
         self._max_instruction_characters = shared.config.limits.max_instruction_characters
         self._queue = OracleQueue(shared.tokenizer.text_card)
         self._conversation = Conversation(cycle.max_history_turns, clock_s)
-        self._choice = Choice(shared.parts.back_ends, shared.router, start.back_end)
+        self._choice = Choice(shared.parts.back_ends, shared.router)
         new_writer = partial(OracleWriter, self._queue, shared.tokenizer, cycle.max_words)
         requests = partial(
             Requests, self._choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
@@ -99,7 +72,6 @@ class Answering:
         if shared.speaker is not None:
             self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.speaker)
         self._is_user_speaking = False
-        self.change(start.mode, start.back_end, start.prompt, start.model)
 
     @property
     def back_end(self) -> BackendName:

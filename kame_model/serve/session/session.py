@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn, FrameOut
 from kame_model.serve.device.stepper import Stepper, ending_on_fault
 from kame_model.serve.oracle.prompts import Instructions, text_of
-from kame_model.serve.session.answering import Answering, SessionStart, Shared
+from kame_model.serve.session.answering import Answering, Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.hearing import Ears, TurnTaking
 from kame_model.serve.session.mailbox import EventFeeds, Inbox, Outbox, SaidFrame
@@ -27,13 +28,15 @@ class Session:
 
     Args:
         shared: of the server.
-        start: with what it begins.
         stepper: steps it, in a slot that must be free.
         observe: told of every event, for the server's own lists and figures.
+        address: where the caller is.
+        mode, back_end, model, prompt: with what it begins: see `change`.
+        is_recorded: the caller has been told, and agrees.
 
     Attributes:
         id: unguessable; stands for the session in lists, logs and recordings.
-        address: where the caller is.
+        address: as given.
         began_s, heard_s: when it began, and when something last came from the caller, by the event loop's clock.
 
     Raises:
@@ -42,9 +45,19 @@ class Session:
     """
 
     def __init__(
-        self, shared: Shared, start: SessionStart, stepper: Stepper, observe: Callable[["Session", SessionEvent], None]
+        self,
+        shared: Shared,
+        stepper: Stepper,
+        observe: Callable[["Session", SessionEvent], None],
+        address: str,
+        *,
+        mode: Mode,
+        back_end: BackendName | None,
+        model: str | None,
+        prompt: str | None,
+        is_recorded: bool,
     ) -> None:
-        self.id, self.address = start.session_id, start.address
+        self.id, self.address = secrets.token_urlsafe(16), address
         self.began_s = self.heard_s = asyncio.get_running_loop().time()
         self._notice, self._record_notice = shared.config.care.notice, shared.config.record.notice
         self._stepper, self._observe = stepper, observe
@@ -56,10 +69,11 @@ class Session:
         self._unattended: Samples | None = None
         self._end: SessionEvent | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._answering = Answering(shared, start, lambda: self.time_s, self._emit)
+        self._answering = Answering(shared, lambda: self.time_s, self._emit)
+        self._answering.change(mode, back_end, prompt, model)
         turns, parts = TurnTaking.of(shared.config.listener), shared.parts
         self._ears = Ears(parts.recogniser, parts.detector(), turns, self._on_heard, self._on_turn, self._on_fault)
-        recordings = shared.parts.recordings if start.is_recorded else None
+        recordings = shared.parts.recordings if is_recorded else None
         self._recording = None if recordings is None else recordings.begin(self.id)
         self._keeping: list[asyncio.Task[None]] = []
         self._tasks = [asyncio.create_task(run) for run in self._answering.runs()]
