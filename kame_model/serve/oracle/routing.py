@@ -124,23 +124,21 @@ class Choice:
     Args:
         back_ends: all there are, by name; shared.
         router: chooses among them; shared.
+
+    Attributes:
+        model: the session's among the models of its back-end; empty: the back-end's own.
     """
 
     def __init__(self, back_ends: Mapping[BackendName, BackEnd], router: Router) -> None:
+        self.model = ""
         self._back_ends, self._router = back_ends, router
         self._own = next(iter(back_ends.values()))  # the default is the first
         self._wish: str | Instructions = ""
-        self._model = ""
 
     @property
     def own(self) -> BackendName:
-        """The session's, which is asked where neither classifier nor rule chooses another one."""
+        """The session's back-end, which is asked where neither classifier nor rule chooses another one."""
         return self._own.name
-
-    @property
-    def model(self) -> str:
-        """The session's among the models of its back-end; empty: the back-end's own."""
-        return self._model
 
     def use(
         self,
@@ -160,15 +158,15 @@ class Choice:
         """
         own = self._own if back_end is None else self._named(back_end)
         if model is None:
-            model = self._model if own is self._own else ""
+            model = self.model if own is self._own else ""
         if model and model not in own.models:
             raise ConfigError(
                 f"Back-end {own.name!r} has no model {model!r} to choose.", f"There are: {', '.join(own.models)}."
             )
         wish = self._wish if prompt is None else prompt
         prompt_for(wish, own.prompt)
-        is_change = (own.name, model, wish) != (self._own.name, self._model, self._wish)
-        self._own, self._model, self._wish = own, model, wish
+        is_change = (own.name, model, wish) != (self._own.name, self.model, self._wish)
+        self._own, self.model, self._wish = own, model, wish
         return is_change
 
     async def back_end(self, text: str, *, is_answer: bool = False) -> BackEnd:
@@ -181,8 +179,8 @@ class Choice:
             BackendError: the classifier failed, or named a back-end that there is not.
         """
         chosen = self._back_ends[await self._router.choose(text, self._own.name)]
-        if self._model and chosen is self._own:
-            chosen = replace(chosen, chat=chosen.models[self._model])
+        if self.model and chosen is self._own:
+            chosen = replace(chosen, chat=chosen.models[self.model])
         asked = chosen.answering() if is_answer else chosen
         return replace(asked, prompt=prompt_for(self._wish, asked.prompt))
 

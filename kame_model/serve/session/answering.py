@@ -52,6 +52,7 @@ class Answering:
 
     Attributes:
         mode: tandem, direct or cascade, now.
+        choice: the chat model, now.
     """
 
     def __init__(self, shared: Shared, clock_s: Callable[[], float], emit: Emit) -> None:
@@ -62,10 +63,10 @@ class Answering:
         self._max_instruction_characters = shared.config.limits.max_instruction_characters
         self._queue = OracleQueue(shared.tokenizer.text_card)
         self._conversation = Conversation(cycle.max_history_turns, clock_s)
-        self._choice = Choice(shared.parts.back_ends, shared.router)
+        self.choice = Choice(shared.parts.back_ends, shared.router)
         new_writer = partial(OracleWriter, self._queue, shared.tokenizer, cycle.max_words)
         requests = partial(
-            Requests, self._choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
+            Requests, self.choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
         )
         self._cycle = BackEndCycle(requests(), self._conversation, new_writer, cycle)
         self._cascade: Cascade | None = None
@@ -73,19 +74,9 @@ class Answering:
             self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.speaker)
         self._is_user_speaking = False
 
-    @property
-    def back_end(self) -> BackendName:
-        """The chat model's name, now."""
-        return self._choice.own
-
-    @property
-    def model(self) -> str:
-        """The one chosen among its models; empty: its own."""
-        return self._choice.model
-
     def choices(self) -> dict[str, str]:
         """What is so now, as events tell it."""
-        return {"mode": self.mode, "back_end": self.back_end, "model": self.model}
+        return {"mode": self.mode, "back_end": self.choice.own, "model": self.choice.model}
 
     def change(
         self,
@@ -108,7 +99,7 @@ class Answering:
         self._check_prompt("" if prompt is None else text_of(prompt).strip())
         if self.mode == "cascade" and mode not in (None, "cascade"):
             self._admit_to_device()
-        if self._choice.use(back_end, prompt, model):
+        if self.choice.use(back_end, prompt, model):
             self._cycle.changed()
         if mode is not None and mode != self.mode:
             self._give_up()

@@ -126,23 +126,22 @@ class _SoundFile:
 
 
 class Recording:
-    """One session as it is recorded. Nothing it does fails a session: what cannot be kept is told in the log."""
+    """One session as it is recorded. Nothing it does fails a session: what cannot be kept is told in the log.
+
+    Attributes:
+        is_over: nothing more is kept: it is closed, deleted, or given up.
+    """
 
     def __init__(self, folder: "Recordings", session_id: str) -> None:
         self._all, self._id = folder, session_id
         self._started_at = folder.now()
-        self._is_over = False
+        self.is_over = False
         self._pending: deque[Future[None]] = deque()
         self._forget()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more is kept: closed, deleted, or given up."""
-        return self._is_over
-
     def frame(self, heard: Samples, said: Samples) -> None:
         """80 ms of the session's clock: what the user said, and what was said at the same time; float32[1920] each."""
-        if self._is_over:
+        if self.is_over:
             return
         self._block.append(np.stack([said, heard], axis=1))
         self._n_samples += FRAME_N_SAMPLES
@@ -151,7 +150,7 @@ class Recording:
 
     def event(self, event: SessionEvent) -> None:
         """What happened, all of it, in order; its time is that of the sound so far."""
-        if self._is_over:
+        if self.is_over:
             return
         data, time_s = event.data, round_s(samples_to_seconds(self._n_samples))
         if event.kind in ("started", "changed"):
@@ -174,10 +173,10 @@ class Recording:
 
     async def close(self) -> None:
         """The session is over: what is kept is written."""
-        if self._is_over:
+        if self.is_over:
             return
         self._flush()
-        if self._is_over:
+        if self.is_over:
             return
         self._end()
         try:
@@ -229,7 +228,7 @@ class Recording:
         self._block = []
 
     def _end(self) -> None:
-        self._is_over = True
+        self.is_over = True
         self._all.running.pop(self._id, None)
 
     def _row(self) -> RecordedSession:

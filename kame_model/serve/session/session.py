@@ -90,12 +90,12 @@ class Session:
     @property
     def back_end(self) -> BackendName:
         """Name of the chat model behind it, now."""
-        return self._answering.back_end
+        return self._answering.choice.own
 
     @property
     def model(self) -> str:
         """The one chosen among that back-end's models, now; empty: the back-end's own."""
-        return self._answering.model
+        return self._answering.choice.model
 
     @property
     def turn_taking(self) -> TurnTaking:
