@@ -14,7 +14,6 @@ from backends.chat.live import LiveUsage
 from data_schemas.config.serving import BackendName, Mode, ServeConfig
 from data_schemas.errors import ConfigError
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.device.admission import Admission, RefusalReason, Refused
 from kame_model.serve.device.engine import RunInThread
 from kame_model.serve.device.frame_meter import FrameMeter
@@ -213,14 +212,9 @@ class KameServer:
 
     def _share(self) -> Shared:
         config, parts = self.config, self._parts
-        speaker = None
-        if parts.tts is not None:
-            assert parts.tts_threads is not None  # they come together
-            speaker = Speaker(parts.tts, config.cascade, parts.tts_threads)
         classifier = None if config.classifier is None else load_classifier(config.classifier)
         router = Router(parts.back_ends, config.routes, classifier)
-        tokenizer = self._checkpoint.tokenizer()
-        return Shared(config, parts, tokenizer, router, speaker, self.requests, self._admit_to_device)
+        return Shared(config, parts, self._checkpoint.tokenizer(), router, self.requests, self._admit_to_device)
 
     def _place_in(self, mode: Mode) -> tuple[list[str], int, int, float]:
         """What `Admission` goes by, but for the address: of one more session in this mode."""

@@ -36,6 +36,9 @@ class Speaker:
         config: whose voice, and how fast.
         threads: as many sentences are said at once.
 
+    Attributes:
+        voice_name: engine and voice.
+
     Raises:
         ConfigError: the engine has no such voice.
     """
@@ -46,6 +49,7 @@ class Speaker:
             raise ConfigError(f"{tts.name} has no voice {config.voice!r}.", f"Voices here: {', '.join(names)}.")
         self._tts, self._threads = tts, threads
         self._voice, self._speed = config.voice or names[0], config.speed
+        self.voice_name = f"{tts.name}/{self._voice}"
 
     async def say(self, written: str) -> SpokenSentence:
         """A sentence as sound. Given up by cancellation: what a thread has begun is then thrown away.

@@ -12,7 +12,6 @@ from data_schemas.errors import ConfigError
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.cascade.cascade import Cascade
-from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.oracle.cycle import BackEndCycle
 from kame_model.serve.oracle.prompts import Instructions, text_of
 from kame_model.serve.oracle.requests import Emit, RequestCounts, Requests
@@ -28,7 +27,6 @@ class Shared:
     """What all sessions have in common; nothing of a caller is in it.
 
     Attributes:
-        speaker: the cascade's voice; None: this server has no such mode.
         requests: what became of all that chat models were asked; only counts.
         admit_to_device: lets one more session of mode cascade go to the device, or raises Refused.
     """
@@ -37,7 +35,6 @@ class Shared:
     parts: Parts
     tokenizer: Tokenizer
     router: Router
-    speaker: Speaker | None
     requests: RequestCounts
     admit_to_device: Callable[[], None]
 
@@ -70,8 +67,8 @@ class Answering:
         )
         self._cycle = BackEndCycle(requests(), self._conversation, new_writer, cycle)
         self._cascade: Cascade | None = None
-        if shared.speaker is not None:
-            self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.speaker)
+        if shared.parts.speaker is not None:
+            self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.parts.speaker)
         self._is_user_speaking = False
 
     def choices(self) -> dict[str, str]:

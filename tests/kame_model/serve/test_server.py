@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,7 +264,7 @@ async def test_parts_are_built_as_configured_and_a_back_end_that_is_down_stops_n
             assert [piece async for piece in others.back_ends["default"].chat.stream(question)] == answer
         assert parts.detector().feed(saying("alpha")) == []
         assert parts.recordings is not None
-        assert parts.tts is not None
+        assert parts.speaker is not None
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -283,12 +282,22 @@ async def test_only_a_server_that_begins_with_the_cascade_needs_a_voice(mode: st
                 pass
     else:
         async with build_parts(config) as parts:
-            assert parts.tts is None
+            assert parts.speaker is None
 
 
 @pytest.mark.looptime
-async def test_routes_and_voices_are_checked_at_the_start(checkpoint: Checkpoint) -> None:
-    for wrong in ({"cascade": {"voice": "nobody"}}, {"classifier": "nowhere:nobody"}):
-        with pytest.raises(ConfigError, match="nobody"):
-            async with KameServer(checkpoint, serve_config(**wrong), replace(doubles()), run=inline):
-                pass
+async def test_routes_are_checked_at_the_start(checkpoint: Checkpoint) -> None:
+    with pytest.raises(ConfigError, match="nobody"):
+        async with KameServer(checkpoint, serve_config(classifier="nowhere:nobody"), doubles(), run=inline):
+            pass
+
+
+async def test_a_voice_that_is_not_there_is_told_in_any_mode() -> None:
+    config = serve_config(
+        listener={"engine": "double"},
+        cascade={"tts": "double", "voice": "nobody"},
+        back_ends=[{"chat": {"engine": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "any"}}],
+    )
+    with pytest.raises(ConfigError, match="nobody"):
+        async with build_parts(config):
+            pass

@@ -133,7 +133,7 @@ async def test_what_there_is_not_changes_nothing(checkpoint: Checkpoint, change:
 
 
 async def test_a_server_without_a_voice_has_no_cascade(checkpoint: Checkpoint) -> None:
-    parts = replace(doubles(), tts=None)
+    parts = replace(doubles(), speaker=None)
     async with KameServer(checkpoint, serve_config(), parts, run=inline) as server:
         session = await server.open_session("here")
         with pytest.raises(ConfigError, match="no text-to-speech"):
