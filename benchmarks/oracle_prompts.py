@@ -23,10 +23,11 @@ from typing import Any
 from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig, OracleConfig
 from data_schemas.records import Dialogue, Turn
-from pipelines.oracle.plan import SPEAKER, answered_turns, plan_dialogue
+from pipelines.oracle.plan import answered_turns, plan_dialogue
 from pipelines.oracle.prompts import our_sets, payload_of, prompts_for
 from pipelines.oracle.schedule import ticks, words_of
 from pipelines.run.ask import OpenClient, together
+from spoken.conversation import ROLES, history_line
 
 Payload = dict[str, Any]
 
@@ -96,12 +97,13 @@ def recipe_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
 
 
 def _recipe_of_turn(dialogue: Dialogue, turn: Turn, answer: Turn, config: OracleConfig) -> list[Payload]:
-    before = [f"{SPEAKER[each.speaker]}: {each.spoken_text}" for each in dialogue.turns[: turn.turn_index]]
+    turns = dialogue.turns[: turn.turn_index]
+    before = [history_line(ROLES[each.speaker], each.spoken_text, is_whole=True) for each in turns]
     words = words_of(turn)
     made = []
     for tick in ticks(words, config.interval_s, config.level_bounds, config.max_requests_per_turn):
         heard = " ".join(word.word for word in words[: tick.n_words_heard])
-        conversation = "\n".join([*before, f"{SPEAKER[turn.speaker]}: {heard}"])
+        conversation = "\n".join([*before, history_line(ROLES[turn.speaker], heard, is_whole=True)])
         parts = [f"{INSTRUCTION} {LEVELS[tick.level]}", f"Conversation so far:\n{conversation}"]
         if tick.level > 0:
             parts.append(f"Hidden hint: {answer.spoken_text}")

@@ -118,7 +118,7 @@ async def served_steps(
     listener = DoubleListener(DoubleListenerOptions(script="zqaa zqab zqac zqad"))
     chat = BackEnd("default", WordChat({}), load_prompt("tandem"))
     detector = partial(TurnDetector, config.listener.speech_probability, config.listener.turn_end_silence_s)
-    async with KameServer(checkpoint, config, Parts(listener, detector, {"default": chat}), str) as server:
+    async with KameServer(checkpoint, config, Parts(listener, detector, {"default": chat})) as server:
         addresses = [f"192.0.2.{number}" for number in range(n_sessions)]
         server.meter.learn({})  # else nobody is let in beyond what is to be found here
         sessions = [await server.open_session(each) for each in addresses]

@@ -1,6 +1,9 @@
 """What refusing to answer sounds like, in English: the training data leaves such answers out, and the server too."""
 
+import re
 from typing import Final
+
+from spoken.spoken_text import spoken_words
 
 REFUSAL: Final = (
     r"^(?:i'm |i am |we're |we are )?(?:very |so )?sorry\b|^(?:apologies|i apologi[sz]e)\b"
@@ -12,5 +15,33 @@ REFUSAL: Final = (
     r"|\b(?:not|isn't) enough (?:information|context)\b"
     r"|\bplease (?:provide|give|share|tell me|complete|finish|repeat|rephrase|clarify)\b"
     r"|\b(?:can|could) you (?:please )?(?:provide|share|complete|finish|repeat|rephrase|clarify)\b"
+    r"|\b(?:as|being) an? (?:voice |virtual )?assistant i\b"
+    r"|\b(?:insufficient|more) (?:information|context) (?:is|to)\b"
 )
 """A pattern for words in small letters, without marks, each with one space after it."""
+
+_REFUSES: Final = re.compile(REFUSAL)
+_IS_UNSURE: Final = re.compile(
+    r"\bi (?:can't|cannot|could not|couldn't|am unable to|am not able to|won't|will not) "
+    r"(?:predict|guess|determine|find|know|say|tell)\b"
+    r"|\b(?:i'm|i am) (?:unable|not able) to\b"
+    r"|\b(?:not possible|impossible) (?:for me )?to "
+    r"(?:answer|predict|guess|determine|find (?:out|the|an?)|know|say|tell)\b"
+    r"|^(?:(?:well|so|oh),? )?i (?:don't|do not|would not|wouldn't) know\b"
+)
+"""Nobody who has heard half a question is sure: this refuses only where another clause guesses (`_GUESSES`)."""
+_CLAUSE: Final = re.compile(rf"(?:{_IS_UNSURE.pattern})(?:(?! (?:but|though|although|however|so|i)\b)[^,.?!;:])*")
+_GUESSES: Final = re.compile(
+    r"\b(?:guess|probably|perhaps|maybe|likely|(?:may|might|could|should|must) be|(?:i'd|i would) say|seems"
+    r"|around|about|roughly)\b|\b(?:i (?:think|believe|suspect)\b(?!(?: that)?(?: it is| it's)? ?(?:[,.?!;:]|$)))"
+)
+
+
+def find_refusal(said: str) -> str:
+    """The words, in small letters, by which a whole spoken answer refuses to be one; empty where it does not."""
+    lowered = said.lower()
+    if found := _REFUSES.search(" ".join(spoken_words(lowered))):
+        return found[0]
+    unsure = _IS_UNSURE.search(lowered)
+    is_guessed = _GUESSES.search(_CLAUSE.sub("", lowered)) is not None
+    return " ".join(spoken_words(unsure[0])) if unsure and not is_guessed else ""

@@ -4,14 +4,31 @@ Training sees an answer when it is whole, this while it is being written. So the
 for words that may begin a refusal, and each later one when it is whole: the first is being fed by then.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 import regex  # type: ignore[import-untyped]
 
 from data_schemas.errors import RequestError
 from spoken.refusals import REFUSAL
 
-_REFUSES = regex.compile(REFUSAL)  # `re` finds no beginnings of refusals
-_MARKS = ",.?!;:"
-_ENDS_SENTENCE = (".", "?", "!")
+ENDS_SENTENCE: Final = (".", "?", "!")
+_REFUSES: Final = regex.compile(REFUSAL)  # `re` finds no beginnings of refusals
+_MARKS: Final = ",.?!;:"
+
+
+def count_whispered(words: Sequence[str], max_words: int, *, is_ended: bool) -> int:
+    """How many of an answer's first words are whole sentences that fit; 0 where the first sentence does not.
+
+    Args:
+        words: as they are said, with their marks.
+        max_words: what the sentences must fit into.
+        is_ended: the answer ends with these words, so that they end a sentence with or without a mark.
+    """
+    for n_words in range(min(max_words, len(words)), 0, -1):
+        if words[n_words - 1].endswith(ENDS_SENTENCE) or (is_ended and n_words == len(words)):
+            return n_words
+    return 0
 
 
 class UnfitAnswer(RequestError):
@@ -66,9 +83,8 @@ class Whispered:
         if _REFUSES.search(self._plain()):
             self.is_over = True
             raise UnfitAnswer("The chat model refuses to answer.")
-        if word.endswith(_ENDS_SENTENCE):
-            self._n_whole = len(self._words)
-            self.is_over = self._n_whole == self._max_words
+        self._n_whole = count_whispered(self._words, self._max_words, is_ended=False)
+        self.is_over = self._n_whole == self._max_words
 
     def _n_sure(self) -> int:
         """Words that may leave now: whole sentences, and of the first one those before what may become a refusal."""

@@ -44,7 +44,7 @@ async def serving(config: ServeConfig) -> AsyncIterator[Serving]:
     with _listening(config) as listener:  # first: an address that is taken should not cost the loading of a model
         checkpoint = load_checkpoint(config.checkpoint, find_device(config.device))
         speak("ready")  # it reads its lexicon the first time, which would hold up everybody's frames later
-        async with build_parts(config) as parts, KameServer(checkpoint, config, parts, speak) as server:
+        async with build_parts(config) as parts, KameServer(checkpoint, config, parts) as server:
             page = Path(str(files("dashboard").joinpath("talk")))
             web = WebServer(create_app(server, page), config)
             task = asyncio.create_task(web.serve([listener]))

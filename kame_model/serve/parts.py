@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from data_schemas.config import ChatConfig
 from data_schemas.config.serving import REMOTE_ENGINE, BackEndConfig, BackendName, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES
+from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.session.recordings import About, Recordings
@@ -63,8 +64,7 @@ class Parts:
         recogniser: hears the users.
         detector: makes one for each session.
         back_ends: the chat models by name, the default first.
-        tts: voice of the cascade; None: this server has no such mode.
-        tts_threads: where it speaks, since it blocks; there wherever it is.
+        speaker: the cascade's voice; None: this server has no such mode.
         recordings: of callers who agreed; None: this server has none.
         usage: what each chat model has caused so far, by the first of its names: the back-end's, or back-end/model.
     """
@@ -72,8 +72,7 @@ class Parts:
     recogniser: StreamingRecogniser
     detector: Callable[[], Detector]
     back_ends: Mapping[BackendName, BackEnd]
-    tts: TextToSpeech | None = None
-    tts_threads: Executor | None = None
+    speaker: Speaker | None = None
     recordings: Recordings | None = None
     usage: Callable[[], dict[BackendName, LiveUsage]] = dict
 
@@ -85,7 +84,7 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
     Endpoints elsewhere are not asked whether they live: a back-end that is down must not stop the server.
 
     Raises:
-        ConfigError: a plug-in or a prompt is unknown, not installed, or does not take its options.
+        ConfigError: a plug-in, a prompt or a voice is unknown, not installed, or does not take its options.
         BackendError: an engine does not start.
         StoreError: the folder of recordings cannot be used.
     """
@@ -99,11 +98,13 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
         stack.push_async_callback(asyncio.to_thread, recogniser.close)
         detector = partial(TurnDetector, listener.speech_probability, listener.turn_end_silence_s)
         await asyncio.to_thread(lambda: detector().feed(np.zeros(FRAME_N_SAMPLES, np.float32)))  # its model is loaded
-        tts = await asyncio.to_thread(_voice, config)
-        threads = ThreadPoolExecutor(_N_VOICES, "voice")
-        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-        recordings = await _recordings(config, recogniser.name, tts, stack)
-        yield Parts(recogniser, detector, back_ends, tts, threads, recordings, partial(_usage, config, chats))
+        tts, speaker = await asyncio.to_thread(_voice, config), None
+        if tts is not None:
+            threads = ThreadPoolExecutor(_N_VOICES, "voice")
+            stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+            speaker = Speaker(tts, config.cascade, threads)
+        recordings = await _recordings(config, recogniser.name, speaker, stack)
+        yield Parts(recogniser, detector, back_ends, speaker, recordings, partial(_usage, config, chats))
 
 
 class UnaskedChat:
@@ -213,12 +214,12 @@ def _voice(config: ServeConfig) -> TextToSpeech | None:
 
 
 async def _recordings(
-    config: ServeConfig, recogniser: str, tts: TextToSpeech | None, stack: AsyncExitStack
+    config: ServeConfig, recogniser: str, speaker: Speaker | None, stack: AsyncExitStack
 ) -> Recordings | None:
     """The recordings, which are swept as long as the stack lives."""
     if config.record.folder is None:
         return None
-    voice = "" if tts is None else f"{tts.name}/{config.cascade.voice or tts.voices()[0].name}"
+    voice = "" if speaker is None else speaker.voice_name
     about = About(checkpoint=config.checkpoint, recogniser=recogniser, notice=config.record.notice, cascade_voice=voice)
     recordings = Recordings(config.record, about)
     stack.push_async_callback(recordings.aclose)

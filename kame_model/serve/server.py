@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
@@ -15,19 +14,18 @@ from backends.chat.live import LiveUsage
 from data_schemas.config.serving import BackendName, Mode, ServeConfig
 from data_schemas.errors import ConfigError
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.device.admission import Admission, RefusalReason, Refused
-from kame_model.serve.device.engine import Engine
-from kame_model.serve.device.engine_thread import EngineOpener, RunInThread, close_engine, probe
-from kame_model.serve.device.frame_budget import FrameMeter
+from kame_model.serve.device.engine import RunInThread
+from kame_model.serve.device.frame_meter import FrameMeter
+from kame_model.serve.device.slots import Slots
 from kame_model.serve.device.stepper import Stepper
-from kame_model.serve.oracle.request_counts import RequestCounts
+from kame_model.serve.oracle.requests import RequestCounts
 from kame_model.serve.oracle.routing import Router, load_classifier
 from kame_model.serve.parts import Parts
+from kame_model.serve.session.answering import Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.recordings import Recordings
 from kame_model.serve.session.session import Session
-from kame_model.serve.shared import Caller, Shared
 
 __all__ = ["KameServer", "RefusalReason", "Refused"]
 
@@ -35,12 +33,6 @@ _LOG = logging.getLogger(__name__)
 
 _WATCH_S = 1.0
 """How often sessions are looked at that may have lasted too long."""
-
-MEASURE_EVERY_S = 60.0
-"""How often an idle server measures what it bears: two dozen steps, which take a second or two at the most."""
-MEASURE_AGAIN_S = 5.0
-"""As soon an idle server does where steps were late, or it is not ready for lack of time; then after twice that, and so
-on, until somebody has come: a machine that stays too slow is not kept busy by measuring it."""
 
 
 class KameServer:
@@ -50,7 +42,6 @@ class KameServer:
         checkpoint: the front-end, its codec and its vocabulary.
         config: all there is to say.
         parts: recogniser, chat models, voice.
-        speakable: written text to text as it is said, the same as in training; it may raise for what cannot be said.
         run: where the engine's work is done; None: in a thread of its own. A simulated clock wants another place.
 
     Attributes:
@@ -64,12 +55,7 @@ class KameServer:
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        config: ServeConfig,
-        parts: Parts,
-        speakable: Callable[[str], str],
-        run: RunInThread | None = None,
+        self, checkpoint: Checkpoint, config: ServeConfig, parts: Parts, run: RunInThread | None = None
     ) -> None:
         self.config = config
         self.meter = FrameMeter()
@@ -77,16 +63,12 @@ class KameServer:
         self.n_events: Counter[EventKind] = Counter()
         self.n_dropped: Counter[str] = Counter()
         self.requests = RequestCounts()
-        self._checkpoint, self._parts, self._speakable, self._run = checkpoint, parts, speakable, run
+        self._checkpoint, self._parts, self._run = checkpoint, parts, run
         self._sessions: dict[str, Session] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
         self._stepper: Stepper | None = None
-        self._opener = EngineOpener(checkpoint, config)
-        self._engine: Engine | None = None
-        self._measured_s, self._n_late_known, self._has_failed_to_measure = 0.0, 0, False
-        self._again_s = MEASURE_AGAIN_S
         self._shared: Shared | None = None
         self._is_empty = asyncio.Event()
 
@@ -128,13 +110,13 @@ class KameServer:
         """
         async with AsyncExitStack() as stack:
             run = self._run or _own_thread(stack)
-            stack.push_async_callback(run, self._close_engine)
-            engine = await run(self._open_anew)
+            slots = Slots(
+                self._checkpoint, self.config, run, self.meter, self.admission, is_idle=lambda: not self._sessions
+            )
+            stack.push_async_callback(run, slots.close)
+            stepper = self._stepper = await slots.start()
             self._shared = self._share()
-            limits = self.config.limits
-            stepper = self._stepper = Stepper(engine, engine.n_slots, run, self.meter, limits.budget_share)
-            await self._measure(engine, stepper, run)
-            self._tasks = [asyncio.create_task(stepper.run()), asyncio.create_task(self._watch(stepper, run))]
+            self._tasks = [asyncio.create_task(stepper.run()), asyncio.create_task(self._watch(slots, stepper))]
             for task in self._tasks:
                 task.add_done_callback(self._on_task_done)
             self._stack = stack.pop_all()
@@ -193,18 +175,18 @@ class KameServer:
             raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
         mode = mode or self.config.mode
         self.admission.admit(address, *self._place_in(mode))
-        caller = Caller(
-            session_id=secrets.token_urlsafe(16),
-            address=address,
+        session = Session(
+            self._shared,
+            self._stepper,
+            self._observe,
+            address,
             mode=mode,
-            back_end=back_end or self.config.back_ends[0].name,
+            back_end=back_end or None,
             model=model,
             prompt=prompt,
             is_recorded=record,
         )
-        session = Session(self._shared, caller, self._stepper.free_slot(), self._observe)
         self._sessions[session.id] = session
-        self._again_s = MEASURE_AGAIN_S
         self._is_empty.clear()
         return session
 
@@ -230,14 +212,9 @@ class KameServer:
 
     def _share(self) -> Shared:
         config, parts = self.config, self._parts
-        speaker = None
-        if parts.tts is not None:
-            assert parts.tts_threads is not None  # they come together
-            speaker = Speaker(parts.tts, config.cascade, self._speakable, parts.tts_threads)
         classifier = None if config.classifier is None else load_classifier(config.classifier)
         router = Router(parts.back_ends, config.routes, classifier)
-        tokenizer = self._checkpoint.tokenizer()
-        return Shared(config, parts, tokenizer, self._speakable, router, speaker, self.requests, self._admit_to_device)
+        return Shared(config, parts, self._checkpoint.tokenizer(), router, self.requests, self._admit_to_device)
 
     def _place_in(self, mode: Mode) -> tuple[list[str], int, int, float]:
         """What `Admission` goes by, but for the address: of one more session in this mode."""
@@ -279,93 +256,12 @@ class KameServer:
         while self._leaving:
             await asyncio.wait(self._leaving)
 
-    async def _watch(self, stepper: Stepper, run: RunInThread) -> None:
-        """Looks at the sessions until it is cancelled, and measures while there are none.
-
-        Keeps no session in a variable while it sleeps.
-        """
+    async def _watch(self, slots: Slots, stepper: Stepper) -> None:
+        """Looks at sessions and slots until it is cancelled; keeps no session in a variable while it sleeps."""
         while True:
             await asyncio.sleep(_WATCH_S)
             self._end_overdue()
-            if self._is_to_be_measured():
-                await self._adapt(stepper, run)
-
-    async def _adapt(self, stepper: Stepper, run: RunInThread) -> None:
-        """Measures, and makes as many slots as fit now; where that fails all stays as it was, until the next try."""
-        later_s = min(2 * self._again_s, MEASURE_EVERY_S) if self._is_doubtful else MEASURE_AGAIN_S
-        try:
-            if self._engine is None:  # neither it nor the one before could be opened, the last time
-                await self._resize(stepper, run)
-            else:
-                step_s = await self._measure(self._engine, stepper, run)
-                if step_s is not None and self._opener.wants_another(stepper.n_slots, step_s):
-                    await self._resize(stepper, run)
-            self._has_failed_to_measure = False
-        except Exception:  # noqa: BLE001  whatever it is, a server that can go on must: nobody was there to be hurt
-            self._has_failed_to_measure, self._measured_s = True, asyncio.get_running_loop().time()
-            _LOG.exception(
-                "How many callers the device bears could not be measured. The server %s and tries again in %g s; if "
-                "this is told again and again, look at the device and its memory, and start the server anew.",
-                f"goes on with {stepper.n_slots} slots" if self._engine else "has no engine, lets nobody in",
-                later_s,
-            )
-        self._again_s = later_s if self._is_doubtful else MEASURE_AGAIN_S
-
-    @property
-    def _is_doubtful(self) -> bool:
-        """Whether the last measurement failed, or found that even one caller cannot be served."""
-        return self._has_failed_to_measure or not self.is_ready
-
-    def _is_to_be_measured(self) -> bool:
-        """Whether what was measured may be true no more, and nobody is there who would be held up."""
-        if self._sessions:
-            return False
-        has_been_late = self.meter.n_late > self._n_late_known
-        age_s = asyncio.get_running_loop().time() - self._measured_s
-        return age_s >= (self._again_s if has_been_late or self._is_doubtful else MEASURE_EVERY_S)
-
-    async def _measure(self, engine: Engine, stepper: Stepper, run: RunInThread) -> float | None:
-        """Measures steps on an idle device; what one of all slots takes, seconds, or None where somebody came."""
-        stepper.forget()  # now, for whoever comes meanwhile
-        self._measured_s, self._n_late_known = asyncio.get_running_loop().time(), self.meter.n_late
-        probed_s = await probe(engine, run, lambda: not self._sessions)
-        if self._sessions or not probed_s:
-            return None
-        self.meter.learn(probed_s)
-        return probed_s[engine.n_slots]
-
-    async def _resize(self, stepper: Stepper, run: RunInThread) -> None:
-        """Looks for the number of slots anew; nobody is let in until there is an engine again.
-
-        Raises:
-            Exception: whatever kept it from being found. There are as many slots as before, or no engine at all.
-        """
-        n_before, self.admission.is_measuring = stepper.n_slots, True
-        try:
-            engine = await run(self._open_anew)
-        except Exception:
-            engine = await run(partial(self._open_anew, n_before))
-            self._go_on_with(engine, stepper)
-            raise
-        self._go_on_with(engine, stepper)
-        _LOG.info("There are %d slots now; there were %d.", stepper.n_slots, n_before)
-        await self._measure(engine, stepper, run)
-
-    def _go_on_with(self, engine: Engine, stepper: Stepper) -> None:
-        stepper.use(engine, engine.n_slots)
-        self.meter.forget_steps()  # they were of another engine
-        self.admission.is_measuring = False
-
-    def _open_anew(self, n_slots: int = 0) -> Engine:
-        """Another engine in place of the present one; in the engine's thread, where it is done even if nobody waits."""
-        self._close_engine()
-        self._engine = self._opener.open(n_slots)
-        return self._engine
-
-    def _close_engine(self) -> None:
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            close_engine(engine)
+            await slots.keep_up(stepper)
 
     def _end_overdue(self) -> None:
         """Lets go of those who send nothing, and of those who have talked long enough."""

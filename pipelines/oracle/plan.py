@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from data_schemas.config import OracleConfig
 from data_schemas.records import Turn
 from pipelines.oracle.schedule import Tick, ticks, words_of
-
-SPEAKER = {"A": "Assistant", "B": "User"}
-CUT_OFF = " ..."
-"""Stands behind what was said of a turn that was not, or is not yet, said to its end."""
+from spoken.conversation import ROLES, history_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +90,4 @@ def _said_by(turn: Turn, t_s: float) -> str:
         return ""
     is_whole = len(ended) == len(words)
     said = turn.spoken_text if is_whole else " ".join(ended)
-    return f"{SPEAKER[turn.speaker]}: {said}{'' if is_whole and turn.cut_s is None else CUT_OFF}"
+    return history_line(ROLES[turn.speaker], said, is_whole=is_whole and turn.cut_s is None)

@@ -18,8 +18,8 @@ from data_schemas.named_yaml import load_named, names_in
 from data_schemas.records import OracleRow
 from pipelines.oracle.hints import HINT_FIELDS, hint_fields
 from pipelines.oracle.plan import PlannedRequest
+from spoken.conversation import Message, fill_request, to_messages
 
-Message = dict[str, str]
 Payload = dict[str, Any]
 
 _OURS = files("pipelines.oracle") / "prompt_sets"
@@ -64,28 +64,26 @@ class PromptTexts(Config):
         """The messages of one request.
 
         Args:
-            history: what was said before, a line a turn, `User: …` or `Assistant: …`.
+            history: what was said before, a `history_line` a turn.
             heard: the words of the unfinished turn so far.
             level: 0 to 4; at 0 the hint is not looked at.
             hint: what the other speaker will say.
         """
-        messages = [{"role": "system", "content": self.system.strip()}]
-        for example in self.examples:
-            shown = self._request(example.history, example.heard, example.level, example.hint)
-            messages += [{"role": "user", "content": shown}, {"role": "assistant", "content": example.reply.strip()}]
-        return [*messages, {"role": "user", "content": self._request(history, heard, level, hint)}]
+        examples = (
+            (self._request(each.history, each.heard, each.level, each.hint), each.reply) for each in self.examples
+        )
+        return to_messages(self.system, examples, self._request(history, heard, level, hint))
 
     def own_words(self, level: int) -> str:
         """All that a request of a level says besides the conversation and the hint: an oracle must not quote it."""
         return " ".join([self.system, self.levels[level], *(example.reply for example in self.examples)])
 
     def _request(self, history: Sequence[str], heard: str, level: int, hint: str) -> str:
-        said = "".join(f"{line}\n" for line in history)
         instruction = self.levels[level].strip()
         if level > 0:
             for name, value in hint_fields(hint, heard).items():
                 instruction = instruction.replace(f"{{{name}}}", value)
-        return self.request.strip().replace("{history}", said).replace("{heard}", heard) + "\n" + instruction
+        return f"{fill_request(self.request, history, heard)}\n{instruction}"
 
 
 class PromptSet(PromptTexts):

@@ -8,10 +8,12 @@ from itertools import takewhile
 
 from data_schemas.config import OracleConfig
 from pipelines.oracle.english import is_english
+from spoken.conversation import ROLE_LABEL
 from spoken.plain_text import plain_text
 from spoken.reader import Unspeakable, speak
-from spoken.refusals import REFUSAL
+from spoken.refusals import find_refusal
 from spoken.spoken_text import lowered_words, spoken_words
+from spoken.whisper import ENDS_SENTENCE, count_whispered
 
 COPIED_WORDS = 4
 """A sentence of the hint of at least so many words is copied where it stands in the answer whole; a shorter one cannot
@@ -25,26 +27,8 @@ QUOTED_SENTENCE_WORDS = 3
 MAX_HINT_LEVEL_COPIED = 3
 """Level 4 may say the hint as it stands; at level 0 there is none."""
 
-_REFUSES = re.compile(
-    rf"{REFUSAL}|\b(?:as|being) an? (?:voice |virtual )?assistant i\b"
-    r"|\b(?:insufficient|more) (?:information|context) (?:is|to)\b"
-)
-_IS_UNSURE = re.compile(
-    r"\bi (?:can't|cannot|could not|couldn't|am unable to|am not able to|won't|will not) "
-    r"(?:predict|guess|determine|find|know|say|tell)\b"
-    r"|\b(?:i'm|i am) (?:unable|not able) to\b"
-    r"|\b(?:not possible|impossible) (?:for me )?to "
-    r"(?:answer|predict|guess|determine|find (?:out|the|an?)|know|say|tell)\b"
-    r"|^(?:(?:well|so|oh),? )?i (?:don't|do not|would not|wouldn't) know\b"
-)
-"""Nobody who has heard half a question is sure: this refuses only where another clause guesses (`_GUESSES`)."""
-_CLAUSE = re.compile(rf"(?:{_IS_UNSURE.pattern})(?:(?! (?:but|though|although|however|so|i)\b)[^,.?!;:])*")
-_GUESSES = re.compile(
-    r"\b(?:guess|probably|perhaps|maybe|likely|(?:may|might|could|should|must) be|(?:i'd|i would) say|seems"
-    r"|around|about|roughly)\b|\b(?:i (?:think|believe|suspect)\b(?!(?: that)?(?: it is| it's)? ?(?:[,.?!;:]|$)))"
-)
 _LABEL = re.compile(r"(?i)^\W*(?:hidden |secret )?(?:hint|keyword|note|clue|answer|guess)s?\W*:")
-_ROLE = re.compile(r"(?i)(?:^|[\s.?!\"'])(?:user|assistant)(?: \(\w+\))?:")
+_ROLE = re.compile(rf"(?i)(?:^|[\s.?!\"']){ROLE_LABEL}")
 _ENDS = re.compile(r"[.?!…][\"')\]]*$")
 _SENTENCE = re.compile(r"[^.?!]+[.?!]*")
 _QUOTES = re.compile(
@@ -105,12 +89,7 @@ def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig)
         said = speak(first)
     except Unspeakable as refusal:
         raise Unusable(f"not_speakable_{refusal.reason}", refusal.detail[:100]) from refusal
-    sentences = [sentence.strip() for sentence in _SENTENCE.findall(said)]
-    if is_cut and is_last and not _ENDS.search(first):
-        sentences = sentences[:-1]
-        if not sentences:
-            raise Unusable("cut_off", "its first sentence has no end")
-    text = _fitting(sentences, config.max_words)
+    text = _whole_sentences(said, is_cut and is_last and not _ENDS.search(first), config.max_words)
     _check_said(text, asked, config)
     if 1 <= asked.level <= MAX_HINT_LEVEL_COPIED and (copied := _copied(lowered_words(said), asked.hint)):
         raise Unusable("copies_hint", copied[:100])
@@ -139,7 +118,7 @@ def _fewest(n_words: int, asked: Asked) -> int:
 def _check_said(text: str, asked: Asked, config: OracleConfig) -> None:
     words, known = lowered_words(text), lowered_words(asked.known)
     lowered = " ".join(words)
-    if (refused := _refused(text.lower())) and refused not in " ".join(known):
+    if (refused := find_refusal(text)) and refused not in " ".join(known):
         raise Unusable("refusal", refused)
     fewest = _fewest(config.min_words, asked)
     if len(words) < fewest:
@@ -152,24 +131,15 @@ def _check_said(text: str, asked: Asked, config: OracleConfig) -> None:
         raise Unusable("quotes_instructions", quoted)
 
 
-def _refused(text: str) -> str:
-    """The words by which an answer in small letters refuses to be one; empty where it does not."""
-    if found := _REFUSES.search(" ".join(spoken_words(text))):
-        return found[0]
-    unsure = _IS_UNSURE.search(text)
-    is_guessed = _GUESSES.search(_CLAUSE.sub("", text)) is not None
-    return " ".join(spoken_words(unsure[0])) if unsure and not is_guessed else ""
-
-
-def _fitting(sentences: Sequence[str], max_words: int) -> str:
-    kept: list[str] = []
-    for sentence in sentences:
-        if len(spoken_words(" ".join([*kept, sentence]))) > max_words:
-            break
-        kept.append(sentence)
-    if not kept:
+def _whole_sentences(said: str, is_open: bool, max_words: int) -> str:
+    """As many of the first sentences as fit; `is_open`: the last one has no end."""
+    words = (said.rstrip(".?!") if is_open else said).split()
+    if is_open and not any(word.endswith(ENDS_SENTENCE) for word in words):
+        raise Unusable("cut_off", "its first sentence has no end")
+    n_kept = count_whispered(words, max_words, is_ended=not is_open)
+    if not n_kept:
         raise Unusable("too_long", f"its first sentence has more than {max_words} words")
-    return " ".join(kept).rstrip(",;:")
+    return " ".join(words[:n_kept]).rstrip(",;:")
 
 
 def _repeated(words: Sequence[str]) -> str:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from data_schemas.config import OracleConfig
-from pipelines.oracle.validate import Asked, Unusable, usable_text
-from spoken.whisper import UnfitAnswer, Whispered
+from spoken.refusals import find_refusal
+from spoken.whisper import UnfitAnswer, Whispered, count_whispered
 
 FOUR = (
     "It is the liver that cleans the blood of all those who live.",
@@ -20,13 +19,24 @@ def whispered(text: str, max_words: int = 30, *, is_cut: bool = False) -> list[s
     return [*(stream.feed(word) for word in text.split()), stream.finish(is_cut=is_cut)]
 
 
-def trained_on(answer: str) -> str:
-    return usable_text(answer, False, Asked(0, "", "", ""), OracleConfig())
+@pytest.mark.parametrize(
+    ("said", "is_ended", "n_words"),
+    [
+        ("It is far. It is", True, 5),
+        ("It is far. It is", False, 3),
+        ("It is far. It is very far.", True, 3),
+        ("It is far away from here. Yes.", True, 0),
+        ("It is", False, 0),
+        ("", True, 0),
+    ],
+)
+def test_of_an_answer_count_the_words_of_whole_sentences_that_fit(said: str, is_ended: bool, n_words: int) -> None:
+    assert count_whispered(said.split(), 5, is_ended=is_ended) == n_words
 
 
 def test_whole_sentences_as_far_as_they_fit() -> None:
     text = " ".join(FOUR)
-    assert "".join(whispered(text)).strip() == trained_on(text) == " ".join(FOUR[:2])
+    assert "".join(whispered(text)).strip() == " ".join(FOUR[:2])
     stream = Whispered(30)
     stream.feed(text)
     assert stream.is_over
@@ -67,11 +77,12 @@ def test_an_answer_that_was_cut_before_anything_left_is_unfit() -> None:
         "Please provide the rest of the question now.",
         "Could you please repeat the question for me?",
         "There is not enough information in it.",
+        "As a voice assistant, I have never seen one.",
+        "There is more information to be given first.",
     ],
 )
-def test_no_word_of_a_refusal_is_whispered_that_training_rejects(answer: str) -> None:
-    with pytest.raises(Unusable, match="refusal"):
-        trained_on(answer)
+def test_no_word_of_a_refusal_is_whispered(answer: str) -> None:
+    assert find_refusal(answer)
     stream, left = Whispered(30), ""
     words = answer.split()
     while not stream.is_over and words:

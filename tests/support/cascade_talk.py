@@ -15,11 +15,9 @@ from data_schemas.units import FRAME_S
 from kame_model.serve.cascade.cascade import Cascade
 from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.oracle.prompts import load_prompt
-from kame_model.serve.oracle.request_counts import RequestCounts
-from kame_model.serve.oracle.requests import Requests
+from kame_model.serve.oracle.requests import RequestCounts, Requests
 from kame_model.serve.oracle.routing import BackEnd, Choice, Router
 from kame_model.serve.session.conversation import Conversation
-from spoken.reader import speak
 from tests.support.inline_threads import InlineThreads
 from tests.support.jumping_clock import beside
 
@@ -69,7 +67,7 @@ class Talk:
             back_end = BackEnd("default", asked, load_prompt("cascade"), answer_max_tokens=max_tokens)
             choice = Choice({"default": back_end}, Router(["default"]))
         self.counts = RequestCounts()
-        speaker = Speaker(tts or DoubleTts(), CascadeConfig(tts="double"), speak, threads or InlineThreads())
+        speaker = Speaker(tts or DoubleTts(), CascadeConfig(tts="double"), threads or InlineThreads())
         requests = Requests(
             choice,
             self.conversation,

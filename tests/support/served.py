@@ -40,7 +40,7 @@ async def served(
         changes: of the configuration.
     """
     config = serve_config(**changes)
-    async with KameServer(checkpoint, config, parts or doubles(), lambda text: text, run=inline) as server:
+    async with KameServer(checkpoint, config, parts or doubles(), run=inline) as server:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             web = WebServer(create_app(server, page), config, closing_s=1)
             running = asyncio.create_task(web.serve([listener]))
@@ -58,7 +58,7 @@ async def app_of(
 ) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
     """A server and its app, without a network."""
     config = serve_config(**changes)
-    async with KameServer(checkpoint, config, parts or doubles(), lambda text: text, run=inline) as server:
+    async with KameServer(checkpoint, config, parts or doubles(), run=inline) as server:
         yield server, create_app(server)
 
 

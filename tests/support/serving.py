@@ -18,13 +18,14 @@ from backends.engine import Samples
 from backends.listener.protocol import Heard, Window
 from backends.tts.double import DoubleTts
 from data_schemas.config.model import SamplingConfig
-from data_schemas.config.serving import ServeConfig
+from data_schemas.config.serving import CascadeConfig, ServeConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.codec_files import codec_files
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.model.presets import build_front_end
+from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.client.untrusted_events import read_event
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
@@ -181,9 +182,8 @@ def words_in(text: str) -> list[str]:
 def doubles(chat: RepeatingChat | None = None, **more: Any) -> Parts:
     """Parts in which everything is traced to its caller."""
     back_end = BackEnd("default", chat or RepeatingChat(), load_prompt("tandem"))
-    return Parts(
-        LoudnessRecogniser(), LoudnessDetector, {"default": back_end}, DoubleTts(), tts_threads=InlineThreads(), **more
-    )
+    speaker = Speaker(DoubleTts(), CascadeConfig(), InlineThreads())
+    return Parts(LoudnessRecogniser(), LoudnessDetector, {"default": back_end}, speaker, **more)
 
 
 async def inline(work: Callable[[], _T]) -> _T:

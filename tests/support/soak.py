@@ -22,9 +22,11 @@ import psutil  # type: ignore[import-untyped]
 from starlette.types import ASGIApp
 
 from backends.tts.double import DoubleTts
+from data_schemas.config.serving import CascadeConfig
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
+from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.device.engine import FrameIn
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
@@ -187,9 +189,10 @@ class Soak:
             cycle={"interval_s": 0.2, "first_token_timeout_s": 0.5},
         )
         back_ends = {"default": BackEnd("default", self._chat, load_prompt("tandem"))}
-        parts = Parts(ToneRecogniser(self._callers), LoudnessDetector, back_ends, DoubleTts(), InlineThreads())
+        speaker = Speaker(DoubleTts(), CascadeConfig(), InlineThreads())
+        parts = Parts(ToneRecogniser(self._callers), LoudnessDetector, back_ends, speaker)
         with self._fed.watching(), self._logged():
-            async with KameServer(self._checkpoint, config, parts, str, run=_taking_time) as server:
+            async with KameServer(self._checkpoint, config, parts, run=_taking_time) as server:
                 yield server, create_app(server)
 
     @contextlib.contextmanager

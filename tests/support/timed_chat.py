@@ -9,8 +9,7 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.oracle.cycle import BackEndCycle
 from kame_model.serve.oracle.prompts import load_prompt
-from kame_model.serve.oracle.request_counts import RequestCounts
-from kame_model.serve.oracle.requests import Requests
+from kame_model.serve.oracle.requests import RequestCounts, Requests
 from kame_model.serve.oracle.routing import BackEnd, Choice, Router
 from kame_model.serve.oracle.writer import OracleWriter
 from kame_model.serve.session.conversation import Conversation
@@ -101,7 +100,7 @@ class CycleTalk:
         self.cycle = BackEndCycle(
             requests,
             self.conversation,
-            lambda: OracleWriter(self.queue, tokenizer, lambda text: " ".join(text.split()), 30),
+            lambda: OracleWriter(self.queue, tokenizer, 30),
             settings,
         )
 

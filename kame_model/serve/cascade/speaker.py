@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -14,6 +13,8 @@ from backends.tts.protocol import Speech, SpeechRefused, TextToSpeech
 from data_schemas.config.serving import CascadeConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds, seconds_to_samples
+from spoken.reader import speak
+from spoken.spoken_text import Unspeakable
 
 SENTENCE_PAUSE_S = 0.2
 """Silence after a sentence, seconds; engines leave at most a quarter of it themselves."""
@@ -33,21 +34,22 @@ class Speaker:
     Args:
         tts: the engine; it blocks, so that it is called in `threads` alone.
         config: whose voice, and how fast.
-        speakable: turns written text into words as they are said; whatever it raises means that it cannot.
         threads: as many sentences are said at once.
+
+    Attributes:
+        voice_name: engine and voice.
 
     Raises:
         ConfigError: the engine has no such voice.
     """
 
-    def __init__(
-        self, tts: TextToSpeech, config: CascadeConfig, speakable: Callable[[str], str], threads: Executor
-    ) -> None:
+    def __init__(self, tts: TextToSpeech, config: CascadeConfig, threads: Executor) -> None:
         names = [voice.name for voice in tts.voices()]
         if config.voice is not None and config.voice not in names:
             raise ConfigError(f"{tts.name} has no voice {config.voice!r}.", f"Voices here: {', '.join(names)}.")
-        self._tts, self._speakable, self._threads = tts, speakable, threads
+        self._tts, self._threads = tts, threads
         self._voice, self._speed = config.voice or names[0], config.speed
+        self.voice_name = f"{tts.name}/{self._voice}"
 
     async def say(self, written: str) -> SpokenSentence:
         """A sentence as sound. Given up by cancellation: what a thread has begun is then thrown away.
@@ -60,8 +62,8 @@ class Speaker:
 
     def _say(self, written: str) -> SpokenSentence:
         try:
-            text = self._speakable(written)
-        except Exception as error:  # what the function raises is its own affair (`Unspeakable` of the pipelines)
+            text = speak(written)
+        except Unspeakable as error:
             raise SpeechRefused(f"{written[:80]!r} cannot be read out: {error}") from error
         speech = say(self._tts, text, self._voice, self._speed if self._tts.has_speed else 1.0)
         return SpokenSentence(speech.samples, _placed(text.split(), speech))

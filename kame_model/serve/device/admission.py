@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Literal, NoReturn
 
 from data_schemas.config.serving import LimitsConfig
-from kame_model.serve.device.frame_budget import FrameMeter
+from kame_model.serve.device.frame_meter import FrameMeter
 
 RefusalReason = Literal["full", "busy", "too_slow", "measuring", "too_many_sessions", "too_many_starts", "draining"]
 """full: every slot is taken · busy: the others would lose their real time · too_slow: not even one caller would have

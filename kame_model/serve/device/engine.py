@@ -1,11 +1,11 @@
 """The device's side of the sessions: one step of front-end and codec for all slots at once."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from statistics import median
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -22,8 +22,17 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import UNSAID, FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
+_T = TypeVar("_T")
+
 N_WARM_UP = 3
 """Steps that are not measured: moshi captures its CUDA graphs in the second call of each function."""
+
+
+class RunInThread(Protocol):
+    """Starts work in the engine's thread; awaiting it gives its result."""
+
+    def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
+        """Starts it at once, or when awaited."""
 
 
 class FrameIn(NamedTuple):
@@ -130,15 +139,10 @@ class Engine:
         self._has_begun[slot] = False
         self._texts[slot] = self._tokenizer.said()
 
-    def measure(self, n_steps: int = 20, n_callers: int | None = None) -> float:
-        """The median time of a step, seconds; the slots it takes are reset by it.
-
-        Args:
-            n_callers: slots that are taken; None: every one.
-        """
-        n_taken = self.n_slots if n_callers is None else n_callers
-        times_s = [self.time_step(n_taken) for _ in range(N_WARM_UP + n_steps)]
-        for slot in range(n_taken):
+    def measure(self, n_steps: int = 20) -> float:
+        """The median time of a step of all slots, seconds; they are reset by it."""
+        times_s = [self.time_step(self.n_slots) for _ in range(N_WARM_UP + n_steps)]
+        for slot in range(self.n_slots):
             self.reset(slot)
         return median(times_s[N_WARM_UP:])
 

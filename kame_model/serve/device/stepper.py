@@ -4,14 +4,12 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_S
-from kame_model.serve.device.engine import FrameIn, FrameOut
-from kame_model.serve.device.engine_thread import RunInThread
-from kame_model.serve.device.frame_budget import FrameMeter
+from kame_model.serve.device.engine import FrameIn, FrameOut, RunInThread
+from kame_model.serve.device.frame_meter import FrameMeter
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,30 +52,6 @@ class Device(Protocol):
         """The slot forgets everything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A place in the device's batch, as its session sees it."""
-
-    number: int
-    stepper: "Stepper"
-
-    def join(self, session: Stepped) -> None:
-        """The session is stepped from the next tick on."""
-        self.stepper.join(self.number, session)
-
-    def wake(self) -> None:
-        """A frame waits: if nobody else's did, the clock begins anew with it."""
-        self.stepper.woken.set()
-
-    def reset(self) -> None:
-        """Before its next step the slot forgets everything."""
-        self.stepper.stale.add(self.number)
-
-    def leave(self) -> None:
-        """The session is over; the slot is free, and forgets everything before its next step."""
-        self.stepper.leave(self.number)
-
-
 class Stepper:
     """Steps all sessions together.
 
@@ -93,8 +67,8 @@ class Stepper:
     """
 
     def __init__(self, device: Device, n_slots: int, run: RunInThread, meter: FrameMeter, budget_share: float) -> None:
-        self.woken = asyncio.Event()
-        self.stale: set[int] = set()
+        self._woken = asyncio.Event()
+        self._stale: set[int] = set()
         self._device = device
         self.n_slots = n_slots
         self._run = run
@@ -113,24 +87,30 @@ class Stepper:
         if self._sessions:
             raise RuntimeError("sessions are on the device")
         self._device, self.n_slots = device, n_slots
-        self.stale.clear()
+        self._stale.clear()
 
-    def forget(self) -> None:
-        """Every slot is reset before its next step."""
-        self.stale.update(range(self.n_slots))
+    def join(self, session: Stepped) -> int:
+        """Steps a session from the next tick on; its slot, a place in the device's batch. One must be free."""
+        slot = min(set(range(self.n_slots)) - set(self._sessions))
+        self._sessions[slot] = session
+        return slot
 
-    def free_slot(self) -> Slot:
-        """A slot without a session; `join` takes it. One must be free."""
-        return Slot(min(set(range(self.n_slots)) - set(self._sessions)), self)
+    def wake(self) -> None:
+        """A frame waits in a session: if none did in any, the clock begins anew with it."""
+        self._woken.set()
 
-    def join(self, number: int, session: Stepped) -> None:
-        """The session takes this slot."""
-        self._sessions[number] = session
+    def reset(self, slot: int) -> None:
+        """Before its next step the slot forgets everything."""
+        self._stale.add(slot)
 
-    def leave(self, number: int) -> None:
-        """The session in this slot is stepped no more."""
-        self._sessions.pop(number, None)
-        self.stale.add(number)
+    def reset_all(self) -> None:
+        """Before its next step every slot forgets everything."""
+        self._stale.update(range(self.n_slots))
+
+    def leave(self, slot: int) -> None:
+        """The session in this slot is over; the slot is free, and forgets everything before its next step."""
+        self._sessions.pop(slot, None)
+        self._stale.add(slot)
 
     async def run(self) -> None:
         """Steps until it is cancelled.
@@ -141,12 +121,12 @@ class Stepper:
         loop = asyncio.get_running_loop()
         due_s = loop.time()
         while True:
-            self.woken.clear()
+            self._woken.clear()
             if await self._tick(due_s):
                 due_s += FRAME_S
                 await asyncio.sleep(max(0, due_s - loop.time()))
             else:
-                await self.woken.wait()
+                await self._woken.wait()
                 due_s = loop.time()
 
     async def _tick(self, due_s: float) -> bool:
@@ -175,7 +155,7 @@ class Stepper:
                 frame = session.take()
                 if frame is not None:
                     taken[slot] = frame
-        stale, self.stale = self.stale, set()
+        stale, self._stale = self._stale, set()
         done = self._run(lambda: self._on_device(stale, taken)) if taken or stale else None
         for session in sessions.values():
             with ending_on_fault(session):
@@ -184,7 +164,7 @@ class Stepper:
             said = {} if done is None else await done
         except Exception as error:  # noqa: BLE001  whatever it is, only those of the step end
             _LOG.exception("A step of %d sessions failed.", len(taken))
-            self.stale |= stale
+            self._stale |= stale
             for slot in taken:
                 sessions[slot].fail("the model's step failed")
             self._failed(error)

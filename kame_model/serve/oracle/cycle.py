@@ -48,7 +48,7 @@ class BackEndCycle:
     Args:
         requests: by which it asks; `changed` is called when the session's choice is another one.
         conversation: of the session; the session tells it what is heard and said, before `on_heard`.
-        new_writer: announces an oracle: `lambda: OracleWriter(queue, tokenizer, speakable)`.
+        new_writer: announces an oracle: `lambda: OracleWriter(queue, tokenizer, max_words)`.
         config: when to ask.
     """
 

@@ -15,8 +15,7 @@ from pydantic import Field
 from data_schemas.config import Config
 from data_schemas.errors import ConfigError
 from data_schemas.named_yaml import load_named, names_in
-
-Message = dict[str, str]
+from spoken.conversation import Message, fill_request, to_messages
 
 _OURS = files("kame_model.serve.oracle") / "prompt_files"
 
@@ -24,13 +23,6 @@ _OURS = files("kame_model.serve.oracle") / "prompt_files"
 class Instructions(NamedTuple):
     """A text of a caller's own, which no prompt's name is, be it of one word."""
 
-    text: str
-
-
-class Line(NamedTuple):
-    """One turn of the history: `User` or `Assistant`, and what was said."""
-
-    speaker: str
     text: str
 
 
@@ -54,30 +46,24 @@ class Prompt(Config):
     examples: list[PromptExample] = Field(default_factory=list)
     stop: list[str] = Field(default_factory=list)
 
-    def messages(self, history: Sequence[Line], heard: str, *, is_finished: bool) -> list[Message]:
+    def messages(self, history: Sequence[str], heard: str, *, is_finished: bool) -> list[Message]:
         """The messages of one request.
 
         Args:
-            history: what was said before.
+            history: what was said before, a `history_line` a turn.
             heard: the user's turn so far.
             is_finished: whether it has ended.
         """
-        told = f"{self.instructions.strip()} {self.system.strip()}".strip()
-        messages = [{"role": "system", "content": told}]
-        for each in self.examples:
-            shown = self._request(each.history, each.heard, each.is_finished)
-            messages += [{"role": "user", "content": shown}, {"role": "assistant", "content": each.reply.strip()}]
-        lines = [f"{line.speaker}: {line.text}" for line in history]
-        return [*messages, {"role": "user", "content": self._request(lines, heard, is_finished)}]
+        system = f"{self.instructions.strip()} {self.system.strip()}"
+        examples = ((self._request(each.history, each.heard, each.is_finished), each.reply) for each in self.examples)
+        return to_messages(system, examples, self._request(history, heard, is_finished))
 
     def instructed(self, text: str) -> "Prompt":
         """The same with other instructions."""
         return self.model_copy(update={"instructions": text})
 
     def _request(self, history: Sequence[str], heard: str, is_finished: bool) -> str:
-        form = self.finished if is_finished else self.unfinished
-        said = "".join(f"{line}\n" for line in history)
-        return form.strip().replace("{history}", said).replace("{heard}", heard)
+        return fill_request(self.finished if is_finished else self.unfinished, history, heard)
 
 
 def our_prompts() -> list[str]:

@@ -1,22 +1,51 @@
 """A session's requests to chat models, whatever their answers are used for: how each is asked, told and counted."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from backends.fault_log import FaultLog, fault_of
 from backends.tts.protocol import SpeechRefused
 from data_schemas.config.serving import BackendName
-from data_schemas.errors import KameError
-from kame_model.serve.oracle.asking import answer_of
-from kame_model.serve.oracle.request_counts import RequestCounts
-from kame_model.serve.oracle.routing import Choice
+from data_schemas.errors import AnswerCut, KameError
+from kame_model.serve.oracle.routing import BackEnd, Choice
 from kame_model.serve.session.conversation import Conversation
 from kame_model.serve.session.events import EventKind
+from spoken.whisper import UnfitAnswer
+
+_LOG = logging.getLogger(__name__)
 
 Emit = Callable[[EventKind, dict[str, Any]], None]
 """Takes what happens: kind and data of a `SessionEvent`."""
+
+_PIECES_PER_TOKEN: Final = 2
+_CHARS_PER_TOKEN: Final = 32
+"""Of each token that was allowed, no more is taken: a server that knows no `max_tokens` may write for ever."""
+
+_THINKS: Final = "thinks"
+_TELL_IT: Final = "Tell it not to think, or give it more max_tokens (docs/llm.md, Models that think)."
+_TELL_IT_SOON: Final = "Tell it not to think (docs/llm.md, Models that think), or raise back_ends[].max_thought_s."
+
+
+@dataclass
+class RequestCounts:
+    """What became of the requests of all sessions of a server, those of the cascades too; only figures, and the log."""
+
+    n_asked: int = 0
+    n_answered: int = 0
+    n_given_up: int = 0
+    n_failed: int = 0
+
+    def __post_init__(self) -> None:
+        self._faults = FaultLog(_LOG)  # no field: those are figures
+
+    def tell(self, who: str, place: str, error: Exception) -> None:
+        """Tells a fault in the log: never the error's text, which may quote the server."""
+        fault = "timeout" if isinstance(error, TimeoutError) else fault_of(error)
+        self._faults.tell(who, place, fault, error.remedy if isinstance(error, KameError) else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +55,7 @@ class Answer:
     Attributes:
         oracle: its number or name in events.
         back_end: who writes it.
-        pieces: raise what `answer_of` does.
+        pieces: raise what `read_answer` does.
         tell: told of the words of it that are used.
     """
 
@@ -81,7 +110,7 @@ class Requests:
                 back_end = await self._choice.back_end(heard, is_answer=self._is_answer)
             asked, place = back_end.name, back_end.place
             self._emit("oracle_asked", {"oracle": oracle, "back_end": asked, "n_words": len(heard.split())})
-            async with aclosing(answer_of(back_end, self._conversation, self._most_wait_s)) as pieces:
+            async with aclosing(read_answer(back_end, self._conversation, self._most_wait_s)) as pieces:
                 n_tokens = await use(Answer(oracle, asked, pieces, lambda words: self._tell(oracle, words, asked_s)))
         except asyncio.CancelledError:
             self._counts.n_given_up += 1
@@ -90,7 +119,8 @@ class Requests:
             if _is_given_up():  # and only its connection was closed in disorder
                 self._counts.n_given_up += 1
                 raise asyncio.CancelledError from error
-            self._counts.failed(asked, place, error)
+            self._counts.n_failed += 1
+            self._counts.tell(f"Back-end {asked}", place, error)
             reason = error.what if isinstance(error, KameError) else f"nothing came for {self._most_wait_s:g} s"
             self._tell_failed(oracle, asked, reason)
             return error
@@ -100,7 +130,7 @@ class Requests:
 
     def tell_left_out(self, answer: Answer, refusal: SpeechRefused) -> None:
         """Tells that a sentence of an answer cannot be said."""
-        self._counts.tell("text-to-speech", "", refusal)
+        self._counts.tell("Back-end text-to-speech", "", refusal)
         self._tell_failed(answer.oracle, answer.back_end, f"a sentence is left out: {refusal}")
 
     def _tell_failed(self, oracle: int | str, back_end: BackendName, reason: str) -> None:
@@ -114,3 +144,55 @@ class Requests:
 def _is_given_up() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+async def read_answer(back_end: BackEnd, conversation: Conversation, most_wait_s: float) -> AsyncGenerator[str, None]:
+    """The pieces of an answer to what the user says; closing it cancels the request.
+
+    An empty piece of `LiveChat.stream` is a sign of thinking. What is longer than was allowed is cut, and told in the
+    log.
+
+    Raises:
+        AnswerCut: at the end, where it is not whole.
+        UnfitAnswer: the chat model thinks for too long, or wrote nothing but what it thought.
+        TimeoutError: nothing came for so long.
+        UnexpectedThought, RequestError, BackendError: see `LiveChat.stream`.
+    """
+    clock, most = asyncio.get_running_loop().time, back_end.max_tokens
+    think_until_s, is_thinking = clock() + back_end.max_thought_s, False
+    n_pieces = n_chars = 0
+    async with aclosing(back_end.chat.stream(_payload(back_end, conversation))) as written:
+        while n_pieces < _PIECES_PER_TOKEN * most and n_chars < _CHARS_PER_TOKEN * most:
+            thought_s = think_until_s - clock() if is_thinking else most_wait_s
+            try:
+                async with asyncio.timeout(min(most_wait_s, thought_s)):
+                    piece = await anext(written, None)
+            except TimeoutError:
+                if thought_s < most_wait_s:
+                    what = f"The chat model was still thinking after {back_end.max_thought_s:g} s."
+                    raise UnfitAnswer(what, _TELL_IT_SOON, _THINKS) from None
+                raise
+            except AnswerCut:
+                if not is_thinking:
+                    raise
+                piece = None
+            if piece is None and is_thinking:
+                raise UnfitAnswer("The chat model wrote nothing but what it thought.", _TELL_IT, _THINKS)
+            if piece is None:
+                return
+            if piece:
+                n_pieces += 1
+                n_chars += len(piece)
+                yield piece
+            is_thinking = not n_pieces
+    _LOG.warning("Back-end %s writes far more than the %d tokens it was asked for; it is cut.", back_end.name, most)
+    raise AnswerCut(f"Back-end {back_end.name} writes far more than it was asked for.")
+
+
+def _payload(back_end: BackEnd, conversation: Conversation) -> dict[str, Any]:
+    return {
+        "messages": conversation.messages(back_end.prompt),
+        "max_tokens": back_end.max_tokens,
+        "temperature": back_end.temperature,
+        **({"stop": back_end.prompt.stop} if back_end.prompt.stop else {}),
+    }

@@ -1,22 +1,23 @@
 """Which chat model is asked, and how: by a classifier, by rules on the user's words, or else the session's own."""
 
 import asyncio
-import importlib
+import pkgutil
 import re
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from backends.chat.protocol import LiveChat
 from data_schemas.config.serving import BackendName, RouteConfig
 from data_schemas.errors import BackendError, ConfigError
-from kame_model.serve.oracle.daemon_calls import DaemonCalls
 from kame_model.serve.oracle.prompts import Instructions, Prompt, prompt_for
 
 Classifier = Callable[[str], BackendName | None]
 """From the words of the user's turn so far to the back-end to ask; None: as the rules say."""
 
 N_CLASSIFYING = 32
-"""Calls of the classifier at once."""
+"""Calls of the classifier at once, those included that nobody waits for any more."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -65,7 +66,7 @@ class Router:
         self._names = frozenset(back_ends)
         self._rules = [(tuple(_spaced(words) for words in route.words), route.back_end) for route in routes]
         self._classifier = classifier
-        self._calls = DaemonCalls("classifier", N_CLASSIFYING)
+        self._places = threading.BoundedSemaphore(N_CLASSIFYING)
 
     async def choose(self, text: str, own: BackendName) -> BackendName:
         """The back-end for what the user says so far; `own` where nothing else fits.
@@ -85,7 +86,7 @@ class Router:
     async def _classified(self, text: str) -> BackendName | None:
         if self._classifier is None:
             return None
-        call = self._calls.begin(self._classifier, text)
+        call = self._begin_call(self._classifier, text)
         try:
             name = await asyncio.wrap_future(call)
         except Exception as error:  # it is the operator's own code
@@ -97,6 +98,25 @@ class Router:
             raise BackendError(f"The classifier of back-ends named {name!r}, which there is not.")
         return name
 
+    def _begin_call(self, classifier: Classifier, text: str) -> Future[BackendName | None]:
+        """Calls it in a thread of its own that the program does not wait for when it ends, as a pool's would be."""
+        if not self._places.acquire(blocking=False):
+            raise BackendError(f"{N_CLASSIFYING} calls of the classifier have not ended.", "See why.", "hangs")
+        answer: Future[BackendName | None] = Future()
+        answer.set_running_or_notify_cancel()  # from here on it cannot be cancelled, only left alone
+        answer.add_done_callback(lambda _: self._places.release())
+
+        def call() -> None:
+            try:
+                name = classifier(text)
+            except BaseException as error:  # noqa: BLE001 - it is the waiting caller's
+                answer.set_exception(error)
+            else:
+                answer.set_result(name)
+
+        threading.Thread(target=call, name="classifier", daemon=True).start()
+        return answer
+
 
 class Choice:
     """Which chat model one session asks, and with which prompt.
@@ -104,29 +124,21 @@ class Choice:
     Args:
         back_ends: all there are, by name; shared.
         router: chooses among them; shared.
-        own: the session's at first; None: the first there is.
 
-    Raises:
-        ConfigError: there is none of that name.
+    Attributes:
+        model: the session's among the models of its back-end; empty: the back-end's own.
     """
 
-    def __init__(
-        self, back_ends: Mapping[BackendName, BackEnd], router: Router, own: BackendName | None = None
-    ) -> None:
+    def __init__(self, back_ends: Mapping[BackendName, BackEnd], router: Router) -> None:
+        self.model = ""
         self._back_ends, self._router = back_ends, router
-        self._own = self._named(next(iter(back_ends)) if own is None else own)
+        self._own = next(iter(back_ends.values()))  # the default is the first
         self._wish: str | Instructions = ""
-        self._model = ""
 
     @property
     def own(self) -> BackendName:
-        """The session's, which is asked where neither classifier nor rule chooses another one."""
+        """The session's back-end, which is asked where neither classifier nor rule chooses another one."""
         return self._own.name
-
-    @property
-    def model(self) -> str:
-        """The session's among the models of its back-end; empty: the back-end's own."""
-        return self._model
 
     def use(
         self,
@@ -146,15 +158,15 @@ class Choice:
         """
         own = self._own if back_end is None else self._named(back_end)
         if model is None:
-            model = self._model if own is self._own else ""
+            model = self.model if own is self._own else ""
         if model and model not in own.models:
             raise ConfigError(
                 f"Back-end {own.name!r} has no model {model!r} to choose.", f"There are: {', '.join(own.models)}."
             )
         wish = self._wish if prompt is None else prompt
         prompt_for(wish, own.prompt)
-        is_change = (own.name, model, wish) != (self._own.name, self._model, self._wish)
-        self._own, self._model, self._wish = own, model, wish
+        is_change = (own.name, model, wish) != (self._own.name, self.model, self._wish)
+        self._own, self.model, self._wish = own, model, wish
         return is_change
 
     async def back_end(self, text: str, *, is_answer: bool = False) -> BackEnd:
@@ -167,8 +179,8 @@ class Choice:
             BackendError: the classifier failed, or named a back-end that there is not.
         """
         chosen = self._back_ends[await self._router.choose(text, self._own.name)]
-        if self._model and chosen is self._own:
-            chosen = replace(chosen, chat=chosen.models[self._model])
+        if self.model and chosen is self._own:
+            chosen = replace(chosen, chat=chosen.models[self.model])
         asked = chosen.answering() if is_answer else chosen
         return replace(asked, prompt=prompt_for(self._wish, asked.prompt))
 
@@ -184,14 +196,12 @@ def load_classifier(place: str) -> Classifier:
     Raises:
         ConfigError: there is none.
     """
-    module, _, name = place.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        classifier: Classifier = pkgutil.resolve_name(place)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"There is no classifier {place!r} ({error}).", "Write module:function.") from error
-    if not callable(found):
+    if ":" not in place or not callable(classifier):
         raise ConfigError(f"The classifier {place!r} is no function.", "Write module:function.")
-    classifier: Classifier = found
     return classifier
 
 

@@ -1,9 +1,35 @@
-"""From the pieces of a chat model's answer to tokens in a session's oracle queue."""
+"""From the pieces of a chat model's answer to tokens in a session's oracle queue.
 
+What comes later may change how a sign or a number is said: "$5" becomes "$5 million". So words leave at a boundary
+between two *plain* words only, ones that are said as they are written wherever they stand; and after anything but words
+and simple numbers, such as the signs of a formula, nothing leaves before the end. A run of plain words needs no reading
+of the text, which matters: one takes about 2 ms. Emoji and marks of emphasis are no words and no signs.
+"""
+
+import re
+from functools import lru_cache
+
+from data_schemas.errors import RequestError
 from kame_model.frames.oracle_queue import OracleQueue
-from kame_model.serve.oracle.spoken_stream import Speakable, SpokenStream
 from kame_model.text.tokenizer import Tokenizer
-from spoken.whisper import Whispered
+from spoken.conversation import ROLE_LABEL
+from spoken.plain_text import plain_text
+from spoken.reader import speak
+from spoken.spoken_text import Unspeakable
+from spoken.whisper import ENDS_SENTENCE, UnfitAnswer, Whispered
+
+_WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*[,.?!;:]?")
+_SIMPLE = re.compile(
+    r"[\"']?(?:[aAI]|[A-Za-z][A-Za-z'’-][A-Za-z.'’-]*|\$?\d+(?:,\d{3})*(?:\.\d+)?(?:%|st|nd|rd|th)?)[\"']?[,.?!;:]?[\"']?"
+)
+"""Words with their points and hyphens, and numbers that stand alone: no later sign changes how they are said."""
+
+_AMONG = "of 7 * 2 + 1 = 15"
+"""What a plain word must bear in its text: a formula, where names of functions and variables are read otherwise."""
+
+_LAST_WORD = re.compile(r"\S+$")
+_LABEL = re.compile(r"^(?:Assistant|AI)(?: \(\w+\))?: *")
+_OTHER_SPEAKER = re.compile(rf"(?:^|\s){ROLE_LABEL}(?=\s|$)")
 
 
 class OracleWriter:
@@ -14,28 +40,21 @@ class OracleWriter:
     Args:
         queue: of the session.
         tokenizer: the front-end's.
-        speakable: turns a whole written text into words as they are said.
         max_words: of which whole sentences are taken.
+
+    Attributes:
+        number: by it a session's oracles are told apart; rises.
+        n_tokens: put into the queue so far.
     """
 
-    def __init__(self, queue: OracleQueue, tokenizer: Tokenizer, speakable: Speakable, max_words: int) -> None:
+    def __init__(self, queue: OracleQueue, tokenizer: Tokenizer, max_words: int) -> None:
+        self.number = queue.start()
+        self.n_tokens = 0
         self._queue = queue
-        self._number = queue.start()
-        self._spoken = SpokenStream(speakable)
+        self._spoken = SpokenStream()
         self._whispered = Whispered(max_words)
         self._tokens = tokenizer.stream()
-        self._n_tokens = 0
         self._is_overtaken = False
-
-    @property
-    def number(self) -> int:
-        """By it a session's oracles are told apart; rises."""
-        return self._number
-
-    @property
-    def n_tokens(self) -> int:
-        """Tokens put into the queue so far."""
-        return self._n_tokens
 
     @property
     def is_whole(self) -> bool:
@@ -65,15 +84,116 @@ class OracleWriter:
 
     def withdraw(self) -> None:
         """Takes out of the queue what still waits there of this oracle; it is over."""
-        self._queue.withdraw(self._number)
+        self._queue.withdraw(self.number)
         self._is_overtaken = True
 
     def _queued(self, words: str, *, is_last: bool) -> str:
         if self._is_overtaken or not (words or is_last):
             return ""
         tokens = self._tokens.feed(words) + (self._tokens.finish() if is_last else [])
-        self._is_overtaken = not self._queue.extend(self._number, tokens)
+        self._is_overtaken = not self._queue.extend(self.number, tokens)
         if self._is_overtaken:
             return ""
-        self._n_tokens += len(tokens)
+        self.n_tokens += len(tokens)
         return words.strip()
+
+
+class SpokenStream:
+    """One answer: its first line, up to where the model would speak for somebody else.
+
+    What `feed` and `finish` give, joined, is what `speak` makes of the whole, less what is for the eye alone.
+
+    Attributes:
+        is_whole: its end has come, and what is fed from now on is not said.
+    """
+
+    def __init__(self) -> None:
+        self.is_whole = False
+        self._written = self._whole_words = ""
+        self._tokens: list[str] = []
+        self._said = ""
+        self._n_said = 0
+
+    def feed(self, delta: str) -> str:
+        """Adds the next piece, of any length; returns the words that can now be said, with a space after each."""
+        self._written += delta
+        answer, self.is_whole = _answer(self._written)
+        whole_words = answer if self.is_whole else _LAST_WORD.sub("", answer)
+        if whole_words == self._whole_words:
+            return ""
+        self._whole_words = whole_words
+        self._tokens = plain_text(whole_words).split()
+        return self._released(self._as_far_as_sure())
+
+    def finish(self) -> str:
+        """The rest, at the end of the answer.
+
+        Raises:
+            UnfitAnswer: the answer cannot be said, or not as it was begun; what `feed` gave stands.
+            RequestError: it is empty.
+        """
+        answer, _ = _answer(self._written)
+        if not answer.strip():
+            raise RequestError("The answer is empty.")
+        try:
+            said = speak(plain_text(answer.strip()))
+        except Unspeakable as error:
+            raise UnfitAnswer(f"The answer cannot be said ({error}).") from error
+        if not said.startswith(self._said):
+            raise UnfitAnswer("The answer is said otherwise than it was begun.")
+        return self._released(said)
+
+    def _as_far_as_sure(self) -> str:
+        """The words before the last boundary between two plain ones."""
+        if not all(map(_SIMPLE.fullmatch, self._tokens)):
+            return self._said
+        end = len(self._tokens) - 1
+        while end > self._n_said and not (_is_plain(self._tokens[end]) and _is_plain(self._tokens[end - 1])):
+            end -= 1
+        if end <= self._n_said:
+            return self._said
+        if all(map(_is_plain, self._tokens[self._n_said : end])):
+            said = " ".join([*filter(None, [self._said]), *self._tokens[self._n_said : end]])
+        else:
+            said = self._read(end)
+        if said != self._said:
+            self._n_said = end
+        return said
+
+    def _read(self, end: int) -> str:
+        """What `speak` makes of the words before `end`; what was said so far where that is not sure."""
+        next_word = self._tokens[end]
+        try:
+            said = speak(" ".join(self._tokens[: end + 1]))
+        except Unspeakable:  # the whole may be said all the same, and `finish` tells
+            return self._said
+        last = " " + next_word.rstrip(",;:")
+        is_sure = said.endswith(last) and said.startswith(self._said)
+        return said.removesuffix(last) if is_sure else self._said
+
+    def _released(self, said: str) -> str:
+        new = said[len(self._said) :].strip()
+        self._said = said
+        return f"{new} " if new else ""
+
+
+def _answer(written: str) -> tuple[str, bool]:
+    """The first line without its label, and whether more of it can come."""
+    line, end, _ = written.lstrip().partition("\n")
+    line = _LABEL.sub("", line)
+    if other := _OTHER_SPEAKER.search(line):
+        return line[: other.start()], True
+    return line, bool(end)
+
+
+@lru_cache(maxsize=50_000)
+def _is_plain(token: str) -> bool:
+    """Whether a word with its mark is said as it is written, among others that are."""
+    if _WORD.fullmatch(token) is None:
+        return False
+    after = "A total" if token.endswith(ENDS_SENTENCE) else "a total"
+    text = f"so it is {token} {after}"
+    try:
+        return speak(f"{text} {_AMONG}").startswith(f"{text} of ")
+    except Unspeakable:
+        return False

@@ -1,23 +1,42 @@
 """What one session answers with: the back-end's oracle for the front-end, or the cascade in its place."""
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
 from backends.engine import Samples
 from backends.listener.protocol import Heard
-from data_schemas.config.serving import BackendName, Mode
+from data_schemas.config.serving import BackendName, Mode, ServeConfig
 from data_schemas.errors import ConfigError
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.cascade.cascade import Cascade
 from kame_model.serve.oracle.cycle import BackEndCycle
 from kame_model.serve.oracle.prompts import Instructions, text_of
-from kame_model.serve.oracle.requests import Emit, Requests
-from kame_model.serve.oracle.routing import Choice
+from kame_model.serve.oracle.requests import Emit, RequestCounts, Requests
+from kame_model.serve.oracle.routing import Choice, Router
 from kame_model.serve.oracle.writer import OracleWriter
+from kame_model.serve.parts import Parts
 from kame_model.serve.session.conversation import Conversation
-from kame_model.serve.shared import Caller, Shared
+from kame_model.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all sessions have in common; nothing of a caller is in it.
+
+    Attributes:
+        requests: what became of all that chat models were asked; only counts.
+        admit_to_device: lets one more session of mode cascade go to the device, or raises Refused.
+    """
+
+    config: ServeConfig
+    parts: Parts
+    tokenizer: Tokenizer
+    router: Router
+    requests: RequestCounts
+    admit_to_device: Callable[[], None]
 
 
 class Answering:
@@ -25,24 +44,15 @@ class Answering:
 
     Args:
         shared: of the server.
-        caller: with what it begins.
         clock_s: the session's clock, seconds.
         emit: takes what happens: kind and data of a `SessionEvent`.
 
     Attributes:
         mode: tandem, direct or cascade, now.
-
-    Raises:
-        ConfigError: there is no such back-end or mode.
+        choice: the chat model, now.
     """
 
-    def __init__(
-        self,
-        shared: Shared,
-        caller: Caller,
-        clock_s: Callable[[], float],
-        emit: Emit,
-    ) -> None:
+    def __init__(self, shared: Shared, clock_s: Callable[[], float], emit: Emit) -> None:
         cycle = shared.config.cycle
         self.mode: Mode = "direct"
         self._admit_to_device = shared.admit_to_device
@@ -50,31 +60,20 @@ class Answering:
         self._max_instruction_characters = shared.config.limits.max_instruction_characters
         self._queue = OracleQueue(shared.tokenizer.text_card)
         self._conversation = Conversation(cycle.max_history_turns, clock_s)
-        self._choice = Choice(shared.parts.back_ends, shared.router, caller.back_end)
-        new_writer = partial(OracleWriter, self._queue, shared.tokenizer, shared.speakable, cycle.max_words)
+        self.choice = Choice(shared.parts.back_ends, shared.router)
+        new_writer = partial(OracleWriter, self._queue, shared.tokenizer, cycle.max_words)
         requests = partial(
-            Requests, self._choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
+            Requests, self.choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
         )
         self._cycle = BackEndCycle(requests(), self._conversation, new_writer, cycle)
         self._cascade: Cascade | None = None
-        if shared.speaker is not None:
-            self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.speaker)
+        if shared.parts.speaker is not None:
+            self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.parts.speaker)
         self._is_user_speaking = False
-        self.change(caller.mode, caller.back_end, caller.prompt, caller.model)
-
-    @property
-    def back_end(self) -> BackendName:
-        """The chat model's name, now."""
-        return self._choice.own
-
-    @property
-    def model(self) -> str:
-        """The one chosen among its models; empty: its own."""
-        return self._choice.model
 
     def choices(self) -> dict[str, str]:
         """What is so now, as events tell it."""
-        return {"mode": self.mode, "back_end": self.back_end, "model": self.model}
+        return {"mode": self.mode, "back_end": self.choice.own, "model": self.choice.model}
 
     def change(
         self,
@@ -97,7 +96,7 @@ class Answering:
         self._check_prompt("" if prompt is None else text_of(prompt).strip())
         if self.mode == "cascade" and mode not in (None, "cascade"):
             self._admit_to_device()
-        if self._choice.use(back_end, prompt, model):
+        if self.choice.use(back_end, prompt, model):
             self._cycle.changed()
         if mode is not None and mode != self.mode:
             self._give_up()

@@ -8,9 +8,10 @@ pause it is still the answer before.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
-from kame_model.serve.oracle.prompts import Line, Message, Prompt
+from kame_model.serve.oracle.prompts import Prompt
+from spoken.conversation import ASSISTANT, USER, Message, history_line
 
 PAUSE_S: Final = 1.0
 """A silence of the assistant after which its next words are another turn, seconds."""
@@ -21,15 +22,12 @@ MAX_TURN_CHARS: Final = 1_500
 MAX_HISTORY_CHARS: Final = 3_000
 """Most of all turns before the user's: about 750 tokens, so that prompt and answer fit a context of 2,048."""
 
-CUT_OFF: Final = " ..."
-"""Stands behind a turn that was not said to its end, as in the pipeline's prompts."""
-
 _ENDS: Final = (".", "?", "!")
 
 
 @dataclass(slots=True)
 class _Turn:
-    speaker: Literal["User", "Assistant"]
+    role: str
     pieces: list[str] = field(default_factory=list)
 
     @property
@@ -100,11 +98,11 @@ class Conversation:
         goes_on = now_s - self._said_at_s <= PAUSE_S
         if piece.strip():
             self._said_at_s = now_s
-        if self._is_speaking and self._answer is None and goes_on and self._is_last("Assistant"):
+        if self._is_speaking and self._answer is None and goes_on and self._is_last(ASSISTANT):
             self._before[-1].add(piece)
             return
         if self._answer is None:
-            self._answer = _Turn("Assistant")
+            self._answer = _Turn(ASSISTANT)
         self._answer.add(piece)
 
     def messages(self, prompt: Prompt) -> list[Message]:
@@ -116,22 +114,22 @@ class Conversation:
             self._earlier = self.heard
             return
         if self.heard:
-            self._before.append(_Turn("User", [self.heard]))
+            self._before.append(_Turn(USER, [self.heard]))
         self._before.append(self._answer)
         self._answer, self._earlier, self._user = None, "", ""
 
-    def _is_last(self, speaker: str) -> bool:
-        return bool(self._before) and self._before[-1].speaker == speaker
+    def _is_last(self, role: str) -> bool:
+        return bool(self._before) and self._before[-1].role == role
 
-    def _history(self) -> list[Line]:
-        lines: list[Line] = []
+    def _history(self) -> list[str]:
+        lines: list[str] = []
         n_chars = 0
         for turn in reversed(self._before):
-            is_whole = turn.speaker == "User" or turn.text.endswith(_ENDS)
+            is_whole = turn.role == USER or turn.text.endswith(_ENDS)
             n_chars += len(turn.text)
             if n_chars > MAX_HISTORY_CHARS:
                 break
-            lines.append(Line(turn.speaker, turn.text + ("" if is_whole else CUT_OFF)))
+            lines.append(history_line(turn.role, turn.text, is_whole=is_whole))
         return lines[::-1]
 
 

@@ -68,16 +68,18 @@ class Ears:
         self._before: deque[tuple[Samples, Sequence[Window] | None]] = deque(maxlen=_n_kept(turns.before_s))
         self._is_in_turn, self._n_in_turn = False, 0
         self._has_ended = False  # a turn, since the caller last said that one had
-        self._ends: deque[tuple[int, Callable[[bool], None]]] = deque()  # behind so many frames
-        self._n_frames = 0
+        self._ends: deque[tuple[int, Callable[[bool], None]]] = deque()  # behind which frame
+        self._n_past = 0
         self._fault = ""
         self._stream: ListenerStream | None = None
+        self._n_listens = 0
         self._listen()
 
-    def attend(self, frame: Samples) -> None:
-        """The next 80 ms of the caller."""
+    def attend(self, frame: Samples, n_past: int) -> None:
+        """The next 80 ms of the caller; `n_past`: its number, from 1 on; those of dropped frames are missing."""
         if self._stream is None:
             return
+        self._end_as_said(n_past - 1)
         turns = self._detector.feed(frame)
         windows = self._detector.windows
         if self._is_in_turn:
@@ -93,8 +95,7 @@ class Ears:
             else:
                 self._end_turn()
         self._tell_fault(self._stream.failure or "")
-        self._n_frames += 1
-        self._end_as_said()
+        self._end_as_said(n_past)
 
     def take_turns(self, turns: TurnTaking) -> None:
         """Tells turns apart so from the next frame on, after a reset too."""
@@ -102,18 +103,19 @@ class Ears:
         self._detector.adjust(turns.speech_probability, turns.turn_end_silence_s)
         self._before = deque(self._before, maxlen=_n_kept(turns.before_s))
 
-    def end_turn(self, in_n_frames: int, told: Callable[[bool], None]) -> None:
-        """The caller says that the turn ends behind so many more frames; who goes on speaking begins another.
+    def end_turn(self, behind: int, told: Callable[[bool], None]) -> None:
+        """The caller says that the turn ends behind a frame; who goes on speaking begins another.
 
         Args:
-            in_n_frames: still to be attended to.
+            behind: the number of the frame, which may be past.
             told: called then, with whether a turn has ended since the last time: by this, or by itself before.
         """
-        self._ends.append((self._n_frames + in_n_frames, told))
-        self._end_as_said()
+        self._ends.append((behind, told))
+        self._end_as_said(self._n_past)
 
-    def _end_as_said(self) -> None:
-        while self._ends and self._ends[0][0] <= self._n_frames:
+    def _end_as_said(self, n_past: int) -> None:
+        self._n_past = n_past
+        while self._ends and self._ends[0][0] <= n_past:
             _, told = self._ends.popleft()
             self._cut_turn()
             has_ended, self._has_ended = self._has_ended, False
@@ -160,19 +162,18 @@ class Ears:
 
     def _listen(self) -> None:
         """A new stream, of which alone something is heard from now on: an old one's last words may still come."""
-        mine: list[ListenerStream] = []
+        self._n_listens += 1
+        number = self._n_listens
 
         def on_loop(heard: Heard) -> None:
-            if mine and self._stream is mine[0]:
+            if self._stream is not None and number == self._n_listens:
                 self._on_heard(heard)
 
-        self._stream = self._recogniser.listen(lambda heard: self._tell(on_loop, heard))
-        mine.append(self._stream)
+        def on_any_thread(heard: Heard) -> None:
+            with suppress(RuntimeError):  # the loop has been closed, perhaps just now
+                self._loop.call_soon_threadsafe(on_loop, heard)
 
-    def _tell(self, on_loop: Callable[[Heard], None], heard: Heard) -> None:
-        """From any thread, the loop's own and after the loop's end included."""
-        with suppress(RuntimeError):  # the loop has been closed, perhaps just now
-            self._loop.call_soon_threadsafe(on_loop, heard)
+        self._stream = self._recogniser.listen(on_any_thread)
 
 
 def _n_kept(before_s: float) -> int:

@@ -38,9 +38,13 @@ class Inbox:
 
     Args:
         max_backlog_s: sound kept; older is dropped.
+
+    Attributes:
+        n_past: frames that came so far and do not wait any more: taken, dropped or forgotten.
     """
 
     def __init__(self, max_backlog_s: float) -> None:
+        self.n_past = 0
         self._max_frames = max(1, round(max_backlog_s / FRAME_S))
         self._waiting: Samples = np.zeros(0, np.float32)
 
@@ -51,14 +55,15 @@ class Inbox:
 
     @property
     def n_begun(self) -> int:
-        """Frames that wait, with the one of which more has to come."""
-        return -(-len(self._waiting) // FRAME_N_SAMPLES)
+        """Frames that came so far, with the one of which more has to come."""
+        return self.n_past + -(-len(self._waiting) // FRAME_N_SAMPLES)
 
     def put(self, samples: Samples) -> int:
         """Adds sound; returns how many frames of older sound were dropped for it."""
         clean = np.clip(np.nan_to_num(samples.astype(np.float32, copy=False), posinf=1, neginf=-1), -1, 1)
         waiting = np.concatenate([self._waiting, clean])
         n_dropped = max(0, len(waiting) // FRAME_N_SAMPLES - self._max_frames)
+        self.n_past += n_dropped
         self._waiting = waiting[n_dropped * FRAME_N_SAMPLES :]
         return n_dropped
 
@@ -67,10 +72,12 @@ class Inbox:
         if self.n_frames == 0:
             return None
         frame, self._waiting = self._waiting[:FRAME_N_SAMPLES], self._waiting[FRAME_N_SAMPLES:]
+        self.n_past += 1
         return frame
 
     def clear(self) -> None:
         """Forgets what waits."""
+        self.n_past = self.n_begun
         self._waiting = np.zeros(0, np.float32)
 
 
@@ -120,64 +127,38 @@ class Outbox:
 
 
 class EventFeeds:
-    """What happens, for any number of subscribers who come and go."""
+    """What happens, for any number of subscribers who come and go; of too many events the oldest are thrown away."""
 
     def __init__(self) -> None:
-        self._feeds: list[EventFeed] = []
+        self._feeds: list[asyncio.Queue[SessionEvent]] = []
 
     def put(self, event: SessionEvent) -> None:
-        """Tells everybody."""
+        """Tells everybody; `ended` is the last."""
         for feed in self._feeds:
-            feed.put(event)
+            if feed.full():
+                feed.get_nowait()
+            feed.put_nowait(event)
 
     def clear(self) -> None:
         """Forgets what waits for anybody."""
         for feed in self._feeds:
-            feed.clear()
+            while not feed.empty():
+                feed.get_nowait()
 
     def subscribe(self, first: SessionEvent, end: SessionEvent | None) -> AsyncIterator[SessionEvent]:
         """The events from now on, `first` before them; where the end has been already, it alone after that."""
-        feed = EventFeed(first)
-        if end is not None:
-            feed.put(end)
+        feed = asyncio.Queue[SessionEvent](_MAX_EVENTS)
+        for event in filter(None, (first, end)):
+            feed.put_nowait(event)
         self._feeds.append(feed)
         return self._read(feed)
 
-    async def _read(self, feed: "EventFeed") -> AsyncIterator[SessionEvent]:
+    async def _read(self, feed: "asyncio.Queue[SessionEvent]") -> AsyncIterator[SessionEvent]:
         try:
-            async for event in feed.events():
+            while True:
+                event = await feed.get()
                 yield event
+                if event.kind == "ended":
+                    return
         finally:
             self._feeds.remove(feed)
-
-
-class EventFeed:
-    """What one subscriber has still to be told; of too many the oldest are thrown away.
-
-    Args:
-        first: what every subscriber hears first, however late it comes.
-    """
-
-    def __init__(self, first: SessionEvent) -> None:
-        self._waiting: deque[SessionEvent] = deque([first], maxlen=_MAX_EVENTS)
-        self._changed = asyncio.Event()
-
-    def put(self, event: SessionEvent) -> None:
-        """Adds an event; `ended` is the last."""
-        self._waiting.append(event)
-        self._changed.set()
-
-    def clear(self) -> None:
-        """Forgets what waits."""
-        self._waiting.clear()
-
-    async def events(self) -> AsyncIterator[SessionEvent]:
-        """The events as they come, `ended` included."""
-        while True:
-            while not self._waiting:
-                self._changed.clear()
-                await self._changed.wait()
-            event = self._waiting.popleft()
-            yield event
-            if event.kind == "ended":
-                return

@@ -11,15 +11,18 @@ All files are touched in one thread, never in the event loop's.
 import asyncio
 import logging
 import re
+import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
+import soundfile
 from filelock import FileLock, Timeout
 
 from backends.engine import Samples
@@ -28,10 +31,9 @@ from data_schemas.config.serving import RecordConfig
 from data_schemas.errors import StoreError
 from data_schemas.records import Audio, HeardTurn, RecordedSession, RecordedVoice, SaidPiece
 from data_schemas.records.recording import FRONT_END
-from data_schemas.store import Store
+from data_schemas.store import TEMPORARY, Store
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ, round_s, samples_to_seconds
 from kame_model.serve.session.events import SessionEvent
-from kame_model.serve.session.recorded_sound import SoundBeside
 
 LOCK: Final = ".lock"
 SWEEP_EVERY_S: Final = 3600.0
@@ -60,24 +62,86 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+class _SoundFile:
+    """The sound of a session under way: a FLAC file beside the recordings, which nobody takes for one.
+
+    Grows a block at a time; there is no file before the first. Used in one thread. A block that cannot be written
+    spoils the whole: `take` then raises what happened, and nothing is kept.
+    """
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._path = Path(store.at(f"{session_id}.{uuid.uuid4().hex}{TEMPORARY}"))
+        self._file: Any = None
+        self._failure: StoreError | None = None
+
+    def write(self, block: Samples) -> None:
+        """Adds sound, float32 [n_samples, 2]: what was said on the left, what was heard on the right."""
+        if self._failure is not None:
+            return
+        try:
+            with self._translated():
+                if self._file is None:
+                    form = {"channels": 2, "format": "FLAC", "subtype": "PCM_16"}
+                    self._file = soundfile.SoundFile(self._path, "w", SAMPLE_RATE_HZ, **form)
+                self._file.write(block)
+        except StoreError as error:
+            self.discard()
+            self._failure = error
+
+    def take(self) -> bytes:
+        """The whole sound as FLAC, of which no file is left; empty where there was none.
+
+        Raises:
+            StoreError: a block could not be written, or the file cannot be read.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._file is None:
+            return b""
+        try:
+            with self._translated():
+                self._file.close()
+                return self._path.read_bytes()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Leaves nothing of it."""
+        file, self._file = self._file, None
+        try:
+            if file is not None:
+                file.close()
+        except soundfile.LibsndfileError:
+            _log.warning("The sound beside %s could not be closed; it is deleted all the same.", self._path)
+        finally:
+            self._path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, soundfile.LibsndfileError) as error:
+            why = str(error).rstrip(".")
+            raise StoreError(f"Cannot record into {self._path.parent}: {why}.", "Look at its disk.") from error
+
+
 class Recording:
-    """One session as it is recorded. Nothing it does fails a session: what cannot be kept is told in the log."""
+    """One session as it is recorded. Nothing it does fails a session: what cannot be kept is told in the log.
+
+    Attributes:
+        is_over: nothing more is kept: it is closed, deleted, or given up.
+    """
 
     def __init__(self, folder: "Recordings", session_id: str) -> None:
         self._all, self._id = folder, session_id
         self._started_at = folder.now()
-        self._is_over = False
+        self.is_over = False
         self._pending: deque[Future[None]] = deque()
         self._forget()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more is kept: closed, deleted, or given up."""
-        return self._is_over
-
     def frame(self, heard: Samples, said: Samples) -> None:
         """80 ms of the session's clock: what the user said, and what was said at the same time; float32[1920] each."""
-        if self._is_over:
+        if self.is_over:
             return
         self._block.append(np.stack([said, heard], axis=1))
         self._n_samples += FRAME_N_SAMPLES
@@ -86,7 +150,7 @@ class Recording:
 
     def event(self, event: SessionEvent) -> None:
         """What happened, all of it, in order; its time is that of the sound so far."""
-        if self._is_over:
+        if self.is_over:
             return
         data, time_s = event.data, round_s(samples_to_seconds(self._n_samples))
         if event.kind in ("started", "changed"):
@@ -105,18 +169,18 @@ class Recording:
         self._end()
         sound = self._sound
         self._forget()
-        await self._all.in_thread(sound.discard)
+        await self._all.call(sound.discard)
 
     async def close(self) -> None:
         """The session is over: what is kept is written."""
-        if self._is_over:
+        if self.is_over:
             return
         self._flush()
-        if self._is_over:
+        if self.is_over:
             return
         self._end()
         try:
-            await self._all.in_thread(self._keep, self._row(), self._sound)
+            await self._all.call(self._keep, self._row(), self._sound)
         except StoreError as error:
             _log.error("The recording of session %s is lost: %s", self._id, error)
 
@@ -128,7 +192,7 @@ class Recording:
         self._heard: list[HeardTurn] = []
         self._said: list[SaidPiece] = []
         self._voices: list[RecordedVoice] = []
-        self._sound = self._all.beside(self._id)
+        self._sound = _SoundFile(self._all.store, self._id)
 
     def _speaks(self, mode: str, back_end: str, time_s: float) -> None:
         """Keeps who speaks for the server from now on, if that is new; of changes at one time only the last counts."""
@@ -158,14 +222,14 @@ class Recording:
         if len(self._pending) >= MOST_BLOCKS:
             _log.error("The recording of session %s is given up: the disk is too slow.", self._id)
             self._end()
-            self._all.submit(self._sound.discard)
+            self._all.thread.submit(self._sound.discard)
         elif self._block:
-            self._pending.append(self._all.submit(self._sound.write, np.concatenate(self._block)))
+            self._pending.append(self._all.thread.submit(self._sound.write, np.concatenate(self._block)))
         self._block = []
 
     def _end(self) -> None:
-        self._is_over = True
-        self._all.ended(self._id)
+        self.is_over = True
+        self._all.running.pop(self._id, None)
 
     def _row(self) -> RecordedSession:
         about, at = self._all.about, self._started_at.isoformat(timespec="seconds")
@@ -186,10 +250,10 @@ class Recording:
             audio=Audio(bytes=None, path=f"{self._id}.flac"),
         )
 
-    def _keep(self, row: RecordedSession, sound: SoundBeside) -> None:
-        flac = sound.take()
-        if flac:
-            self._all.write(replace(row, audio=replace(row.audio, bytes=flac)))
+    def _keep(self, row: RecordedSession, sound: _SoundFile) -> None:
+        if flac := sound.take():
+            whole = replace(row, audio=replace(row.audio, bytes=flac))
+            self._all.store.write_table(_path(self._id), to_table([whole], RecordedSession))
 
 
 class Recordings:
@@ -201,6 +265,9 @@ class Recordings:
         thread: where files are touched; one thread, for what a session writes is in order.
         now: the time of day.
 
+    Attributes:
+        store, thread, running: for each `Recording`: where files are, the one place to touch them, those under way.
+
     Raises:
         StoreError: the folder cannot be written, or another server records into it.
     """
@@ -211,10 +278,10 @@ class Recordings:
         assert config.folder is not None  # without a folder a server has no recordings
         self.about, self.now = about, now
         self._keep = timedelta(days=config.keep_days)
-        self._store = Store(config.folder)
-        self._thread = thread or ThreadPoolExecutor(1, "kame-recordings")
-        self._running: dict[str, Recording] = {}
-        self._lock = FileLock(self._store.at(LOCK), timeout=0)
+        self.store = Store(config.folder)
+        self.thread = thread or ThreadPoolExecutor(1, "kame-recordings")
+        self.running: dict[str, Recording] = {}
+        self._lock = FileLock(self.store.at(LOCK), timeout=0)
         try:
             Path(config.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
             if Path(config.folder).stat().st_mode & 0o077:
@@ -229,13 +296,13 @@ class Recordings:
             raise StoreError(
                 f"Cannot record into {config.folder}: {why}.", "Look at its rights and its disk."
             ) from error
-        self._store.sweep()
+        self.store.sweep()
 
     def begin(self, session_id: str) -> Recording:
         """Records a session from now on; its caller has just been told, and agrees."""
         assert _SAFE.fullmatch(session_id), session_id  # ours, never the caller's
         recording = Recording(self, session_id)
-        self._running[session_id] = recording
+        self.running[session_id] = recording
         return recording
 
     async def delete(self, session_id: str) -> bool:
@@ -246,10 +313,10 @@ class Recordings:
         """
         if not _SAFE.fullmatch(session_id):
             return False
-        recording = self._running.get(session_id)
+        recording = self.running.get(session_id)
         if recording is not None:
             await recording.discard()
-        return await self.in_thread(self._remove, session_id) or recording is not None
+        return await self.call(self._remove, session_id) or recording is not None
 
     async def run(self) -> None:
         """Deletes what has been kept for long enough, now and every hour, until it is cancelled; a fault is logged."""
@@ -257,51 +324,35 @@ class Recordings:
             try:
                 await self.sweep()
             except Exception:  # noqa: BLE001 - or recordings would be kept for ever, and nobody would know
-                _log.exception("Old recordings in %s could not be looked for; they are, in an hour.", self._store.root)
+                _log.exception("Old recordings in %s could not be looked for; they are, in an hour.", self.store.root)
             await asyncio.sleep(SWEEP_EVERY_S)
 
     async def sweep(self) -> int:
         """Deletes recordings that began longer ago than they may be kept; says how many. Told where one cannot be."""
-        return await self.in_thread(self._sweep)
+        return await self.call(self._sweep)
 
     async def aclose(self) -> None:
         """Gives the folder back; sessions under way have been closed before."""
-        await self.in_thread(self._lock.release)
-        self._thread.shutdown()
+        await self.call(self._lock.release)
+        self.thread.shutdown()
 
-    async def in_thread(self, call: Callable[..., Result], *args: object) -> Result:
-        """What a call that touches files returns."""
-        return await asyncio.wrap_future(self._thread.submit(call, *args))
-
-    def submit(self, call: Callable[..., None], *args: object) -> Future[None]:
-        """A call that touches files, done after those before it; nobody waits."""
-        return self._thread.submit(call, *args)
-
-    def beside(self, session_id: str) -> SoundBeside:
-        """Where a session's sound is while it goes on."""
-        return SoundBeside(self._store, session_id)
-
-    def ended(self, session_id: str) -> None:
-        """A session is recorded no more."""
-        self._running.pop(session_id, None)
-
-    def write(self, row: RecordedSession) -> None:
-        """Keeps a session (called in the thread)."""
-        self._store.write_table(_path(row.session_id), to_table([row], RecordedSession))
+    async def call(self, call: Callable[..., Result], *args: object) -> Result:
+        """What a call that touches files returns, made in their thread after those before it."""
+        return await asyncio.wrap_future(self.thread.submit(call, *args))
 
     def _remove(self, session_id: str) -> bool:
-        there = self._store.exists(_path(session_id))
-        if there:
-            self._store.remove(_path(session_id))
-        return there
+        is_there = self.store.exists(_path(session_id))
+        if is_there:
+            self.store.remove(_path(session_id))
+        return is_there
 
     def _sweep(self) -> int:
         oldest, n_deleted = self.now() - self._keep, 0
-        for path in self._store.files("", ".parquet"):
+        for path in self.store.files("", ".parquet"):
             try:
-                (started_at,) = self._store.read_table(path, ["started_at"])["started_at"].to_pylist()
+                (started_at,) = self.store.read_table(path, ["started_at"])["started_at"].to_pylist()
                 if datetime.fromisoformat(started_at) < oldest:
-                    self._store.remove(path)
+                    self.store.remove(path)
                     n_deleted += 1
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others are judged
                 _log.error("The recording %s cannot be judged by its age; delete it by hand: %s", path, error)

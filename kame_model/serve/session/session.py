@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Literal
 
@@ -12,13 +13,12 @@ from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_S, round_s
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn, FrameOut
-from kame_model.serve.device.stepper import Slot, ending_on_fault
+from kame_model.serve.device.stepper import Stepper, ending_on_fault
 from kame_model.serve.oracle.prompts import Instructions, text_of
-from kame_model.serve.session.answering import Answering
+from kame_model.serve.session.answering import Answering, Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.hearing import Ears, TurnTaking
 from kame_model.serve.session.mailbox import EventFeeds, Inbox, Outbox, SaidFrame
-from kame_model.serve.shared import Caller, Shared
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,13 +28,15 @@ class Session:
 
     Args:
         shared: of the server.
-        caller: with what it begins.
-        slot: its place on the device, taken by this.
+        stepper: steps it, in a slot that must be free.
         observe: told of every event, for the server's own lists and figures.
+        address: where the caller is.
+        mode, back_end, model, prompt: with what it begins: see `change`.
+        is_recorded: the caller has been told, and agrees.
 
     Attributes:
         id: unguessable; stands for the session in lists, logs and recordings.
-        address: where the caller is.
+        address: as given.
         began_s, heard_s: when it began, and when something last came from the caller, by the event loop's clock.
 
     Raises:
@@ -43,12 +45,22 @@ class Session:
     """
 
     def __init__(
-        self, shared: Shared, caller: Caller, slot: Slot, observe: Callable[["Session", SessionEvent], None]
+        self,
+        shared: Shared,
+        stepper: Stepper,
+        observe: Callable[["Session", SessionEvent], None],
+        address: str,
+        *,
+        mode: Mode,
+        back_end: BackendName | None,
+        model: str | None,
+        prompt: str | None,
+        is_recorded: bool,
     ) -> None:
-        self.id, self.address = caller.session_id, caller.address
+        self.id, self.address = secrets.token_urlsafe(16), address
         self.began_s = self.heard_s = asyncio.get_running_loop().time()
         self._notice, self._record_notice = shared.config.care.notice, shared.config.record.notice
-        self._slot, self._observe = slot, observe
+        self._stepper, self._observe = stepper, observe
         limits = shared.config.limits
         self._inbox, self._outbox = Inbox(limits.max_backlog_s), Outbox(limits.max_unsent_s)
         self._feeds = EventFeeds()
@@ -57,16 +69,17 @@ class Session:
         self._unattended: Samples | None = None
         self._end: SessionEvent | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._answering = Answering(shared, caller, lambda: self.time_s, self._emit)
+        self._answering = Answering(shared, lambda: self.time_s, self._emit)
+        self._answering.change(mode, back_end, prompt, model)
         turns, parts = TurnTaking.of(shared.config.listener), shared.parts
         self._ears = Ears(parts.recogniser, parts.detector(), turns, self._on_heard, self._on_turn, self._on_fault)
-        recordings = shared.parts.recordings if caller.is_recorded else None
+        recordings = shared.parts.recordings if is_recorded else None
         self._recording = None if recordings is None else recordings.begin(self.id)
         self._keeping: list[asyncio.Task[None]] = []
         self._tasks = [asyncio.create_task(run) for run in self._answering.runs()]
         for task in self._tasks:
             task.add_done_callback(self._on_task_done)
-        slot.join(self)
+        self._slot = stepper.join(self)
         self._emit("started", self._facts())
 
     @property
@@ -77,12 +90,12 @@ class Session:
     @property
     def back_end(self) -> BackendName:
         """Name of the chat model behind it, now."""
-        return self._answering.back_end
+        return self._answering.choice.own
 
     @property
     def model(self) -> str:
         """The one chosen among that back-end's models, now; empty: the back-end's own."""
-        return self._answering.model
+        return self._answering.choice.model
 
     @property
     def turn_taking(self) -> TurnTaking:
@@ -120,7 +133,7 @@ class Session:
         self.heard_s = asyncio.get_running_loop().time()
         self._tell_dropped("heard", self._inbox.put(samples))
         if self._inbox.n_frames:
-            self._slot.wake()
+            self._stepper.wake()
 
     def miss(self, n_frames: int) -> None:
         """Tells that so much of the caller's sound came too late and was dropped, after silence heard in its place."""
@@ -177,7 +190,7 @@ class Session:
             return
         self._forget()
         self._feeds.clear()
-        self._slot.reset()
+        self._stepper.reset(self._slot)
         self._n_frames = self._n_steps = 0
         self._end_recording()
         try:
@@ -198,7 +211,7 @@ class Session:
         if self.has_ended:
             return
         self._end = SessionEvent("ended", self.time_s, {"reason": reason})
-        self._slot.leave()
+        self._stepper.leave(self._slot)
         self._forget()
         self._ears.close()
         self._closing = asyncio.create_task(self._close(), name=f"closing {self.id}")
@@ -226,7 +239,7 @@ class Session:
         """Listens to the frame taken."""
         frame, self._unattended = self._unattended, None
         if frame is not None:
-            self._ears.attend(frame)
+            self._ears.attend(frame, self._inbox.n_past)
 
     def give(self, said: FrameOut) -> None:
         """What the device says to the frame taken; nothing, if a reset or the end has come in between."""

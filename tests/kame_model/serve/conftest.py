@@ -3,7 +3,7 @@
 import pytest
 
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve import server
+from kame_model.serve.device import slots
 from tests.support.serving import tiny_checkpoint
 
 
@@ -20,4 +20,4 @@ def nothing_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(*_: object) -> dict[int, float]:
         return {}
 
-    monkeypatch.setattr(server, "probe", nothing)
+    monkeypatch.setattr(slots, "probe", nothing)

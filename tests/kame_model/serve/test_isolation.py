@@ -156,7 +156,7 @@ async def test_words_stay_with_their_caller(checkpoint: Checkpoint, monkeypatch:
         limits={"max_sessions": N_SLOTS, "idle_s": 1, "max_starts_per_minute": 99}, cycle={"interval_s": 0.1}
     )
     with fed.watching(monkeypatch):
-        async with KameServer(checkpoint, config, doubles(chat), str, run=inline) as server:
+        async with KameServer(checkpoint, config, doubles(chat), run=inline) as server:
             hustle = Hustle(server, seed)
             await hustle.run()
             assert not server.sessions
@@ -181,7 +181,7 @@ async def test_words_stay_with_their_caller(checkpoint: Checkpoint, monkeypatch:
 async def in_company(checkpoint: Checkpoint, others: list[str]) -> Told:
     """What a caller in slot 1 gets while others come and go in the slots beside it."""
     config = serve_config(limits={"max_sessions": 3, "max_sessions_per_address": 9, "max_starts_per_minute": 99})
-    async with KameServer(checkpoint, config, doubles(), str, run=inline) as server:
+    async with KameServer(checkpoint, config, doubles(), run=inline) as server:
         first = await server.open_session("here")
         session = await server.open_session("here")
         await first.close("made room")
@@ -231,7 +231,7 @@ async def test_a_session_that_begins_anew_is_to_the_bit_a_new_one(checkpoint: Ch
         ]
         return client.frames, told[1:] if told[0][0] == "started" else told
 
-    async with KameServer(checkpoint, serve_config(), doubles(), str, run=inline) as server:
+    async with KameServer(checkpoint, serve_config(), doubles(), run=inline) as server:
         new, anew = await course(server, []), await course(server, ["lima", "golf"])
         assert np.array_equal(np.concatenate(new[0]), np.concatenate(anew[0]))
         assert new[1] == anew[1]
@@ -240,7 +240,7 @@ async def test_a_session_that_begins_anew_is_to_the_bit_a_new_one(checkpoint: Ch
 async def test_memory_of_the_sessions_that_were_is_given_back(checkpoint: Checkpoint) -> None:
     parts = doubles()
     assert isinstance(parts.recogniser, LoudnessRecogniser)
-    async with KameServer(checkpoint, serve_config(), parts, str, run=inline) as server:
+    async with KameServer(checkpoint, serve_config(), parts, run=inline) as server:
         gone: list[weakref.ref[object]] = []
         for word in WORDS[:3]:
             session = await server.open_session("here")

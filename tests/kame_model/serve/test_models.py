@@ -83,7 +83,7 @@ async def test_each_model_is_asked_for_by_its_name_and_counted() -> None:
 async def test_a_session_changes_its_model_without_a_gap(tmp_path: Path) -> None:
     only = back_end("default", "big")
     parts = replace(doubles(), back_ends={"default": only})
-    async with KameServer(tiny_checkpoint(tmp_path), serve_config(), parts, str, run=inline) as server:
+    async with KameServer(tiny_checkpoint(tmp_path), serve_config(), parts, run=inline) as server:
         session = await server.open_session("here")
         client = Client(session)
         await client.talk(["alpha"] * 9 + [None] * 6)

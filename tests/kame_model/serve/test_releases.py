@@ -93,7 +93,7 @@ def as_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str
 async def speaks(source: str | Path) -> list[np.ndarray[Any, Any]]:
     """The frames that a server with this checkpoint says to a second of silence."""
     config = serve_config(checkpoint=str(source))
-    async with KameServer(load_checkpoint(config.checkpoint), config, doubles(), str, run=inline) as server:
+    async with KameServer(load_checkpoint(config.checkpoint), config, doubles(), run=inline) as server:
         client = Client(await server.open_session("here"))
         await client.talk([None] * 12)
         await client.session.close("bye")

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.full]
 
 def of_limits(checkpoint: Checkpoint, **limits: object) -> KameServer:
     config = serve_config(limits={"max_sessions": 2, "max_sessions_per_address": 9, **limits})
-    return KameServer(checkpoint, config, doubles(), str, run=inline)
+    return KameServer(checkpoint, config, doubles(), run=inline)
 
 
 async def refusal(server: KameServer) -> str:
@@ -65,7 +64,7 @@ async def test_a_caller_who_would_be_too_many_is_refused_before_anybody_hears_a_
         return await inline(work)
 
     config = serve_config(limits={"max_sessions": 4, "max_sessions_per_address": 9})
-    server = KameServer(checkpoint, config, doubles(), str, run=slow)
+    server = KameServer(checkpoint, config, doubles(), run=slow)
     async with server:
         clients = []
         for _ in range(2):
@@ -89,7 +88,7 @@ async def test_callers_of_the_cascade_take_no_time_of_the_device_until_they_chan
         return await inline(work)
 
     config = serve_config(limits={"max_sessions": 6, "max_sessions_per_address": 9})
-    server = KameServer(checkpoint, config, doubles(), str, run=slow)
+    server = KameServer(checkpoint, config, doubles(), run=slow)
     async with server:
         clients = []
         for mode in ("cascade", "tandem", "cascade", "direct", "cascade"):
@@ -123,7 +122,7 @@ async def test_a_broken_device_ends_all_sessions_and_the_server(
         return await inline(work)
 
     config = serve_config(limits={"max_sessions": 4, "max_sessions_per_address": 9})
-    server = KameServer(checkpoint, config, doubles(), str, run=broken)
+    server = KameServer(checkpoint, config, doubles(), run=broken)
     async with server:
         waiting = asyncio.create_task(server.broken())
         silent = Client(await server.open_session("here"))
@@ -180,7 +179,7 @@ async def test_a_draining_server_waits_for_those_who_talk_but_not_for_ever(
 async def test_a_server_in_real_time_leaves_no_thread_and_no_task(checkpoint: Checkpoint) -> None:
     config = serve_config(limits={"max_sessions": 2})
     before = set(threading.enumerate())
-    async with KameServer(checkpoint, config, doubles(), str) as server:
+    async with KameServer(checkpoint, config, doubles()) as server:
         client = Client(await server.open_session("here"))
         await client.talk(["alpha"] * 4 + [None] * 4)
         await until(lambda: len(client.frames) == 8)
@@ -196,7 +195,7 @@ async def test_a_server_in_real_time_leaves_no_thread_and_no_task(checkpoint: Ch
 async def test_as_many_slots_as_a_frame_has_time_for(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def measured(engine: Engine, n_steps: int = 20, n_callers: int | None = None) -> float:
+    def measured(engine: Engine, n_steps: int = 20) -> float:
         asked.append(engine.n_slots)
         if engine.n_slots == 8:
             raise torch.OutOfMemoryError("no room")
@@ -224,7 +223,7 @@ async def test_as_many_slots_as_a_frame_has_time_for(checkpoint: Checkpoint, mon
 @pytest.mark.looptime
 @pytest.mark.parametrize("cuda_graphs", [True, False])
 async def test_whether_steps_are_graphs_is_a_setting(checkpoint: Checkpoint, cuda_graphs: bool) -> None:
-    async with KameServer(checkpoint, serve_config(cuda_graphs=cuda_graphs), doubles(), str, run=inline):
+    async with KameServer(checkpoint, serve_config(cuda_graphs=cuda_graphs), doubles(), run=inline):
         assert compiling._is_cuda_graph_enabled() is cuda_graphs
     assert compiling._is_cuda_graph_enabled()
 
@@ -234,7 +233,7 @@ async def test_a_checkpoint_that_is_not_whole_starts_nothing(checkpoint: Checkpo
     assert checkpoint.facts is not None
     without_codec = checkpoint._replace(facts=checkpoint.facts.model_copy(update={"codec": None}))
     with pytest.raises(ConfigError, match="without its codec"):
-        async with KameServer(without_codec, serve_config(), doubles(), str, run=inline):
+        async with KameServer(without_codec, serve_config(), doubles(), run=inline):
             pass
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -265,7 +264,7 @@ async def test_parts_are_built_as_configured_and_a_back_end_that_is_down_stops_n
             assert [piece async for piece in others.back_ends["default"].chat.stream(question)] == answer
         assert parts.detector().feed(saying("alpha")) == []
         assert parts.recordings is not None
-        assert parts.tts is not None
+        assert parts.speaker is not None
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -283,12 +282,22 @@ async def test_only_a_server_that_begins_with_the_cascade_needs_a_voice(mode: st
                 pass
     else:
         async with build_parts(config) as parts:
-            assert parts.tts is None
+            assert parts.speaker is None
 
 
 @pytest.mark.looptime
-async def test_routes_and_voices_are_checked_at_the_start(checkpoint: Checkpoint) -> None:
-    for wrong in ({"cascade": {"voice": "nobody"}}, {"classifier": "nowhere:nobody"}):
-        with pytest.raises(ConfigError, match="nobody"):
-            async with KameServer(checkpoint, serve_config(**wrong), replace(doubles()), str, run=inline):
-                pass
+async def test_routes_are_checked_at_the_start(checkpoint: Checkpoint) -> None:
+    with pytest.raises(ConfigError, match="nobody"):
+        async with KameServer(checkpoint, serve_config(classifier="nowhere:nobody"), doubles(), run=inline):
+            pass
+
+
+async def test_a_voice_that_is_not_there_is_told_in_any_mode() -> None:
+    config = serve_config(
+        listener={"engine": "double"},
+        cascade={"tts": "double", "voice": "nobody"},
+        back_ends=[{"chat": {"engine": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "any"}}],
+    )
+    with pytest.raises(ConfigError, match="nobody"):
+        async with build_parts(config):
+            pass

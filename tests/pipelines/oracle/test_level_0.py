@@ -26,6 +26,7 @@ from pipelines.quality.knowledge_rules import SENTINEL, blotted_out
 from pipelines.run.ask import run_alone
 from pipelines.script.forms.table import FORMS
 from pipelines.script.stage import ScriptStage
+from spoken.conversation import ROLES, history_line
 from tests.support.builders import make_forms, make_item
 from tests.support.oracle_dialogues import Scripted, batch_of, laid_out, opened, oracle_stage
 
@@ -188,7 +189,7 @@ def hears_half_a_second_ahead(words: Sequence[WordTiming], *args: Any) -> list[T
 def tells_what_was_planned(turn: Turn, t_s: float) -> str:
     """A history of turns as they were written, cut off or not."""
     begun = any(word.end_s <= t_s for word in words_of(turn))
-    return f"{planning.SPEAKER[turn.speaker]}: {turn.written_text}" if begun else ""
+    return history_line(ROLES[turn.speaker], turn.written_text, is_whole=True) if begun else ""
 
 
 def tells_the_future(turn: Turn, _: float, told: Any = planning._said_by) -> str:

@@ -13,7 +13,6 @@ from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S
 from kame_model.serve.cascade.cascade import AHEAD_S
 from kame_model.serve.cascade.speaker import Speaker
-from spoken.reader import speak
 from tests.support.cascade_talk import ANSWER, SlowChat, Talk, is_loud, talking
 from tests.support.inline_threads import InlineThreads
 
@@ -138,4 +137,4 @@ def test_a_slow_voice_holds_nobody_up_and_what_it_says_too_late_is_thrown_away()
 
 def test_a_voice_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="double_a"):
-        Speaker(DoubleTts(), CascadeConfig(voice="nobody"), speak, InlineThreads())
+        Speaker(DoubleTts(), CascadeConfig(voice="nobody"), InlineThreads())

@@ -126,28 +126,6 @@ def test_rules_and_the_session_s_own_wish_choose_whom_the_cascade_asks() -> None
     assert (talk.counts.n_asked, talk.counts.n_answered) == (2, 2)
 
 
-def test_a_classifier_that_fails_is_told_as_a_failure() -> None:
-    def classifier(text: str) -> str:
-        raise ValueError(text)
-
-    chat = SlowChat(["Yes."])
-    choice = Choice({"a": BackEnd("a", chat, load_prompt("cascade"))}, Router(["a"], classifier=classifier))
-
-    async def course() -> None:
-        running = asyncio.create_task(talk.cascade.run())
-        talk.ask("Who are you?")
-        while not talk.told("oracle_failed"):
-            await asyncio.sleep(0)
-        running.cancel()
-        await asyncio.wait([running])
-        await talk.cascade.aclose()
-
-    talk = Talk(choice)
-    asyncio.run(course())
-    assert "classifier" in talk.told("oracle_failed")[0]["reason"]
-    assert chat.asked == []
-
-
 @pytest.mark.full
 def test_nothing_that_fails_after_the_user_has_spoken_in_is_left_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
     class Stubborn(SlowChat):

@@ -52,7 +52,7 @@ class LateRecogniser(LoudnessRecogniser):
 @asynccontextmanager
 async def talking(checkpoint: Checkpoint, chat: RepeatingChat, mode: str = "cascade") -> AsyncIterator[Client]:
     parts = replace(doubles(chat), recogniser=LateRecogniser())
-    async with KameServer(checkpoint, serve_config(mode=mode), parts, str, run=inline) as server:
+    async with KameServer(checkpoint, serve_config(mode=mode), parts, run=inline) as server:
         yield Client(await server.open_session("here"))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from data_schemas.config.serving import LimitsConfig
 from kame_model.serve.device.admission import Admission, Refused
-from kame_model.serve.device.frame_budget import FrameMeter
+from kame_model.serve.device.frame_meter import FrameMeter
 
 LIMITS = LimitsConfig(max_sessions_per_address=2, max_starts_per_minute=3, budget_share=0.5)
 

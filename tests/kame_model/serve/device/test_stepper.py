@@ -10,7 +10,7 @@ import pytest
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.serve.device.engine import FrameIn, FrameOut
-from kame_model.serve.device.frame_budget import FrameMeter
+from kame_model.serve.device.frame_meter import FrameMeter
 from kame_model.serve.device.stepper import Said, Stepper
 
 _T = TypeVar("_T")
@@ -47,8 +47,7 @@ class Frames:
     """A session that counts frames, and notes when each is taken and given."""
 
     def __init__(self, stepper: Stepper) -> None:
-        self.slot = stepper.free_slot()
-        self.slot.join(self)
+        self._stepper, self._slot = stepper, stepper.join(self)
         self.n_waiting = 0
         self.taken_s: list[float] = []
         self.given_s: list[float] = []
@@ -58,7 +57,7 @@ class Frames:
 
     def hear(self, n_frames: int = 1) -> None:
         self.n_waiting += n_frames
-        self.slot.wake()
+        self._stepper.wake()
 
     def take(self) -> FrameIn | None:
         self._break("take")
@@ -76,7 +75,10 @@ class Frames:
 
     def fail(self, reason: str) -> None:
         self.failed.append(reason)
-        self.slot.leave()
+        self.leave()
+
+    def leave(self) -> None:
+        self._stepper.leave(self._slot)
 
     def _break(self, where: str) -> None:
         if self.breaks_in == where:
@@ -200,7 +202,7 @@ async def test_a_device_that_fails_again_and_again_stops_the_clock(caplog: pytes
         box.fails_at = {len(box.done) + each for each in (1, 2)} if fails else set()  # it is reset before its step
         callers.append(Frames(stepper))
         await talk(callers[-1], 1)
-        callers[-1].slot.leave()
+        callers[-1].leave()
     with pytest.raises(BackendError, match="3 times in a row, the last time by RuntimeError: no more memory"):
         await asyncio.wait_for(task, 1)
     assert [len(each.failed) for each in callers] == [1, 1, 0, 1, 1, 1]
@@ -225,7 +227,7 @@ async def test_a_slot_forgets_before_it_is_used_again_even_when_that_failed_once
     async with Clock(n_slots=1) as clock:
         first = Frames(clock.stepper)
         await talk(first, 1)
-        first.slot.leave()
+        first.leave()
         assert clock.stepper.n_free == 1
         forget, clock.box.reset = clock.box.reset, _break  # type: ignore[method-assign]
         second = Frames(clock.stepper)

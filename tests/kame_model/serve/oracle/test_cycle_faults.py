@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from data_schemas.errors import AnswerCut, BackendError, RequestError
+from data_schemas.errors import AnswerCut, BackendError, RequestError, UnexpectedThought
 from kame_model.serve.oracle.cycle import MAX_TRIES
 from kame_model.serve.oracle.routing import Router
 from kame_model.text.tokenizer import Tokenizer
@@ -82,7 +82,7 @@ def test_an_answer_that_never_ends_is_cut(tokenizer: Tokenizer, piece: str) -> N
     talk.runs(course)
     assert chat.ended_s[0] < 1.5  # 128 pieces at most: twice the tokens that it was asked for
     assert chat.given_up == [0]
-    assert len(talk.told("oracle_done")) == 1
+    assert len(talk.told("oracle_done") + talk.told("oracle_failed")) == 1  # no word has a thousand letters
 
 
 class Lost(Router):
@@ -192,3 +192,38 @@ def test_refusals_and_half_sentences_are_not_whispered_nor_asked_for_again(
     assert len(chat.asked_s) == 1
     assert len(talk.told("oracle_failed")) == (not queued)
     assert talk.queued().rstrip(".") == queued.rstrip(".")
+
+
+def asked_once(chat: TimedChat, tokenizer: Tokenizer) -> CycleTalk:
+    """A talk in which one question was asked, and time has passed."""
+    talk = CycleTalk(tokenizer, {"a": chat}, first_token_timeout_s=2.0)
+
+    async def course() -> None:
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(60)
+
+    talk.runs(course)
+    return talk
+
+
+def test_what_was_thought_and_waits_to_be_whispered_is_withdrawn_and_asked_for_once(tokenizer: Tokenizer) -> None:
+    thought: list[Step] = [*QUICK, (0.1, UnexpectedThought("It thinks aloud."))]
+    chat = TimedChat(thought)
+    talk = asked_once(chat, tokenizer)
+    assert [each["reason"] for each in talk.told("oracle_failed")] == ["It thinks aloud."]
+    assert (talk.queued(), len(chat.asked_s)) == ("", 1)
+
+
+def test_what_cannot_be_said_is_asked_for_once(tokenizer: Tokenizer) -> None:
+    answer: list[Step] = [(0.1, "你好")]
+    chat = TimedChat(answer)
+    talk = asked_once(chat, tokenizer)
+    assert [each["reason"] for each in talk.told("oracle_failed")] == ["The answer cannot be said (non_latin: 你好)."]
+    assert len(chat.asked_s) == 1
+
+
+def test_a_thought_that_takes_too_long_is_told_once_and_cancelled(tokenizer: Tokenizer) -> None:
+    chat = TimedChat([(1.0, "")] * 100)
+    talk = asked_once(chat, tokenizer)
+    assert [each["reason"] for each in talk.told("oracle_failed")] == ["The chat model was still thinking after 10 s."]
+    assert chat.given_up == [0]

@@ -17,8 +17,7 @@ from data_schemas.config.serving import CycleConfig
 from kame_model.frames.oracle_queue import OracleQueue
 from kame_model.serve.oracle.cycle import BackEndCycle
 from kame_model.serve.oracle.prompts import Prompt, load_prompt
-from kame_model.serve.oracle.request_counts import RequestCounts
-from kame_model.serve.oracle.requests import Requests
+from kame_model.serve.oracle.requests import RequestCounts, Requests
 from kame_model.serve.oracle.routing import BackEnd, Choice, Router
 from kame_model.serve.oracle.writer import OracleWriter
 from kame_model.serve.session.conversation import Conversation
@@ -62,7 +61,7 @@ class Asking:
         self.cycle = BackEndCycle(
             Requests(self.choice, self.conversation, self.emit, self.counts, settings.first_token_timeout_s),
             self.conversation,
-            lambda: OracleWriter(queue, tokenizer, lambda text: " ".join(text.split()), 30),
+            lambda: OracleWriter(queue, tokenizer, 30),
             settings,
         )
 

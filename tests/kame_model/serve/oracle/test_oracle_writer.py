@@ -32,10 +32,6 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return make_vocabulary(folder) if request.param == "ours" else make_moshi_like(folder)
 
 
-def as_written(text: str) -> str:
-    return " ".join(text.split())
-
-
 def trained_on(answer: str, *, is_cut: bool = False) -> str:
     """What training makes of an answer, as a writer of oracles that knows no hint is held to."""
     asked = Asked(level=0, hint="", instruction="", conversation="")
@@ -45,7 +41,7 @@ def trained_on(answer: str, *, is_cut: bool = False) -> str:
 def written(pieces: Iterable[str], tokenizer: Tokenizer) -> tuple[list[int], str]:
     """The ids that an answer puts into a queue while it comes in pieces, and the words it is told to have put there."""
     queue = OracleQueue(tokenizer.text_card)
-    writer = OracleWriter(queue, tokenizer, speak, MAX_WORDS)
+    writer = OracleWriter(queue, tokenizer, MAX_WORDS)
     words = []
     for piece in pieces:
         words.append(writer.write(piece))
@@ -125,7 +121,7 @@ def test_of_an_answer_that_was_cut_only_what_training_keeps_is_written(seed: int
 
 def test_the_newer_oracle_ends_the_older_and_an_unbegun_one_ends_nothing(tokenizer: Tokenizer) -> None:
     queue = OracleQueue(tokenizer.text_card)
-    older, newer = (OracleWriter(queue, tokenizer, as_written, MAX_WORDS) for _ in range(2))
+    older, newer = (OracleWriter(queue, tokenizer, MAX_WORDS) for _ in range(2))
     assert older.write("she earned it all ") == "she earned it"
     queue.next()
     newer.write("the")
@@ -139,7 +135,7 @@ def test_the_newer_oracle_ends_the_older_and_an_unbegun_one_ends_nothing(tokeniz
 
 @pytest.mark.parametrize("end", ["\n", " User: "])
 def test_an_answer_is_whole_with_its_line_or_where_it_speaks_for_somebody_else(tokenizer: Tokenizer, end: str) -> None:
-    writer = OracleWriter(OracleQueue(tokenizer.text_card), tokenizer, as_written, MAX_WORDS)
+    writer = OracleWriter(OracleQueue(tokenizer.text_card), tokenizer, MAX_WORDS)
     writer.write("\nAssistant: the tank is")
     assert not writer.is_whole
     writer.write(f" full{end}she earned it")
@@ -148,7 +144,7 @@ def test_an_answer_is_whole_with_its_line_or_where_it_speaks_for_somebody_else(t
 
 def test_a_reset_queue_takes_no_word_of_before(tokenizer: Tokenizer) -> None:
     queue = OracleQueue(tokenizer.text_card)
-    writer = OracleWriter(queue, tokenizer, as_written, MAX_WORDS)
+    writer = OracleWriter(queue, tokenizer, MAX_WORDS)
     writer.write("she earned it all ")
     queue.reset()
     assert (writer.write("because of minutes "), writer.finish()) == ("", "")

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from data_schemas.errors import ConfigError
-from kame_model.serve.oracle.prompts import Instructions, Line, Prompt, load_prompt, our_prompts, prompt_for
+from kame_model.serve.oracle.prompts import Instructions, Prompt, load_prompt, our_prompts, prompt_for
 from pipelines.oracle.prompts import load_prompts
 
 TANDEM = load_prompt("tandem")
 
 
 def test_a_request_has_system_examples_history_and_the_turn_last() -> None:
-    before = [Line("User", "Hello."), Line("Assistant", "Hi there ...")]
+    before = ["User: Hello.", "Assistant: Hi there ..."]
     unfinished = TANDEM.messages(before, "how far is", is_finished=False)
     finished = TANDEM.messages(before, "how far is it", is_finished=True)
     assert [message["role"] for message in unfinished] == [
@@ -30,12 +30,12 @@ def test_a_request_has_system_examples_history_and_the_turn_last() -> None:
 def test_the_unfinished_turn_looks_as_it_does_in_training() -> None:
     """Oracles of serving and of training are asked for in the same form: history, turn, cut-off marks."""
     training = load_prompts("v2").messages(["User: Hello."], "how far is", 0, "")[-1]["content"].splitlines()
-    serving = TANDEM.messages([Line("User", "Hello.")], "how far is", is_finished=False)[-1]["content"].splitlines()
+    serving = TANDEM.messages(["User: Hello."], "how far is", is_finished=False)[-1]["content"].splitlines()
     assert serving[:2] == training[:2]
 
 
 def test_braces_of_a_caller_are_words() -> None:
-    told = TANDEM.messages([Line("User", "{heard} {history}")], "what is {history}", is_finished=True)[-1]["content"]
+    told = TANDEM.messages(["User: {heard} {history}"], "what is {history}", is_finished=True)[-1]["content"]
     assert "what is {history}" in told
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_schemas.errors import RequestError
-from kame_model.serve.oracle.spoken_stream import SpokenStream
+from kame_model.serve.oracle import writer
+from kame_model.serve.oracle.writer import SpokenStream
 from spoken.plain_text import plain_text
 from spoken.reader import Unspeakable, speak
 from spoken.whisper import UnfitAnswer
@@ -35,7 +36,7 @@ ANSWERS = (
 
 def streamed(answer: str, cuts: list[int]) -> tuple[str, str]:
     """What came before the end, and all of it."""
-    stream = SpokenStream(speak)
+    stream = SpokenStream()
     edges = [0, *sorted(cuts), len(answer)]
     early = "".join(stream.feed(answer[start:end]) for start, end in itertools.pairwise(edges))
     return early, " ".join((early + stream.finish()).split())
@@ -72,27 +73,27 @@ def test_words_numbers_and_signs_in_any_order(words: list[str], cuts: list[int])
 
 
 def test_plain_words_leave_one_word_late() -> None:
-    stream = SpokenStream(speak)
+    stream = SpokenStream()
     assert [stream.feed(f"{word} ") for word in ["I", "think", "it", "is"]] == ["", "I ", "think ", "it "]
     assert stream.finish() == "is "
 
 
 def test_a_number_waits_until_nothing_can_change_it() -> None:
-    stream = SpokenStream(speak)
+    stream = SpokenStream()
     said = [stream.feed(f"{word} ") for word in ["It", "costs", "$5", "million", "a", "year", "then"]]
     assert said == ["", "It ", "", "", "costs five million dollars ", "a ", "year "]
 
 
 def test_only_the_first_line_counts_and_nobody_else_s_words() -> None:
     for answer in ("\n Yes, it is.\nNo more", "Assistant: Yes, it is. User: Why?", "Yes, it is.\n\n"):
-        stream = SpokenStream(speak)
+        stream = SpokenStream()
         early = "".join(stream.feed(char) for char in answer)
         assert (early + stream.finish()).split() == ["Yes,", "it", "is."]
 
 
 @pytest.mark.parametrize(("answer", "why"), [("你好", "cannot be said"), ("😊 👍", "cannot be said")])
 def test_what_cannot_be_said_would_come_again(answer: str, why: str) -> None:
-    stream = SpokenStream(speak)
+    stream = SpokenStream()
     stream.feed(answer)
     with pytest.raises(UnfitAnswer, match=why):
         stream.finish()
@@ -100,7 +101,7 @@ def test_what_cannot_be_said_would_come_again(answer: str, why: str) -> None:
 
 @pytest.mark.parametrize("answer", ["", " \n"])
 def test_an_empty_answer_is_the_back_end_s_failure(answer: str) -> None:
-    stream = SpokenStream(speak)
+    stream = SpokenStream()
     stream.feed(answer)
     with pytest.raises(RequestError, match="empty") as raised:
         stream.finish()
@@ -108,13 +109,14 @@ def test_an_empty_answer_is_the_back_end_s_failure(answer: str) -> None:
 
 
 def test_marks_for_the_eye_hold_nothing_up() -> None:
-    stream = SpokenStream(speak)
+    stream = SpokenStream()
     said = [stream.feed(f"{word} ") for word in ["It", "is", "*very*", "good", "😊", "for", "**all**", "of"]]
     assert said == ["", "It ", "is ", "very ", "", "good ", "for ", "all "]
 
 
-def test_a_reading_that_changes_afterwards_is_told() -> None:
-    stream = SpokenStream(lambda text: text.replace("of", "off") if text.endswith("end") else text)
+def test_a_reading_that_changes_afterwards_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = SpokenStream()
+    monkeypatch.setattr(writer, "speak", lambda text: text.replace("of", "off") if text.endswith("end") else text)
     assert stream.feed("made of old wood ") == "made of old "
     stream.feed("to the end")
     with pytest.raises(UnfitAnswer, match="otherwise than it was begun"):

@@ -113,7 +113,7 @@ async def talk(checkpoint: Checkpoint, mode: str, monkeypatch: pytest.MonkeyPatc
         back_ends[name] = BackEnd(name, chat, load_prompt("tandem"))
     config = serve_config(mode=mode, cycle={"interval_s": 0.1, "min_words": 1, "first_token_timeout_s": 2})
     parts = replace(doubles(), back_ends=back_ends)
-    async with KameServer(checkpoint, config, parts, str, run=inline) as server:
+    async with KameServer(checkpoint, config, parts, run=inline) as server:
         client = Timed(await server.open_session("caller", back_end="here"))
         began_s = asyncio.get_running_loop().time()
         for number in range(N_FRAMES):

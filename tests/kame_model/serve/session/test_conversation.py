@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kame_model.serve.oracle.prompts import Prompt
 from kame_model.serve.session.conversation import MAX_HISTORY_CHARS, MAX_TURN_CHARS, PAUSE_S, Conversation
-from pipelines.oracle.plan import CUT_OFF, SPEAKER
+from spoken.conversation import CUT_OFF
 
 BARE = Prompt(
     version="t", instructions="", system="", unfinished="{history}U> {heard} ...", finished="{history}U> {heard}"
@@ -56,9 +56,9 @@ def test_turns_before_are_told_with_what_was_said_of_them() -> None:
     talk.assistant("It is far away. Very")
     talk.user("Sorry", is_final=False)
     assert talk.told == [
-        f"{SPEAKER['A']}: Hello!",
-        f"{SPEAKER['B']}: Hi. How far is the moon?",
-        f"{SPEAKER['A']}: It is far away. Very{CUT_OFF}",
+        "Assistant: Hello!",
+        "User: Hi. How far is the moon?",
+        f"Assistant: It is far away. Very{CUT_OFF}",
         "U> Sorry ...",
     ]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.serve.session.events import SessionEvent
-from kame_model.serve.session.mailbox import EventFeed, Inbox, Outbox, SaidFrame
+from kame_model.serve.session.mailbox import EventFeeds, Inbox, Outbox, SaidFrame
 
 _T = TypeVar("_T")
 
@@ -98,12 +98,12 @@ async def _numbers(outbox: Outbox) -> list[int]:
 
 @pytest.mark.asyncio
 async def test_events_begin_with_started_and_end_with_ended_however_many_are_lost() -> None:
-    feed = EventFeed(SessionEvent("started", 0.0))
-    events = feed.events()
+    feeds = EventFeeds()
+    events = feeds.subscribe(SessionEvent("started", 0.0), None)
     assert (await anext(events)).kind == "started"
     for at in range(3000):
-        feed.put(SessionEvent("said", float(at)))
-    feed.put(SessionEvent("ended", 3000.0))
+        feeds.put(SessionEvent("said", float(at)))
+    feeds.put(SessionEvent("ended", 3000.0))
     told = [event async for event in events]
     assert len(told) < 1500
     assert [event.time_s for event in told] == [3001.0 - len(told) + at for at in range(len(told))]

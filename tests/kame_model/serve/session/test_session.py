@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 
 def one_slot(checkpoint: Checkpoint, chat: RepeatingChat | None = None, **changes: object) -> KameServer:
     config = serve_config(**{"limits": {"max_sessions": 1, "max_starts_per_minute": 99}} | changes)
-    return KameServer(checkpoint, config, doubles(chat), str, run=inline)
+    return KameServer(checkpoint, config, doubles(chat), run=inline)
 
 
 async def test_a_turn_from_sound_to_oracle(checkpoint: Checkpoint) -> None:
@@ -96,7 +96,7 @@ async def test_modes_and_back_ends_change_without_a_gap(checkpoint: Checkpoint) 
     first, other = RepeatingChat(), RepeatingChat()
     parts = doubles(first)
     back_ends = {**parts.back_ends, "other": BackEnd("other", other, load_prompt("tandem"))}
-    server = KameServer(checkpoint, serve_config(), replace(parts, back_ends=back_ends), str, run=inline)
+    server = KameServer(checkpoint, serve_config(), replace(parts, back_ends=back_ends), run=inline)
     async with server:
         session = await server.open_session("here")
         client = Client(session)
@@ -123,7 +123,7 @@ async def test_modes_and_back_ends_change_without_a_gap(checkpoint: Checkpoint) 
     ],
 )
 async def test_what_there_is_not_changes_nothing(checkpoint: Checkpoint, change: dict[str, str], said: str) -> None:
-    async with KameServer(checkpoint, serve_config(), doubles(), str, run=inline) as server:
+    async with KameServer(checkpoint, serve_config(), doubles(), run=inline) as server:
         session = await server.open_session("here")
         with pytest.raises(ConfigError, match=said):
             session.change(**change)  # type: ignore[arg-type]
@@ -133,8 +133,8 @@ async def test_what_there_is_not_changes_nothing(checkpoint: Checkpoint, change:
 
 
 async def test_a_server_without_a_voice_has_no_cascade(checkpoint: Checkpoint) -> None:
-    parts = replace(doubles(), tts=None)
-    async with KameServer(checkpoint, serve_config(), parts, str, run=inline) as server:
+    parts = replace(doubles(), speaker=None)
+    async with KameServer(checkpoint, serve_config(), parts, run=inline) as server:
         session = await server.open_session("here")
         with pytest.raises(ConfigError, match="no text-to-speech"):
             session.change(mode="cascade")
@@ -167,7 +167,7 @@ async def test_sound_that_is_too_much_is_dropped_and_told(checkpoint: Checkpoint
 
 
 async def test_a_client_that_does_not_read_loses_sound_and_holds_nobody_up(checkpoint: Checkpoint) -> None:
-    async with KameServer(checkpoint, serve_config(), doubles(), str, run=inline) as server:
+    async with KameServer(checkpoint, serve_config(), doubles(), run=inline) as server:
         deaf, session = await server.open_session("here"), await server.open_session("here")
         client = Client(session)
         await asyncio.gather(client.talk([None] * 40), talk_unread(deaf, 40))
@@ -232,7 +232,7 @@ class FaultyRecogniser(LoudnessRecogniser):
 async def test_a_recogniser_that_fails_is_told_and_the_model_talks_on(checkpoint: Checkpoint) -> None:
     parts = replace(doubles(), recogniser=FaultyRecogniser())
     assert isinstance(parts.recogniser, FaultyRecogniser)
-    async with KameServer(checkpoint, serve_config(), parts, str, run=inline) as server:
+    async with KameServer(checkpoint, serve_config(), parts, run=inline) as server:
         session = await server.open_session("here")
         client = Client(session)
         for failure in (None, "the server is gone", None):
@@ -255,7 +255,7 @@ async def test_an_error_of_ours_ends_one_session(
     def raising(heard: Heard) -> None:
         raise ValueError("a fault of ours")
 
-    async with KameServer(checkpoint, serve_config(), doubles(), str, run=inline) as server:
+    async with KameServer(checkpoint, serve_config(), doubles(), run=inline) as server:
         clients = [Client(await server.open_session("here")) for _ in range(2)]
         monkeypatch.setattr(clients[1].session._answering, "on_heard", raising)
         await asyncio.gather(*(client.talk(["alpha"] * 6) for client in clients))
@@ -270,7 +270,7 @@ async def test_who_agreed_is_recorded_until_the_session_begins_anew(checkpoint: 
     about = About(checkpoint="tiny", recogniser="loudness", notice="a machine")
     recordings = Recordings(RecordConfig(folder=str(tmp_path)), about, InlineThreads())
     parts = replace(doubles(), recordings=recordings)
-    async with KameServer(checkpoint, serve_config(), parts, str, run=inline) as server:
+    async with KameServer(checkpoint, serve_config(), parts, run=inline) as server:
         agreed, not_asked = await server.open_session("a", record=True), await server.open_session("b")
         assert (agreed.is_recorded, not_asked.is_recorded) == (True, False)
         clients = [Client(session) for session in (agreed, not_asked)]

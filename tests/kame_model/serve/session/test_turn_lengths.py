@@ -38,8 +38,8 @@ async def test_a_turn_without_end_is_parted_and_no_frame_of_it_is_lost() -> None
 
     stream.feed = counted  # type: ignore[method-assign]
     n_frames = round(300 / FRAME_S)
-    for _ in range(n_frames):
-        ears.attend(saying("alpha"))
+    for n_past in range(1, n_frames + 1):
+        ears.attend(saying("alpha"), n_past)
         await asyncio.sleep(0)
     assert turns == ["started", "stopped", "started", "stopped", "started"]
     assert fed == n_frames
@@ -63,9 +63,28 @@ async def test_a_turn_is_ended_behind_the_frames_that_came_before() -> None:
     ears.end_turn(5, lambda has_ended: ended.append((5, has_ended)))
     ears.end_turn(9, lambda has_ended: ended.append((9, has_ended)))
     ears.end_turn(9, lambda has_ended: ended.append((9, has_ended)))
-    for n_frames, word in enumerate(["alpha"] * 5 + ["bravo"] * 5):
-        assert all(place <= n_frames for place, _ in ended)
-        ears.attend(saying(word))
+    for n_past, word in enumerate(["alpha"] * 5 + ["bravo"] * 5, 1):
+        assert all(place < n_past for place, _ in ended)
+        ears.attend(saying(word), n_past)
         await asyncio.sleep(FRAME_S)
     assert ended == [(5, True), (9, True), (9, False)]
     assert [heard.text for heard in texts if heard.is_final] == ["alpha alpha", "bravo"]
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_a_turn_whose_end_was_dropped_ends_before_the_next_frame_that_was_not() -> None:
+    texts: list[Heard] = []
+    ears = Ears(
+        LoudnessRecogniser(),
+        LoudnessDetector(),
+        TurnTaking.of(ListenerConfig()),
+        texts.append,
+        lambda turn: None,
+        lambda reason: None,
+    )
+    ears.attend(saying("alpha"), 1)
+    ears.end_turn(3, lambda has_ended: None)
+    ears.attend(saying("bravo"), 7)
+    await asyncio.sleep(FRAME_S)
+    assert [heard.text for heard in texts if heard.is_final] == ["alpha"]

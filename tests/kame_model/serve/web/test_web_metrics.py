@@ -21,7 +21,7 @@ pytestmark = pytest.mark.full
 async def test_requests_are_told_by_outcome_and_tokens_by_chat_model(checkpoint: Checkpoint, mode: str) -> None:
     usage = LiveUsage(n_tokens_in=200, n_tokens_cached=150, n_tokens_out=30)
     parts = replace(doubles(), usage=lambda: {"default": usage})
-    async with KameServer(checkpoint, serve_config(mode=mode), parts, str, run=inline) as server:
+    async with KameServer(checkpoint, serve_config(mode=mode), parts, run=inline) as server:
         client = Client(await server.open_session("here"))
         await client.talk(["alpha"] * 12 + [None] * 30)
         await client.session.close("bye")

@@ -12,10 +12,10 @@ import pytest
 from data_schemas.errors import StoreError
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve import server as server_module
-from kame_model.serve.device.engine import Engine
-from kame_model.serve.device.engine_thread import EngineOpener, RunInThread, probe
-from kame_model.serve.server import MEASURE_AGAIN_S, MEASURE_EVERY_S, KameServer
+from kame_model.serve.device import slots as slots_module
+from kame_model.serve.device.engine import Engine, RunInThread
+from kame_model.serve.device.slots import MEASURE_AGAIN_S, MEASURE_EVERY_S, Slots, probe
+from kame_model.serve.server import KameServer
 from kame_model.serve.session.session import Session
 from tests.support.serving import Client, doubles, inline, serve_config
 
@@ -35,7 +35,7 @@ class Machine:
         self.slot_s, self.n_measured = slot_s, 0
         chance, off = random.Random(0), dict[float, float]()
         self.comes: Callable[[], None] = lambda: None
-        monkeypatch.setattr(server_module, "probe", probe)  # the real one, on steps of this
+        monkeypatch.setattr(slots_module, "probe", probe)  # the real one, on steps of this
 
         def step_s(engine: Engine, *_: object) -> float:
             now_s = asyncio.get_running_loop().time()  # it stands still while the device is measured
@@ -54,7 +54,7 @@ class Machine:
 @asynccontextmanager
 async def serving(checkpoint: Checkpoint, run: RunInThread = inline, **limits: Any) -> AsyncIterator[KameServer]:
     config = serve_config(limits={"max_sessions": 0, "max_sessions_per_address": 9, **limits})
-    async with KameServer(checkpoint, config, doubles(), str, run=run) as server:
+    async with KameServer(checkpoint, config, doubles(), run=run) as server:
         yield server
 
 
@@ -118,6 +118,17 @@ async def test_slots_at_the_edge_of_the_budget_stay_as_they_are_though_measureme
         assert (server.n_slots, len(n_opened)) == (n_slots, 0)
 
 
+async def test_a_configured_number_of_slots_stays_whatever_their_steps_take(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(monkeypatch, slot_s=0.005)
+    async with serving(checkpoint, max_sessions=4) as server:
+        n_opened = opened_by(monkeypatch)
+        for machine.slot_s in (0.030, 0.001):
+            await asyncio.sleep(MEASURE_EVERY_S + 2)
+        assert (server.n_slots, n_opened) == (4, [])
+
+
 async def test_slots_are_not_looked_for_again_and_again_where_one_more_costs_more_than_the_others(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,14 +148,14 @@ async def test_slots_are_not_looked_for_again_and_again_where_one_more_costs_mor
 def opened_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of slots of all searches from now on."""
     n_slots: list[int] = []
-    look = EngineOpener.open
+    look = Slots._open
 
-    def noted(opener: EngineOpener, wanted: int = 0) -> Engine:
-        engine = look(opener, wanted)
+    def noted(slots: Slots, wanted: int = 0) -> Engine:
+        engine = look(slots, wanted)
         n_slots.append(engine.n_slots)
         return engine
 
-    monkeypatch.setattr(EngineOpener, "open", noted)
+    monkeypatch.setattr(Slots, "_open", noted)
     return n_slots
 
 
@@ -272,7 +283,7 @@ async def test_slots_that_cannot_be_made_anew_leave_the_server_with_those_it_had
     n_failures: int, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = Machine(monkeypatch, slot_s=0.030)
-    opener = Failing(monkeypatch, EngineOpener, "open", StoreError("The Hub does not answer.", "Try again."))
+    opener = Failing(monkeypatch, Slots, "_new_engine", StoreError("The Hub does not answer.", "Try again."))
     async with serving(checkpoint) as server:
         assert server.n_slots == 2
         machine.slot_s, opener.n_left = 0.005, n_failures

@@ -1,0 +1,259 @@
+"""How many slots a server's engine has: as many as a frame has time for, measured again while nobody is there."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cached_property, partial
+from statistics import median
+from typing import Final
+
+import torch
+
+from backends.codec.protocol import Codec
+from data_schemas.config.serving import ServeConfig
+from data_schemas.units import FRAME_S
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.device.admission import Admission
+from kame_model.serve.device.engine import N_WARM_UP, Engine, RunInThread
+from kame_model.serve.device.frame_meter import FrameMeter
+from kame_model.serve.device.stepper import Stepper
+from kame_model.text.tokenizer import Tokenizer
+
+_LOG = logging.getLogger(__name__)
+
+MEASURE_EVERY_S: Final = 60.0
+"""How often an idle server measures what it bears: two dozen steps, which take a second or two at the most."""
+MEASURE_AGAIN_S: Final = 5.0
+"""As soon an idle server does where steps were late, or one caller has no real time; then after twice that, and so on,
+until somebody has come: a machine that stays too slow is not kept busy by measuring it."""
+
+_MOST_SLOTS: Final = 8
+"""Where the configuration leaves their number open."""
+
+_CHANGED: Final = 0.15
+"""By what share a step's time must have changed since slots were looked for before they are again: two measurements of
+one machine differ by a few per cent, and to make slots anew keeps callers out for seconds. A step that filled the
+default budget and takes so much longer is still over within its frame."""
+
+_N_PROBED: Final = 10
+"""Steps that are measured with each number of callers, after those of the warm-up."""
+
+
+class Slots:
+    """A server's engine, opened with as many slots as are configured, or as a frame has time for.
+
+    Codec and vocabulary are read when the first engine is opened, and kept for the next ones: a server that runs needs
+    neither its checkpoint's folder nor the Hub.
+
+    Args:
+        checkpoint: with its codec and vocabulary.
+        config: of the server.
+        run: starts work in the engine's thread, the only one that touches it.
+        meter: learns what the device bears.
+        admission: lets nobody in while slots are made anew.
+        is_idle: whether there is no session.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        config: ServeConfig,
+        run: RunInThread,
+        meter: FrameMeter,
+        admission: Admission,
+        is_idle: Callable[[], bool],
+    ) -> None:
+        self._checkpoint, self._config, self._run = checkpoint, config, run
+        self._meter, self._admission, self._is_idle = meter, admission, is_idle
+        self._budget_s = config.limits.budget_share * FRAME_S
+        self._engine: Engine | None = None
+        self._most = _MOST_SLOTS  # as far as memory is known to reach
+        self._found_s = 0.0  # what a step took when the number of slots was last looked for
+        self._measured_s, self._again_s = 0.0, MEASURE_AGAIN_S
+        self._n_late_known, self._has_failed = 0, False
+
+    async def start(self) -> Stepper:
+        """Opens the engine and measures it; what steps it.
+
+        Raises:
+            ConfigError: the checkpoint has no codec or vocabulary, or they are not those of its model.
+            BackendError: the codec does not load.
+            StoreError: a file is another one than the checkpoint says.
+            torch.OutOfMemoryError: not even one slot finds room on the device.
+        """
+        engine = await self._run(self._open)
+        stepper = Stepper(engine, engine.n_slots, self._run, self._meter, self._config.limits.budget_share)
+        await self._measure(engine, stepper)
+        return stepper
+
+    async def keep_up(self, stepper: Stepper) -> None:
+        """Measures where what is known may be true no more and nobody is there to be held up; asked every second.
+
+        Makes as many slots as fit now. Where that fails all stays as it was, until the next try.
+        """
+        if not self._is_idle():
+            self._again_s = MEASURE_AGAIN_S
+            return
+        now_s = asyncio.get_running_loop().time()
+        has_been_late = self._meter.n_late > self._n_late_known
+        wait_s = self._again_s if has_been_late or self._is_doubtful(now_s) else MEASURE_EVERY_S
+        if now_s - self._measured_s < wait_s:
+            return
+        later_s = min(2 * self._again_s, MEASURE_EVERY_S) if self._is_doubtful(now_s) else MEASURE_AGAIN_S
+        try:
+            step_s = None if self._engine is None else await self._measure(self._engine, stepper)
+            if self._engine is None or (step_s is not None and self._wants_another(self._engine.n_slots, step_s)):
+                await self._resize(stepper)
+            self._has_failed = False
+        except Exception:  # noqa: BLE001  whatever it is, a server that can go on must: nobody was there to be hurt
+            self._has_failed, self._measured_s = True, asyncio.get_running_loop().time()
+            _LOG.exception(
+                "How many callers the device bears could not be measured. The server %s and tries again in %g s; if "
+                "this is told again and again, look at the device and its memory, and start the server anew.",
+                f"goes on with {stepper.n_slots} slots" if self._engine else "has no engine, lets nobody in",
+                later_s,
+            )
+        self._again_s = later_s if self._is_doubtful(asyncio.get_running_loop().time()) else MEASURE_AGAIN_S
+
+    def close(self) -> None:
+        """Gives the device back; in the engine's thread."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.__exit__(None, None, None)
+
+    def _is_doubtful(self, now_s: float) -> bool:
+        """Whether the last measurement failed, or found that even one caller cannot be served."""
+        return self._has_failed or not self._meter.bears_alone(now_s)
+
+    async def _measure(self, engine: Engine, stepper: Stepper) -> float | None:
+        """Measures steps on an idle device; what one of all slots takes, seconds, or None where somebody came."""
+        stepper.reset_all()  # now, for whoever comes meanwhile
+        self._measured_s, self._n_late_known = asyncio.get_running_loop().time(), self._meter.n_late
+        probed_s = await probe(engine, self._run, self._is_idle)
+        if not (self._is_idle() and probed_s):
+            return None
+        self._meter.learn(probed_s)
+        return probed_s[engine.n_slots]
+
+    def _wants_another(self, n_slots: int, step_s: float) -> bool:
+        """Whether another number of slots is likely to fit better, where a step of all these now takes so long.
+
+        Never where the number is configured, nor where a step takes about as long as when it was last looked for. More
+        are likely to fit if one more would, in proportion: as a step has a part that does not grow with its slots, the
+        time of one more is overestimated.
+        """
+        if self._config.limits.max_sessions or abs(step_s - self._found_s) < _CHANGED * self._found_s:
+            return False
+        if step_s > self._budget_s:
+            return n_slots > 1
+        return n_slots < self._most and step_s * (n_slots + 1) / n_slots <= self._budget_s
+
+    async def _resize(self, stepper: Stepper) -> None:
+        """Looks for the number of slots anew; nobody is let in until there is an engine again.
+
+        Raises:
+            Exception: whatever kept it from being found. There are as many slots as before, or no engine at all.
+        """
+        n_before, self._admission.is_measuring = stepper.n_slots, True
+        try:
+            engine = await self._run(self._open)
+        except Exception:
+            self._go_on_with(await self._run(partial(self._open, n_before)), stepper)
+            raise
+        self._go_on_with(engine, stepper)
+        _LOG.info("There are %d slots now; there were %d.", stepper.n_slots, n_before)
+        await self._measure(engine, stepper)
+
+    def _go_on_with(self, engine: Engine, stepper: Stepper) -> None:
+        stepper.use(engine, engine.n_slots)
+        self._meter.forget_steps()  # they were of another engine
+        self._admission.is_measuring = False
+
+    def _open(self, n_slots: int = 0) -> Engine:
+        """Another engine in place of the present one; in the engine's thread, where it is done even if nobody waits.
+
+        Args:
+            n_slots: how many it has; 0: as many as are configured, or as a frame has time for.
+        """
+        self.close()
+        found_s: dict[int, float] = {}
+        is_search = not n_slots
+        n_slots = n_slots or self._config.limits.max_sessions or most_that_fit(partial(self._fits, found_s), self._most)
+        with ExitStack() as stack:
+            engine = stack.enter_context(self._new_engine(n_slots))
+            step_s = found_s.get(n_slots) or engine.measure()
+            stack.pop_all()  # it stays open
+        if is_search:
+            self._found_s = step_s
+        _LOG.info("A step of %d slots takes %.1f ms.", n_slots, 1000 * step_s)
+        if step_s > self._budget_s:
+            _LOG.warning(
+                "A step of %d slots takes %.0f ms, and a frame's budget is %.0f ms: there will be gaps.",
+                n_slots,
+                1000 * step_s,
+                1000 * self._budget_s,
+            )
+        self._engine = engine
+        return engine
+
+    def _fits(self, found_s: dict[int, float], n_slots: int) -> bool:
+        """Whether a step of so many slots is over within the budget; what it took is noted."""
+        try:
+            with self._new_engine(n_slots) as tried:
+                found_s[n_slots] = tried.measure()
+        except torch.OutOfMemoryError:
+            self._most = min(self._most, n_slots - 1)
+            return False
+        return found_s[n_slots] <= self._budget_s
+
+    def _new_engine(self, n_slots: int) -> Engine:
+        config = self._config
+        front_end = self._checkpoint.front_end
+        return Engine(front_end, self._codec, self._tokenizer, n_slots, config.sampling, config.cuda_graphs)
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return self._checkpoint.tokenizer()
+
+    @cached_property
+    def _codec(self) -> Codec:
+        return self._checkpoint.codec(str(self._checkpoint.front_end.lm.device))
+
+
+async def probe(engine: Engine, run: RunInThread, goes_on: Callable[[], bool]) -> dict[int, float]:
+    """What a step takes with one caller and with all slots taken, seconds, by the number of callers.
+
+    Step by step, so that a caller who comes meanwhile waits for one step. All slots must be reset before they are
+    anybody's.
+
+    Args:
+        engine: on which nobody is.
+        run: starts work in its thread.
+        goes_on: asked before each step; where it is False nothing is found out.
+    """
+    found_s = {}
+    for n_callers in sorted({1, engine.n_slots}):
+        times_s = []
+        for _ in range(N_WARM_UP + _N_PROBED):
+            if not goes_on():
+                return {}
+            times_s.append(await run(partial(engine.time_step, n_callers)))
+        found_s[n_callers] = median(times_s[N_WARM_UP:])
+    return found_s
+
+
+def most_that_fit(fits: Callable[[int], bool], most: int) -> int:
+    """The greatest number, `most` at most, that fits, where each below one that fits does too; 1 if none above it does.
+
+    Args:
+        fits: asked about a number once, and never about 1: first the greatest, then by halves down to one that fits,
+            then between that one and the last that did not.
+    """
+    n_fit, n_too_many = most, most + 1
+    while n_fit > 1 and not fits(n_fit):
+        n_fit, n_too_many = n_fit // 2, n_fit
+    while n_too_many - n_fit > 1:
+        middle = (n_fit + n_too_many) // 2
+        n_fit, n_too_many = (middle, n_too_many) if fits(middle) else (n_fit, middle)
+    return n_fit
