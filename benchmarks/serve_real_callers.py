@@ -20,7 +20,7 @@ from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import Call, in_real_time, talk
 from kame_model.serve.client.kept_talk import Talked
 from kame_model.serve.web.moshi_protocol import Kind as MessageKind
-from kame_model.serve.web.realtime_responses import to_pcm16
+from kame_model.serve.web.realtime_events import to_pcm16
 from tests.support.arrivals import n_gaps
 from tests.support.soak_verdict import MODES, PATHS, Talk
 

@@ -8,7 +8,7 @@ probes of `/healthz` do, is answered while all other places are taken by clients
 import asyncio
 import logging
 import resource
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -18,8 +18,7 @@ from prometheus_client.registry import Collector
 
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.errors import ConfigError
-from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance
-from kame_model.serve.web.ws_frames import WsFrameCounter
+from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance, RateLimiter
 
 Reason = Literal[
     "refused",
@@ -34,15 +33,47 @@ Reason = Literal[
 """Why the server closed a connection: no place for it · the place was given to a newer one · it did not ask, or was not
 answered, in time · it read nothing for too long · too much waits to be read by it · it sent too much · its address
 asked too often."""
-MAX_ADDRESSES = 4096
-"""Addresses of which requests are counted; the one that asked its last the longest ago is forgotten first."""
 REQUESTS_AT_ONCE_S = 4.0
 """Requests of an address that may come at once, as seconds of their rate: a page is loaded with all its files."""
 
 _FEWEST = 8
 """A server with fewer places for connections is not worth starting."""
 _CHECK_S = 0.2
+_LONGER_LENGTHS = {126: 2, 127: 8}
+"""Values of the 7-bit length that say how many bytes of a longer one follow."""
+_MASK_BYTES = 4
 _log = logging.getLogger(__name__)
+
+
+class WsFrameCounter:
+    """Counts a client's web socket frames by their headers alone (RFC 6455, 5.2), before any of them is parsed.
+
+    Control frames are counted too; the bytes may be cut anywhere.
+    """
+
+    def __init__(self) -> None:
+        self._head = b""  # of a frame whose header has not come whole
+        self._n_payload = 0  # bytes of the last frame's payload that are still to come
+
+    def count(self, data: bytes, most: float = float("inf")) -> int:
+        """How many frames' headers end in the next bytes of the connection.
+
+        Args:
+            most: where there are more, one more is counted, and the rest is not looked at.
+        """
+        data, at, n_frames = self._head + data, self._n_payload, 0
+        while n_frames <= most:
+            if at + 2 > len(data):
+                break
+            length = data[at + 1] & 0x7F
+            n_longer = _LONGER_LENGTHS.get(length, 0)
+            end = at + 2 + n_longer + (_MASK_BYTES if data[at + 1] & 0x80 else 0)
+            if end > len(data):
+                break
+            n_frames += 1
+            at = end + (int.from_bytes(data[at + 2 : at + 2 + n_longer]) if n_longer else length)
+        self._head, self._n_payload = data[at:], max(0, at - len(data))
+        return n_frames
 
 
 class Connection:
@@ -150,7 +181,7 @@ class Connections(Collector):
         self._most_before_entry = min(limits.max_connections_before_entry, most // 2)
         self._before_entry: dict[Connection, None] = {}  # the oldest first
         self._entered: set[Connection] = set()
-        self._n_requests: OrderedDict[str, Allowance] = OrderedDict()
+        self._requests = RateLimiter(limits.max_requests_per_s, REQUESTS_AT_ONCE_S * limits.max_requests_per_s)
 
     @property
     def may_enter(self) -> bool:
@@ -178,24 +209,14 @@ class Connections(Collector):
             peer: the address of the connection's other end.
         """
         address = self._counted_as(peer)
-        allowance = None if address is None else self._n_requests.get(address)
-        if allowance is None or allowance.left >= 1:
+        if address is None or self._requests.left(address) >= 1:
             return True
         self.n_closed["too_many_requests"] += 1
         return False
 
     def take_request(self, address: str | None) -> bool:
         """Counts a request of an address; False, and counted as closed, where it has asked too often."""
-        if address is None:
-            return True
-        allowance = self._n_requests.pop(address, None)
-        if allowance is None:
-            per_s = self._limits.max_requests_per_s
-            allowance = Allowance(per_s, REQUESTS_AT_ONCE_S * per_s)
-        self._n_requests[address] = allowance
-        if len(self._n_requests) > MAX_ADDRESSES:
-            self._n_requests.popitem(last=False)
-        if allowance.take():
+        if address is None or self._requests.take(address):
             return True
         self.n_closed["too_many_requests"] += 1
         return False

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from data_schemas.config.serving import Mode
 from data_schemas.units import FRAME_S
 from kame_model.serve.server import KameServer
-from kame_model.serve.session.events import EventKind, SessionEvent
+from kame_model.serve.session.events import EventKind
 
 _AGES_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 
@@ -26,6 +26,7 @@ class Metrics:
 
     Attributes:
         n_denied: requests, callers and messages not let in, by code; the server's own refusals among them.
+        oracle_age_s: ages of oracles at their first words.
     """
 
     def __init__(self, server: KameServer, *more: Collector) -> None:
@@ -34,38 +35,16 @@ class Metrics:
         for collector in (_Now(server, self.n_denied), *more):
             self._registry.register(collector)
         ProcessCollector(registry=self._registry)
-        self._age_s = Histogram(
+        self.oracle_age_s = Histogram(
             "kame_oracle_first_words_seconds",
             "From a request to a chat model to the first words of its answer.",
             buckets=_AGES_S,
             registry=self._registry,
         )
 
-    def watch(self) -> "Watch":
-        """Measures what happens in one session."""
-        return Watch(self._age_s)
-
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
         return generate_latest(self._registry)
-
-
-class Watch:
-    """Measures what happens in one session.
-
-    Args:
-        age_s: ages of oracles at their first words.
-    """
-
-    def __init__(self, age_s: Histogram) -> None:
-        self._age_s = age_s
-        self._oracle: object = None
-
-    def happened(self, event: SessionEvent) -> None:
-        """Looks at an event."""
-        if event.kind == "oracle" and event.data["oracle"] != self._oracle:  # its first words
-            self._oracle = event.data["oracle"]
-            self._age_s.observe(event.data["age_s"])
 
 
 class _Now(Collector):

@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.web.connections import MAX_ADDRESSES, Connection, Connections, most_connections
-from kame_model.serve.web.realtime import MAX_WAITING_S
+from kame_model.serve.web.connections import Connection, Connections, most_connections
+from kame_model.serve.web.rate_limits import MAX_KEYS
+from kame_model.serve.web.realtime_socket import MAX_WAITING_S
 from tests.support.raw_sockets import BINARY, CONTINUED, PING, frame
 from tests.support.serving import saying
 
@@ -281,7 +282,7 @@ async def test_requests_of_an_address_are_counted_together_and_those_of_a_truste
 
 async def test_requests_of_any_number_of_addresses_are_counted_in_constant_memory() -> None:
     async with connections(max_requests_per_s=5) as home:
-        for address in ["first"] * 20 + [str(number) for number in range(MAX_ADDRESSES - 1)]:
+        for address in ["first"] * 20 + [str(number) for number in range(MAX_KEYS - 1)]:
             assert home.take_request(address)
         assert not home.may_ask("first")
         assert home.take_request("one more")

@@ -21,9 +21,9 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.web.access import consent_to
 from kame_model.serve.web.app import create_app
-from kame_model.serve.web.disclosure import consent_to
-from kame_model.serve.web.realtime_responses import to_pcm16
+from kame_model.serve.web.realtime_events import to_pcm16
 from tests.support.inline_threads import InlineThreads
 from tests.support.realtime_protocol import of_type, say
 from tests.support.served import AsgiSocket, app_of, served

@@ -11,7 +11,7 @@ from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import Engine, FrameIn, FrameOut
-from kame_model.serve.web.realtime_responses import WAIT_N_FRAMES
+from kame_model.serve.web.realtime_events import WAIT_N_FRAMES
 from tests.support.realtime_protocol import append, checked, of_type, say
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, said_in, saying

@@ -11,8 +11,8 @@ import sphn
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.server import KameServer
-from kame_model.serve.web.chat_socket import SOUND_AT_ONCE_S, SOUND_SPEED
-from kame_model.serve.web.session_changes import CHANGES_AT_ONCE
+from kame_model.serve.web.client_socket import CHANGES_AT_ONCE
+from kame_model.serve.web.moshi_socket import SOUND_AT_ONCE_S, SOUND_SPEED
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying, until
 

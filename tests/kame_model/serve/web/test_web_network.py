@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.web.logs import be_discreet
+from kame_model.serve.web.app import keep_tokens_out_of_logs
 from tests.support.raw_sockets import BINARY, CONTINUED, RESERVED, TEXT, connected, frame
 from tests.support.served import served
 from tests.support.serving import until
@@ -49,7 +49,7 @@ async def test_frames_that_are_none_and_clients_that_vanish(
 
 
 def test_tokens_stay_out_of_the_logs(caplog: pytest.LogCaptureFixture) -> None:
-    be_discreet()
+    keep_tokens_out_of_logs()
     log = logging.getLogger("uvicorn.error")
     log.addHandler(caplog.handler)
     log.error('%s - "WebSocket %s" [accepted]', "192.0.2.1", "/api/chat?mode=tandem&token=s3cret&events=1")

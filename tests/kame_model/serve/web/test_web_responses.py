@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.serve.session.mailbox import SaidFrame
-from kame_model.serve.web.realtime_events import Fault, Items
-from kame_model.serve.web.realtime_responses import (
+from kame_model.serve.web.realtime_events import (
     SILENT_N_FRAMES,
     WAIT_N_FRAMES,
     Course,
+    Items,
+    RealtimeError,
     Responses,
     from_pcm16,
     to_pcm16,
@@ -41,20 +42,20 @@ def frame(number: int = 0, loudness: float = 0.0, text: str = "") -> SaidFrame:
 
 
 def responses() -> Responses:
-    return Responses(Items(), "conv_1", "kame")
+    return Responses(Items())
 
 
 def silence(speaker: Responses, n_frames: int, course: Course = QUIET) -> list[dict[str, Any]]:
-    return [event for _ in range(n_frames) for event in speaker.frame(frame(), course)]
+    return [event for _ in range(n_frames) for event in speaker.add_frame(frame(), course)]
 
 
 def test_speech_between_two_silences_is_a_response() -> None:
     speaker = responses()
     assert silence(speaker, 100) == []
-    told = speaker.frame(frame(100, text=" Six"))
-    told += speaker.frame(frame(101, loudness=0.1))
+    told = speaker.add_frame(frame(100, text=" Six"), QUIET)
+    told += speaker.add_frame(frame(101, loudness=0.1), QUIET)
     told += silence(speaker, SILENT_N_FRAMES - 1)
-    told += speaker.frame(frame(120, loudness=0.1, text="teen"))
+    told += speaker.add_frame(frame(120, loudness=0.1, text="teen"), QUIET)
     told += silence(speaker, SILENT_N_FRAMES)
     n_frames = 3 + 2 * SILENT_N_FRAMES - 1
     seen = types(checked(told))
@@ -70,7 +71,7 @@ def test_speech_between_two_silences_is_a_response() -> None:
 def test_what_is_sent_is_what_was_said() -> None:
     speaker = responses()
     said = SaidFrame(7, np.sin(np.arange(FRAME_N_SAMPLES, dtype=np.float32) / 9), "")
-    (delta,) = [event for event in speaker.frame(said) if event["type"] == AUDIO]
+    (delta,) = [event for event in speaker.add_frame(said, QUIET) if event["type"] == AUDIO]
     assert delta["kame_frame"] == 7
     heard = from_pcm16(base64.b64decode(delta["delta"]))
     np.testing.assert_allclose(heard, said.samples, atol=1e-4)
@@ -86,10 +87,10 @@ def test_a_response_that_was_asked_for_waits_for_the_model() -> None:
     told = speaker.create({"topic": "tank"})
     assert types(checked(told)) == BEGUN
     assert told[0]["response"]["metadata"] == {"topic": "tank"}
-    with pytest.raises(Fault, match="under way"):
+    with pytest.raises(RealtimeError, match="under way"):
         speaker.create()
     assert set(types(silence(speaker, WAIT_N_FRAMES - 1))) == {AUDIO}
-    speaker.frame(frame(text="Hello"))
+    speaker.add_frame(frame(text="Hello"), QUIET)
     told = silence(speaker, SILENT_N_FRAMES)
     assert types(told)[-1] == "response.done"
 
@@ -110,26 +111,26 @@ def test_what_the_model_says_while_a_file_is_heard_is_not_taken_for_the_answer()
     speaker = responses()
     speaker.create()
     behind = Course(is_behind=True)
-    speaker.frame(frame(text="Hm"), behind)
+    speaker.add_frame(frame(text="Hm"), behind)
     assert set(types(silence(speaker, LONG, behind))) == {AUDIO}
     assert "response.done" not in types(silence(speaker, WAIT_N_FRAMES - 1))
-    speaker.frame(frame(text="Six"))
+    speaker.add_frame(frame(text="Six"), QUIET)
     assert types(silence(speaker, SILENT_N_FRAMES))[-1] == "response.done"
 
 
 @pytest.mark.parametrize("course", [Course(is_behind=True), Course(is_spoken_to=True), Course(is_asking=True)])
 def test_a_response_of_the_models_own_ends_with_a_silence_whatever_goes_on(course: Course) -> None:
     speaker = responses()
-    speaker.frame(frame(text="Hm"), course)
+    speaker.add_frame(frame(text="Hm"), course)
     assert types(silence(speaker, SILENT_N_FRAMES, course))[-1] == "response.done"
 
 
 def test_what_is_read_out_ends_when_all_of_it_has_been_written_and_said() -> None:
     speaker, reading = responses(), Course(is_asking=True, reads_out=True)
-    speaker.frame(frame(text="One."), reading)
+    speaker.add_frame(frame(text="One."), reading)
     assert set(types(silence(speaker, LONG, reading))) == {AUDIO}
-    speaker.frame(frame(text="Two."), reading)
-    speaker.frame(frame(loudness=0.1), Course(reads_out=True))
+    speaker.add_frame(frame(text="Two."), reading)
+    speaker.add_frame(frame(loudness=0.1), Course(reads_out=True))
     told = silence(speaker, SILENT_N_FRAMES, Course(reads_out=True))
     assert told[-1]["response"]["output"][0]["content"][0]["transcript"] == "One.Two."
 
@@ -137,9 +138,9 @@ def test_what_is_read_out_ends_when_all_of_it_has_been_written_and_said() -> Non
 def test_speech_into_a_response_that_waits_does_not_end_it() -> None:
     speaker = responses()
     speaker.create()
-    assert speaker.interrupted(is_wished=True) == []
-    speaker.frame(frame(text="Six"))
-    assert types(speaker.interrupted(is_wished=True))[-1] == "response.done"
+    assert speaker.interrupt() == []
+    speaker.add_frame(frame(text="Six"), QUIET)
+    assert types(speaker.interrupt())[-1] == "response.done"
 
 
 def test_a_response_without_a_word_is_given_up() -> None:
@@ -150,21 +151,21 @@ def test_a_response_without_a_word_is_given_up() -> None:
 
 def test_a_cancelled_response_is_sent_no_more_and_the_next_one_is() -> None:
     speaker = responses()
-    speaker.frame(frame(loudness=0.1))
+    speaker.add_frame(frame(loudness=0.1), QUIET)
     told = checked(speaker.cancel())
     assert told[-1]["response"]["status_details"] == {"type": "cancelled", "reason": "client_cancelled"}
     assert told[-1]["response"]["output"][0]["status"] == "incomplete"
-    assert [event for _ in range(50) for event in speaker.frame(frame(loudness=0.1, text="blah"))] == []
-    with pytest.raises(Fault, match="under way"):
+    assert [event for _ in range(50) for event in speaker.add_frame(frame(loudness=0.1, text="blah"), QUIET)] == []
+    with pytest.raises(RealtimeError, match="under way"):
         speaker.cancel()
     assert silence(speaker, SILENT_N_FRAMES) == []
-    assert types(speaker.frame(frame(loudness=0.1)))[0] == "response.created"
+    assert types(speaker.add_frame(frame(loudness=0.1), QUIET))[0] == "response.created"
 
 
 def test_another_response_is_not_cancelled() -> None:
     speaker = responses()
-    speaker.frame(frame(text="a"))
-    with pytest.raises(Fault):
+    speaker.add_frame(frame(text="a"), QUIET)
+    with pytest.raises(RealtimeError):
         speaker.cancel("resp_of_somebody")
 
 
@@ -175,7 +176,7 @@ def test_every_response_begins_once_and_ends_once(order: list[str]) -> None:
         try:
             match what:
                 case "say":
-                    told += speaker.frame(frame(number, 0.1, "word "))
+                    told += speaker.add_frame(frame(number, 0.1, "word "), QUIET)
                 case "quiet":
                     told += silence(speaker, 7)
                 case "create":
@@ -184,8 +185,8 @@ def test_every_response_begins_once_and_ends_once(order: list[str]) -> None:
                     told += speaker.cancel()
                 case _:
                     told += speaker.finish("cancelled")
-        except Fault as fault:
-            checked([fault.event("e1")])
+        except RealtimeError as fault:
+            checked([fault.to_event({"event_id": "e1"})])
     told += speaker.finish("cancelled")
     opened: str | None = None
     for event in checked(told):

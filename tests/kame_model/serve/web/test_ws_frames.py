@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kame_model.serve.web.ws_frames import WsFrameCounter
+from kame_model.serve.web.connections import WsFrameCounter
 from tests.support.raw_sockets import BINARY, CONTINUED, PING, TEXT, frame
 
 OPCODES = (0x0, 0x1, 0x2, 0x8, 0x9, 0xA)

@@ -1,9 +1,11 @@
-"""One socket and its session: both ways at once, until either ends, and what is left is cleared away."""
+"""One client's web socket and its session: both ways at once, until either ends, and what is left is cleared away."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
+from dataclasses import replace
 from typing import cast
 
 from starlette.types import Message
@@ -12,21 +14,28 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from data_schemas.config.serving import Mode
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.serve.server import KameServer, Refused
-from kame_model.serve.session.events import SessionEvent
+from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.mailbox import SaidFrame
 from kame_model.serve.session.session import Session
-from kame_model.serve.web.access import Denied, Door, chosen_protocol
-from kame_model.serve.web.disclosure import consent_to, for_callers
+from kame_model.serve.web.access import AccessControl, Denied, chosen_protocol, consent_to
 from kame_model.serve.web.metrics import Metrics
-from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance
-from kame_model.serve.web.session_changes import Changes, Changing
+from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance, RateLimiter
+from kame_model.serve.web.session_changes import Changes
 
 SEND_TIMEOUT_S = 10.0
 """A client that takes nothing for so long is gone; until then its oldest sound is dropped, and nobody else waits."""
+CHANGES_PER_S, CHANGES_AT_ONCE = 2.0, 10.0
+"""Of one session. Each may have the recogniser listen anew and the device clear a slot, which costs the others."""
 DONE, GOING_AWAY, POLICY, OWN_FAULT = 1000, 1001, 1008, 1011
 """Codes that sockets are closed with (RFC 6455, 7.4.1)."""
 _GONE = (WebSocketDisconnect, RuntimeError, OSError)
 """What sending to a client that has left raises: Starlette's, Starlette's where it is closed already, uvicorn's."""
+_FAULTS: dict[EventKind, str] = {
+    "listening_failed": "The recogniser does not work just now.",
+    "oracle_failed": "The chat model did not answer as it should.",
+}
+"""What callers are told of a fault. Reasons of back-ends hold addresses inside the host's network and words of foreign
+servers; what failed stands in the log (backends/listener, `BackEndCycle`)."""
 _log = logging.getLogger(__name__)
 
 
@@ -34,25 +43,20 @@ class Unfit(Exception):
     """A client's message ends the connection; the text says why, to the client."""
 
 
-class Hall:
-    """Where sockets come in: looked at, let in or refused with a reason, and counted.
+class ConnectionManager:
+    """Lets clients in or refuses them with a reason, by socket and by HTTP.
 
     Args:
         server: has the sessions.
-        door: who may come in.
+        access: who may come in.
         metrics: count it.
-
-    Attributes:
-        changing: of all its sessions.
     """
 
-    def __init__(self, server: KameServer, door: Door, metrics: Metrics) -> None:
-        self.server = server
-        self.door = door
-        self.metrics = metrics
-        self.changing = Changing()
+    def __init__(self, server: KameServer, access: AccessControl, metrics: Metrics) -> None:
+        self.server, self.access, self.metrics = server, access, metrics
+        self._changes = RateLimiter(CHANGES_PER_S, CHANGES_AT_ONCE)
 
-    async def enter(self, socket: WebSocket, back_end: str | None = None, model: str | None = None) -> "Caller | None":
+    async def enter(self, socket: WebSocket, back_end: str | None = None, model: str | None = None) -> Session | None:
         """Opens the session a socket asks for and accepts the socket; None where it was refused, by an HTTP answer.
 
         Args:
@@ -61,7 +65,7 @@ class Hall:
             model: one of the back-end's; not read from the query, where OpenAI's protocol calls a back-end so.
         """
         try:
-            self.door.check(socket)
+            self.access.check(socket)
             session = await self._open(socket, back_end, model)
         except Denied as denied:
             await self.refuse(socket, denied)
@@ -71,13 +75,29 @@ class Hall:
         except _GONE:
             await session.close("the client left")
             return None
-        return Caller(self, socket, session)
+        return session
 
     async def refuse(self, socket: WebSocket, denied: Denied) -> None:
         """Answers a socket that is not let in with an HTTP error."""
         self.metrics.n_denied[denied.code] += 1
         with suppress(*_GONE):
             await socket.send_denial_response(denied.response())
+
+    def change(self, session: Session, changes: Changes) -> None:
+        """Changes a session, no oftener than others bear; what wishes nothing counts for nothing.
+
+        Raises:
+            Denied: it has been changed too often, or the device has no time for the mode.
+            ConfigError: there is no such mode or back-end here; nothing has changed.
+        """
+        if changes == Changes():
+            return
+        if not self._changes.take(session.id):
+            raise Denied(429, "too_many_changes", f"A session is changed {CHANGES_PER_S:g} times a second at most.")
+        try:
+            changes.apply(session)
+        except Refused as refusal:
+            raise Denied.because(refusal) from refusal
 
     async def _open(self, socket: WebSocket, back_end: str | None, model: str | None) -> Session:
         """A session of the caller's wishes.
@@ -88,7 +108,7 @@ class Hall:
         wishes = socket.query_params
         try:
             return await self.server.open_session(
-                self.door.address_of(socket),
+                self.access.address_of(socket),
                 mode=cast(Mode | None, wishes.get("mode") or None),
                 back_end=wishes.get("back_end") or back_end,
                 model=model,
@@ -117,28 +137,60 @@ class Hall:
         return True
 
 
-class Caller:
-    """A client that is connected.
+class ClientSocket(ABC):
+    """A client that is connected; a protocol says what its messages mean, and what it is sent.
 
     Args:
-        hall: where it came in.
+        manager: let it in.
         socket: the way to it, accepted.
         session: its conversation.
-
-    Attributes:
-        session: as given.
     """
 
-    def __init__(self, hall: Hall, socket: WebSocket, session: Session) -> None:
-        self.session = session
-        self._hall = hall
-        self._socket = socket
-        self._limits = hall.server.config.limits
-        self._watch = hall.metrics.watch()
+    def __init__(self, manager: ConnectionManager, socket: WebSocket, session: Session) -> None:
+        self._manager, self._socket, self._session = manager, socket, session
+        self._config = manager.server.config
         self._may_be_told = Allowance(per_s=1, most=1)
+        self._oracle: object = None  # the last one that had words
         self._ended: tuple[int, str] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._is_lost = False
+
+    @abstractmethod
+    async def _on_message(self, message: Message) -> None:
+        """Does what the client's next message asks for.
+
+        Raises:
+            Unfit: the message ends the session.
+        """
+
+    @abstractmethod
+    async def _on_drop(self, reason: str) -> None:
+        """Tells the client that messages are dropped."""
+
+    @abstractmethod
+    async def _on_frame(self, frame: SaidFrame) -> None:
+        """Sends the session's next frame."""
+
+    @abstractmethod
+    async def _on_event(self, event: SessionEvent) -> None:
+        """Tells the client what happened."""
+
+    async def _work_beside(self) -> None:  # noqa: B027
+        """More work for as long as the session lasts."""
+
+    async def converse(self) -> None:
+        """Both ways at once, until the session has ended."""
+        events = self._session.events()  # now: the first message may wait already, and what comes of it is told
+        work = (self._receive_messages(), self._work_beside(), self._send_frames(), self._send_events(events))
+        *others, saying, telling = [asyncio.create_task(self._guard(each)) for each in work]
+        try:
+            await asyncio.wait({saying, telling})  # both end with the session, whoever ends it
+        finally:
+            for task in (saying, telling, *others):
+                task.cancel()
+            await asyncio.gather(saying, telling, *others, return_exceptions=True)
+            await self.end(GOING_AWAY, "the server stops")
+            await self._close_socket()
 
     async def send(self, message: bytes | str) -> None:
         """Sends a message; one that cannot be sent ends the session, and nothing is sent after it."""
@@ -154,108 +206,75 @@ class Caller:
             self._is_lost = True
             await self.end(POLICY, "the client does not take what is sent")
         except _GONE:
-            await self._left()
+            await self._leave()
 
     async def end(self, code: int, reason: str) -> None:
         """Ends the session, and the socket after it with this code."""
         if self._ended is None:
             self._ended = (code, reason)
         if self._closing is None:
-            self._closing = asyncio.create_task(self.session.close(reason))
+            self._closing = asyncio.create_task(self._session.close(reason))
         await asyncio.shield(self._closing)  # what it gives back is given back, whoever waits no more
 
     def change(self, changes: Changes) -> None:
-        """Changes the session.
-
-        Raises:
-            Denied, ConfigError: as `Changing.apply`.
-        """
+        """Changes the session; raises as `ConnectionManager.change` does."""
         try:
-            self._hall.changing.apply(changes, self.session)
+            self._manager.change(self._session, changes)
         except Denied as denied:
-            self._hall.metrics.n_denied[denied.code] += 1
+            self._manager.metrics.n_denied[denied.code] += 1
             raise
 
-    def drop(self, code: str) -> bool:
+    def count_drop(self, code: str) -> bool:
         """Counts a message that is not taken; True where the client should be told, which is once a second."""
-        self._hall.metrics.n_denied[code] += 1
+        self._manager.metrics.n_denied[code] += 1
         return self._may_be_told.take()
 
-    async def run(
-        self,
-        on_message: Callable[[Message], Awaitable[None]],
-        on_drop: Callable[[str], Awaitable[None]],
-        on_frame: Callable[[SaidFrame], Awaitable[None]],
-        on_event: Callable[[SessionEvent], Awaitable[None]],
-        beside: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        """Both ways at once, until the session has ended.
-
-        Args:
-            on_message: called with each message of the client; Unfit ends the session.
-            on_drop: called with the reason where messages are dropped.
-            on_frame, on_event: called with each frame and each event of the session.
-            beside: more work, for as long.
-        """
-        work = [self._hear(on_message, on_drop)] + ([] if beside is None else [beside()])
-        others = [asyncio.create_task(self._guarded(each)) for each in work]
-        saying = asyncio.create_task(self._guarded(self._say(on_frame)))
-        events = self.session.events()  # now: the first message may wait already, and what comes of it is told
-        telling = asyncio.create_task(self._guarded(self._tell(events, on_event)))
-        try:
-            await asyncio.wait({saying, telling})  # both end with the session, whoever ends it
-        finally:
-            for task in (saying, telling, *others):
-                task.cancel()
-            await asyncio.gather(saying, telling, *others, return_exceptions=True)
-            await self.end(GOING_AWAY, "the server stops")
-            await self._close_socket()
-
-    async def _hear(
-        self, on_message: Callable[[Message], Awaitable[None]], on_drop: Callable[[str], Awaitable[None]]
-    ) -> None:
-        limits = self._limits
+    async def _receive_messages(self) -> None:
+        limits = self._config.limits
         per_s = limits.max_messages_per_s
-        allowance = Allowance(per_s, MESSAGES_AT_ONCE_S * per_s)
+        n_messages = Allowance(per_s, MESSAGES_AT_ONCE_S * per_s)
         n_bytes = Allowance(limits.max_bytes_per_s, limits.max_burst_bytes)
         while True:
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
-                return await self._left()
-            if not allowance.take():
+                return await self._leave()
+            if not n_messages.take():
                 return await self.end(POLICY, f"more than {per_s} messages in a second")
-            if not n_bytes.take(_n_bytes(message)):
-                if self.drop("too_many_bytes"):
-                    await on_drop(f"Messages are dropped: more than {limits.max_bytes_per_s} bytes in a second.")
+            # A character of text is a byte or more.
+            if not n_bytes.take(len(message.get("bytes") or message.get("text") or "")):
+                if self.count_drop("too_many_bytes"):
+                    await self._on_drop(f"Messages are dropped: more than {limits.max_bytes_per_s} bytes in a second.")
                 continue
             try:
-                await on_message(message)
+                await self._on_message(message)
             except Unfit as error:
                 return await self.end(POLICY, str(error))
 
-    async def _say(self, on_frame: Callable[[SaidFrame], Awaitable[None]]) -> None:
-        async for frame in self.session.frames():
-            await on_frame(frame)
+    async def _send_frames(self) -> None:
+        async for frame in self._session.frames():
+            await self._on_frame(frame)
 
-    async def _tell(
-        self, events: AsyncIterator[SessionEvent], on_event: Callable[[SessionEvent], Awaitable[None]]
-    ) -> None:
+    async def _send_events(self, events: AsyncIterator[SessionEvent]) -> None:
         async for event in events:
-            self._watch.happened(event)
+            if event.kind == "oracle" and event.data["oracle"] != self._oracle:  # its first words
+                self._oracle = event.data["oracle"]
+                self._manager.metrics.oracle_age_s.observe(event.data["age_s"])
             if event.kind == "ended" and self._ended is None:
                 self._ended = (DONE, str(event.data.get("reason", "")))
-            await on_event(for_callers(event))
+            if event.kind in _FAULTS and event.data.get("reason"):  # empty: the fault is over
+                event = replace(event, data={**event.data, "reason": _FAULTS[event.kind]})
+            await self._on_event(event)
 
-    async def _guarded(self, work: Awaitable[None]) -> None:
+    async def _guard(self, work: Awaitable[None]) -> None:
         """A fault of ours ends this session, and is told in the log with where it was."""
         try:
             await work
         except Exception:
-            _log.exception("Session %s ends: a fault of the server", self.session.id)
+            _log.exception("Session %s ends: a fault of the server", self._session.id)
             await self.end(OWN_FAULT, "a fault of the server")
             raise
 
-    async def _left(self) -> None:
+    async def _leave(self) -> None:
         self._is_lost = True
         await self.end(GOING_AWAY, "the client left")
 
@@ -264,8 +283,3 @@ class Caller:
         with suppress(*_GONE, TimeoutError):
             async with asyncio.timeout(SEND_TIMEOUT_S):
                 await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
-
-
-def _n_bytes(message: Message) -> int:
-    """How long a message is; a character of text is a byte or more."""
-    return len(message.get("bytes") or message.get("text") or "")
