@@ -17,7 +17,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.client import client as talk_module
 from kame_model.serve.client.answer_watch import QUIET_S
 from kame_model.serve.client.client import Call, talk, until_answered
-from kame_model.serve.client.kept_talk import Talked
+from kame_model.serve.client.talk_record import TalkRecord
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from tests.support.cascade_talk import SlowChat
@@ -57,11 +57,11 @@ async def asked(
     call: Call,
     question: Samples = QUESTION,
     timeout_s: float = 60.0,
-) -> tuple[Talked, float]:
+) -> tuple[TalkRecord, float]:
     """What came of a question, and how long after its end the talk ended, seconds."""
     back_end = BackEnd("default", chat, load_prompt("tandem"))
     parts = replace(doubles(), back_ends={"default": back_end})
-    clock, talked = asyncio.get_running_loop(), Talked()
+    clock, talked = asyncio.get_running_loop(), TalkRecord()
     async with app_of(checkpoint, parts, cycle={"first_token_timeout_s": 30}) as (_, app):
 
         @asynccontextmanager
@@ -71,13 +71,13 @@ async def asked(
             yield line
             await line.close()
 
-        monkeypatch.setattr(talk_module, "_connected", connected)
+        monkeypatch.setattr(talk_module, "_connect", connected)
         begin_s = clock.time()
         await talk(call, until_answered(question, talked, timeout_s), kept=talked)
     return talked, clock.time() - begin_s - len(question) / SAMPLE_RATE_HZ
 
 
-def said(talked: Talked) -> str:
+def said(talked: TalkRecord) -> str:
     return " ".join(text for _, speaker, text in talked.lines() if speaker == "assistant")
 
 
