@@ -152,11 +152,7 @@ class AccessControl:
         return end if address is None else _customer(address)
 
     def counted_as(self, end: str) -> str | None:
-        """What a connection is counted by, as `address_of` counts callers; None: a trusted proxy, for many come by it.
-
-        Args:
-            end: address of the connection's other end.
-        """
+        """What an address is counted by, as `address_of` counts callers; None: a trusted proxy, for many come by it."""
         address = _ip_address(end)
         if self._is_proxy(address):
             return None

@@ -132,12 +132,7 @@ def keep_tokens_out_of_logs() -> None:
 
 
 class AnswerMiddleware:
-    """ASGI middleware around the whole app: headers that are always there, and bodies that are never long.
-
-    Args:
-        app: what answers.
-        headers: put on every answer, sockets included.
-    """
+    """ASGI middleware around the whole app: headers on every answer, sockets included, and no long bodies."""
 
     def __init__(self, app: ASGIApp, headers: list[tuple[str, str]]) -> None:
         self._app = app

@@ -44,13 +44,7 @@ class Unfit(Exception):
 
 
 class ConnectionManager:
-    """Lets clients in or refuses them with a reason, by socket and by HTTP.
-
-    Args:
-        server: has the sessions.
-        access: who may come in.
-        metrics: count it.
-    """
+    """Lets clients in or refuses them with a reason, by socket and by HTTP, and counts them."""
 
     def __init__(self, server: KameServer, access: AccessControl, metrics: Metrics) -> None:
         self.server, self.access, self.metrics = server, access, metrics
@@ -141,9 +135,7 @@ class ClientSocket(ABC):
     """A client that is connected; a protocol says what its messages mean, and what it is sent.
 
     Args:
-        manager: let it in.
-        socket: the way to it, accepted.
-        session: its conversation.
+        socket: accepted.
     """
 
     def __init__(self, manager: ConnectionManager, socket: WebSocket, session: Session) -> None:

@@ -17,11 +17,10 @@ from kame_model.serve.session.events import EventKind
 _AGES_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 
 
-class Metrics:
-    """One registry a server, so that several in one process do not add up.
+class Metrics(Collector):
+    """One registry a server, so that several in one process do not add up; the server is asked at each scrape.
 
     Args:
-        server: is asked at each scrape.
         more: are asked too.
 
     Attributes:
@@ -31,8 +30,9 @@ class Metrics:
 
     def __init__(self, server: KameServer, *more: Collector) -> None:
         self.n_denied: Counter[str] = Counter()
+        self._server = server
         self._registry = CollectorRegistry()
-        for collector in (_Now(server, self.n_denied), *more):
+        for collector in (self, *more):
             self._registry.register(collector)
         ProcessCollector(registry=self._registry)
         self.oracle_age_s = Histogram(
@@ -45,14 +45,6 @@ class Metrics:
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
         return generate_latest(self._registry)
-
-
-class _Now(Collector):
-    """What is read off the server at the moment of a scrape."""
-
-    def __init__(self, server: KameServer, n_denied: Counter[str]) -> None:
-        self._server = server
-        self._n_denied = n_denied
 
     def collect(self) -> Iterator[Metric]:
         """The server's own figures."""
@@ -81,7 +73,7 @@ class _Now(Collector):
         yield from _asked(server)
         yield _counted("kame_events", "What happened in sessions.", "kind", server.n_events)
         yield _counted("kame_frames_dropped", "Frames thrown away: heard or said.", "direction", server.n_dropped)
-        yield _counted("kame_denied", "Requests, callers and messages not let in.", "code", self._n_denied)
+        yield _counted("kame_denied", "Requests, callers and messages not let in.", "code", self.n_denied)
 
 
 def _asked(server: KameServer) -> Iterator[Metric]:

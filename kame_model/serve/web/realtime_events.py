@@ -168,9 +168,6 @@ class UserTurns:
 
     A recogniser changes its mind about the last words, and the protocol's deltas cannot be taken back: only words that
     two successive hearings agree on are told (local agreement), the rest with the final text.
-
-    Args:
-        items: the conversation.
     """
 
     def __init__(self, items: Items) -> None:
@@ -321,9 +318,6 @@ class Responses:
     and are not sent. `response.create` opens one at once, which holds every frame since the sound sent before it has
     been heard, and waits for the model to answer that; `response.cancel` keeps what is left of the model's speech from
     the client, who was told that it will not come: the model has said it all the same, and knows it.
-
-    Args:
-        items: the conversation.
     """
 
     def __init__(self, items: Items) -> None:

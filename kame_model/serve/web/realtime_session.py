@@ -53,13 +53,8 @@ class Update(NamedTuple):
 class SessionSettings:
     """A session as the protocol describes it.
 
-    Args:
-        session: the conversation.
-        config: the server's.
-        instructions: that the session began with.
-
     Attributes:
-        instructions: of the client, now.
+        instructions: of the client: those it began with, or has sent since.
         wants_transcripts: whether the client is told what the user says.
         interrupts: whether no more of a response is sent once the user speaks.
     """
@@ -250,31 +245,20 @@ def _find_obstacle(param: str, value: Any, holds: Any) -> str | None:
 
 
 def _is_metadata(wanted: object) -> bool:
-    """As openai/types/shared/metadata.py has it: 16 pairs, names of 64 characters and values of 512 at most."""
+    """As openai/types/shared/metadata.py has it: names of 64 characters at most, and else what is small."""
     return wanted is None or (
         isinstance(wanted, dict)
-        and len(wanted) <= 16
-        and all(isinstance(value, str) and len(name) <= 64 and len(value) <= 512 for name, value in wanted.items())
+        and _is_small(wanted)
+        and all(isinstance(value, str) and len(name) <= 64 for name, value in wanted.items())
     )
 
 
 def _is_small(value: object, depth: int = 2) -> bool:
     """Whether a value may be kept and said again with each answer: short texts, and few of them."""
-    match value:
-        case None | bool():
-            return True
-        case str():
-            return len(value) <= 512
-        case list():
-            return depth > 0 and len(value) <= 16 and all(_is_small(each, depth - 1) for each in value)
-        case dict():
-            return (
-                depth > 0
-                and len(value) <= 16
-                and all(_is_small(name) and _is_small(each, depth - 1) for name, each in value.items())
-            )
-        case _:
-            return False
+    if isinstance(value, dict | list):
+        parts = [*value, *value.values()] if isinstance(value, dict) else value
+        return depth > 0 and len(value) <= 16 and all(_is_small(each, depth - 1) for each in parts)
+    return value is None or isinstance(value, bool) or (isinstance(value, str) and len(value) <= 512)
 
 
 _ECHOED = frozenset(

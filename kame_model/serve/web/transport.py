@@ -157,7 +157,7 @@ class _Socket(_Watched, WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         await super().send(message)
         if message["type"] == "websocket.accept":
-            self.connection.enter()
+            self.connection.has_entered = True
         elif message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # or uvicorn logs an error, as if nothing had been answered
 

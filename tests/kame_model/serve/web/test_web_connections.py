@@ -116,7 +116,7 @@ def stalled_network() -> Iterator[tuple[float, bytes]]:
 async def test_who_does_the_most_that_is_allowed_is_not_cut_off(send: Any) -> None:
     async with connections() as home:
         connection, transport = connect(home)
-        connection.enter()
+        connection.has_entered = True
         for wait_s, sent in send():
             await asyncio.sleep(wait_s)
             assert connection.take_frames(sent)
@@ -129,7 +129,7 @@ async def test_a_flood_of_frames_is_cut_off_before_a_burst_of_them_is_parsed(pie
     limits = LimitsConfig()
     async with connections() as home:
         connection, transport = connect(home)
-        connection.enter()
+        connection.has_entered = True
         n_taken = 0
         for _ in range(100):
             await asyncio.sleep(0.01)  # 0.8 MB/s
@@ -155,7 +155,7 @@ async def test_a_flood_of_bytes_is_cut_off_too() -> None:
 async def test_who_has_not_entered_in_time_is_closed_and_who_has_is_not() -> None:
     async with connections(entry_timeout_s=10) as home:
         (_, silent), (asking, page), (entered, caller) = connect(home), connect(home), connect(home)
-        entered.enter()
+        entered.has_entered = True
         await asyncio.sleep(9)
         asking.answer()
         assert not silent.is_aborted
@@ -172,7 +172,7 @@ async def test_who_reads_nothing_is_cut_off_and_who_reads_slowly_is_not() -> Non
     async with connections(write_timeout_s=10) as home:
         (stuck, gone), (slow, there) = connect(home), connect(home)
         for each in (stuck, slow):
-            each.enter()
+            each.has_entered = True
             each.pause()
         for _ in range(12):
             await asyncio.sleep(1)
@@ -186,7 +186,7 @@ async def test_who_reads_nothing_is_cut_off_and_who_reads_slowly_is_not() -> Non
 async def test_a_connection_that_closes_does_not_wait_for_ever_for_what_is_left_to_be_read() -> None:
     async with connections(write_timeout_s=10) as home:
         connection, transport = connect(home)
-        connection.enter()
+        connection.has_entered = True
         transport.close()
         await asyncio.sleep(9)
         assert not transport.is_aborted
@@ -234,7 +234,7 @@ async def test_whoever_asks_finds_a_place_while_sessions_have_all_others() -> No
         callers: list[Transport] = []
         while home.may_enter:
             connection, caller = connect(home, f"192.0.2.{len(callers)}")
-            connection.enter()
+            connection.has_entered = True
             callers.append(caller)
         assert len(callers) == 8
         asking = [connect(home, "198.51.100.1")[1] for _ in range(20)]
@@ -245,11 +245,11 @@ async def test_whoever_asks_finds_a_place_while_sessions_have_all_others() -> No
 async def test_connections_of_one_address_are_few_and_those_of_a_trusted_proxy_are_not() -> None:
     async with connections(max_sessions_per_address=2, max_connections_per_address=2, proxies=["10.0.0.1"]) as home:
         (first, caller), (_, waiting) = connect(home), connect(home)
-        first.enter()
+        first.has_entered = True
         second, newest = connect(home)
         assert waiting.is_aborted, "its own older one makes room"
         assert not caller.is_aborted
-        second.enter()
+        second.has_entered = True
         assert home.open("192.0.2.1") is None, "sessions make none"
         assert not newest.is_aborted
         assert not any(connect(home, "10.0.0.1")[1].is_aborted for _ in range(20))
@@ -260,7 +260,7 @@ async def test_who_is_over_gives_the_place_back() -> None:
     async with connections(max_sessions_per_address=1, max_connections_per_address=1) as home:
         for _ in range(5):
             connection, _ = connect(home)
-            connection.enter()
+            connection.has_entered = True
             connection.end()
     assert not home.n_closed
 
@@ -298,7 +298,7 @@ async def test_as_many_sessions_as_are_set_find_connections_and_requests_beside_
     async with connections(most_connections(LimitsConfig(**limits)), **limits) as home:
         for _ in range(n_sessions):
             assert home.may_enter
-            connect(home)[0].enter()
+            connect(home)[0].has_entered = True
         assert not any(connect(home)[1].is_aborted for _ in range(20))
     assert not home.n_closed
 
