@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 import sphn
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.web.connections import Connection, Connections, most_connections
+from kame_model.serve.web.connections import Connection, Connections, WsFrameCounter, most_connections
 from kame_model.serve.web.rate_limits import MAX_KEYS
 from kame_model.serve.web.realtime_socket import MAX_WAITING_S
-from tests.support.raw_sockets import BINARY, CONTINUED, PING, frame
+from tests.support.raw_sockets import BINARY, CONTINUED, PING, TEXT, frame
 from tests.support.serving import saying
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -338,3 +340,40 @@ async def test_a_server_that_could_hold_next_to_nobody_is_not_started(monkeypatc
     descriptors(monkeypatch, 70)
     with pytest.raises(ConfigError, match=r"limits\.reserved_descriptors=64 .*ulimit -n"):
         most_connections(LimitsConfig())
+
+
+OPCODES = (0x0, 0x1, 0x2, 0x8, 0x9, 0xA)
+FRAMES = st.lists(
+    st.builds(
+        frame,
+        st.sampled_from(OPCODES),
+        st.sampled_from([bytes(n) for n in (0, 1, 125, 126, 127, 300, 65_535, 65_536)]),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@given(frames=FRAMES, data=st.data())
+async def test_bytes_cut_anywhere_have_the_same_number_of_frames(frames: list[bytes], data: st.DataObject) -> None:
+    sent = b"".join(frames)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=30)))
+    pieces = [sent[start:end] for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True)]
+    counter = WsFrameCounter()
+    assert sum(counter.count(piece) for piece in pieces) == len(frames)
+
+
+async def test_bytes_that_come_one_by_one_have_the_same_number_of_frames() -> None:
+    sent = (
+        frame(PING, b"")
+        + frame(BINARY, bytes(70_000))
+        + frame(CONTINUED, b"", False) * 3
+        + frame(TEXT, bytes(126), True, False)
+    )
+    counter = WsFrameCounter()
+    assert sum(counter.count(sent[at : at + 1]) for at in range(len(sent))) == 6
+
+
+async def test_of_a_flood_no_more_is_counted_than_decides() -> None:
+    assert WsFrameCounter().count(frame(PING, b"") * 100_000, most=20.5) == 21
