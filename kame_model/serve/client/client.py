@@ -244,7 +244,7 @@ async def _hear(
     except ConnectionClosed as error:
         record.end(f"connection lost: {error}")
     except ValueError as error:  # neither Opus nor an event
-        raise _foreign(f"A message of the server ({error})") from error
+        raise _make_foreign_error(f"A message of the server ({error})") from error
     if awaits_change and not record.ended:
         raise BackendError(
             "The server has not said that it took the prompt, so what it answered may be without it.",
@@ -268,7 +268,9 @@ async def _connect(call: Call) -> AsyncIterator[ClientConnection]:
                 first = await socket.recv()
         except InvalidStatus as error:
             status = str(error.response.status_code)
-            raise BackendError(f"{call.url} does not let us in: {_reason(error)}", _remedy(error), status) from error
+            raise BackendError(
+                f"{call.url} does not let us in: {_find_reason(error)}", _find_remedy(error), status
+            ) from error
         except ssl.SSLError as error:
             remedy = "Name its CA in SSL_CERT_FILE."
             raise BackendError(f"{call.url} has no certificate we trust: {error}", remedy) from error
@@ -278,15 +280,15 @@ async def _connect(call: Call) -> AsyncIterator[ClientConnection]:
                 f"No server answers at {call.url}: {why}.", "Start one: kame serve CHECKPOINT."
             ) from error
         if first != bytes([Kind.HANDSHAKE]):
-            raise _foreign(call.url)
+            raise _make_foreign_error(call.url)
         yield socket
 
 
-def _foreign(what: str) -> BackendError:
+def _make_foreign_error(what: str) -> BackendError:
     return BackendError(f"{what} does not speak Moshi's protocol.", "Is it the server's own URL?")
 
 
-def _reason(error: InvalidStatus) -> str:
+def _find_reason(error: InvalidStatus) -> str:
     """What the server says of it, where it says so in JSON."""
     status = f"HTTP {error.response.status_code}"
     try:
@@ -296,7 +298,7 @@ def _reason(error: InvalidStatus) -> str:
     return f"{told.get('message', told) if isinstance(told, dict) else told} ({status})"
 
 
-def _remedy(error: InvalidStatus) -> str:
+def _find_remedy(error: InvalidStatus) -> str:
     return {
         401: f"Put its token into {TOKEN_ENV}.",
         403: "Ask its host.",

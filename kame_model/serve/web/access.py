@@ -90,11 +90,11 @@ class AccessControl:
         self._wrong, self._wrong_for_metrics = (
             RateLimiter(1 / WRONG_EVERY_S, WRONG_AT_ONCE, clock_s) for _ in range(2)
         )
-        self._token = _token(environ, care.token_env, "let everybody in")
-        metrics_token = _token(environ, care.metrics_token_env, "have the token to enter open /metrics")
+        self._token = _read_token(environ, care.token_env, "let everybody in")
+        metrics_token = _read_token(environ, care.metrics_token_env, "have the token to enter open /metrics")
         self._metrics_token = self._token if metrics_token is None else metrics_token
         self._origins = frozenset(origin.rstrip("/").lower() for origin in care.origins)
-        self._hosts = frozenset(_hostname(each) for each in (*care.hosts, host, "localhost"))
+        self._hosts = frozenset(_read_hostname(each) for each in (*care.hosts, host, "localhost"))
         try:
             self._proxies = [ipaddress.ip_network(each, strict=False) for each in care.trusted_proxies]
         except ValueError as error:
@@ -131,8 +131,8 @@ class AccessControl:
         host = connection.headers.get("host")
         if host is None or self._origins or "*" in self._hosts:  # whoever sends no name is no browser
             return
-        name = _hostname(host)
-        if name not in self._hosts and _ip_address(name) is None:
+        name = _read_hostname(host)
+        if name not in self._hosts and _read_ip_address(name) is None:
             raise Denied(421, "host", "This server is not called so; its care.hosts lists the names it has.")
 
     def address_of(self, connection: HTTPConnection) -> str:
@@ -142,21 +142,21 @@ class AccessControl:
         addresses one machine would be as many callers as it likes.
         """
         end = "unknown" if connection.client is None else connection.client.host
-        address = _ip_address(end)
+        address = _read_ip_address(end)
         hops = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")
         while hops and self._is_proxy(address):
-            hop = _ip_address(hops.pop())
+            hop = _read_ip_address(hops.pop())
             if hop is None:
                 break
             address = hop
-        return end if address is None else _customer(address)
+        return end if address is None else _find_customer(address)
 
     def counted_as(self, end: str) -> str | None:
         """What an address is counted by, as `address_of` counts callers; None: a trusted proxy, for many come by it."""
-        address = _ip_address(end)
+        address = _read_ip_address(end)
         if self._is_proxy(address):
             return None
-        return end if address is None else _customer(address)
+        return end if address is None else _find_customer(address)
 
     def _check(self, connection: HTTPConnection, token: bytes | None, wrong: RateLimiter) -> None:
         self.check_host(connection)
@@ -166,7 +166,7 @@ class AccessControl:
             )
         if token is None:
             return
-        shown, address = _tokens(connection), self.address_of(connection)
+        shown, address = _find_tokens(connection), self.address_of(connection)
         if len(shown) > MAX_TOKENS:
             raise Denied(400, "too_many_tokens", f"A request shows {MAX_TOKENS} different tokens at most.")
         n_lacking = len(shown) - wrong.left(address) if shown else 0.0
@@ -198,7 +198,7 @@ class AccessControl:
         return address is not None and any(address in network for network in self._proxies)
 
 
-def consent_to(notice: str) -> str:
+def make_consent_word(notice: str) -> str:
     """The word by which a caller agrees to be recorded; only who was given the notice with it can know it.
 
     It is of the notice alone: where that changes, nobody has agreed to it yet.
@@ -206,7 +206,7 @@ def consent_to(notice: str) -> str:
     return hashlib.sha256(notice.encode()).hexdigest()[:32]
 
 
-def _token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes | None:
+def _read_token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes | None:
     """The token in a variable; None where it is unset.
 
     Raises:
@@ -218,21 +218,21 @@ def _token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes | Non
     return None if token is None else token.strip().encode()
 
 
-def chosen_protocol(connection: HTTPConnection) -> str | None:
+def choose_protocol(connection: HTTPConnection) -> str | None:
     """The subprotocol to answer with, where the client offers the realtime one."""
-    return REALTIME_PROTOCOL if REALTIME_PROTOCOL in _protocols(connection) else None
+    return REALTIME_PROTOCOL if REALTIME_PROTOCOL in _read_protocols(connection) else None
 
 
-def _tokens(connection: HTTPConnection) -> list[bytes]:
+def _find_tokens(connection: HTTPConnection) -> list[bytes]:
     """Every different token that a connection shows."""
     kind, _, value = connection.headers.get("authorization", "").partition(" ")
     shown = [value.strip()] if kind.lower() == "bearer" else []
     shown += connection.query_params.getlist("token")
-    shown += [each.removeprefix(KEY_PROTOCOL) for each in _protocols(connection) if each.startswith(KEY_PROTOCOL)]
+    shown += [each.removeprefix(KEY_PROTOCOL) for each in _read_protocols(connection) if each.startswith(KEY_PROTOCOL)]
     return [each.encode(errors="surrogateescape") for each in dict.fromkeys(shown) if each]
 
 
-def _protocols(connection: HTTPConnection) -> list[str]:
+def _read_protocols(connection: HTTPConnection) -> list[str]:
     return [each.strip() for each in connection.headers.get("sec-websocket-protocol", "").split(",")]
 
 
@@ -247,7 +247,7 @@ def _is_own(origin: str, host: str) -> bool:
         return False
 
 
-def _hostname(host: str) -> str:
+def _read_hostname(host: str) -> str:
     """A name or address without its port, brackets and last dot, in small letters; empty where there is none."""
     if host.count(":") > 1 and not host.startswith("["):  # an IPv6 address as people configure it
         return host.lower()
@@ -257,7 +257,7 @@ def _hostname(host: str) -> str:
         return ""
 
 
-def _ip_address(text: str) -> _IpAddress | None:
+def _read_ip_address(text: str) -> _IpAddress | None:
     """An address without its port; an IPv4 one that came over IPv6 as IPv4; None where it is none."""
     text = text.strip()
     if text.startswith("["):
@@ -272,7 +272,7 @@ def _ip_address(text: str) -> _IpAddress | None:
     return mapped or address
 
 
-def _customer(address: _IpAddress) -> str:
+def _find_customer(address: _IpAddress) -> str:
     """What limits count by: an IPv4 address, or the /64 of an IPv6 one."""
     if address.version == 4:
         return str(address)

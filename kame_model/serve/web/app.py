@@ -23,8 +23,8 @@ from data_schemas.config.serving import CareConfig
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.access import AccessControl, Denied
 from kame_model.serve.web.client_socket import ConnectionManager
-from kame_model.serve.web.connections import Connections, most_connections
-from kame_model.serve.web.control import ErrorBody, control_routes
+from kame_model.serve.web.connections import Connections, find_most_connections
+from kame_model.serve.web.control import ErrorBody, create_control_routes
 from kame_model.serve.web.metrics import Metrics
 from kame_model.serve.web.moshi_socket import serve_moshi
 from kame_model.serve.web.realtime_socket import serve_realtime
@@ -67,7 +67,7 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
     keep_tokens_out_of_logs()
     care, limits = server.config.care, server.config.limits
     access = AccessControl(care, host=server.config.host)
-    connections = Connections(limits, access.counted_as, most_connections(limits))
+    connections = Connections(limits, access.counted_as, find_most_connections(limits))
     manager = ConnectionManager(server, access, Metrics(server, connections))
     app = FastAPI(
         title="KAME",
@@ -78,7 +78,7 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
     )
     app.state.connections = connections
     _tell_errors_in_one_form(app, manager.metrics)
-    app.include_router(control_routes(manager))
+    app.include_router(create_control_routes(manager))
 
     async def no_socket(socket: WebSocket) -> None:
         await manager.refuse(socket, Denied(404, "not_found", "There is no socket of this name."))
@@ -93,13 +93,13 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
             allow_methods=["GET", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(AnswerMiddleware, headers=common_headers(care))
+    app.add_middleware(AnswerMiddleware, headers=make_common_headers(care))
     if page is not None:
         app.mount("/", StaticFiles(directory=page, html=True))
     return app
 
 
-def common_headers(care: CareConfig) -> list[tuple[str, str]]:
+def make_common_headers(care: CareConfig) -> list[tuple[str, str]]:
     """The headers of every answer: what speaks, if anything is to be said, and HSTS where the server itself has TLS.
 
     Text beyond ASCII is percent-encoded UTF-8; by HSTS (RFC 6797) browsers come by TLS alone from now on.
@@ -148,16 +148,16 @@ class AnswerMiddleware:
             if message["type"] in _ANSWERS:
                 headers = MutableHeaders(raw=list(message.get("headers", [])))
                 if scope["type"] == "http":
-                    headers["Content-Security-Policy"] = _policy(Headers(scope=scope).get("host", ""))
+                    headers["Content-Security-Policy"] = _make_policy(Headers(scope=scope).get("host", ""))
                 for name, value in self._headers[scope["type"]]:
                     headers[name] = value
                 message["headers"] = headers.raw
             await send(message)
 
-        await self._app(scope, _limited(scope, receive) if scope["type"] == "http" else receive, send_with_headers)
+        await self._app(scope, _limit_body(scope, receive) if scope["type"] == "http" else receive, send_with_headers)
 
 
-def _policy(host: str) -> str:
+def _make_policy(host: str) -> str:
     """What a page of ours may do; it connects to this server alone, by the name it has reached it.
 
     Its sockets are named, for not every browser counts those of "self" to 'self'.
@@ -166,7 +166,7 @@ def _policy(host: str) -> str:
     return _POLICY.format(connect=own)
 
 
-def _limited(scope: Scope, receive: Receive) -> Receive:
+def _limit_body(scope: Scope, receive: Receive) -> Receive:
     """A request's body, refused when it is too long; where the headers say so, before any of it is read."""
     promised = Headers(scope=scope).get("content-length", "")
     n_promised = int(promised) if promised.isdecimal() else 0

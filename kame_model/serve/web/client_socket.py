@@ -17,7 +17,7 @@ from kame_model.serve.server import KameServer, Refused
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.mailbox import SaidFrame
 from kame_model.serve.session.session import Session
-from kame_model.serve.web.access import AccessControl, Denied, chosen_protocol, consent_to
+from kame_model.serve.web.access import AccessControl, Denied, choose_protocol, make_consent_word
 from kame_model.serve.web.metrics import Metrics
 from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance, RateLimiter
 from kame_model.serve.web.session_changes import Changes
@@ -39,7 +39,7 @@ servers; what failed stands in the log (backends/listener, `BackEndCycle`)."""
 _log = logging.getLogger(__name__)
 
 
-class Unfit(Exception):
+class UnfitMessage(Exception):
     """A client's message ends the connection; the text says why, to the client."""
 
 
@@ -65,7 +65,7 @@ class ConnectionManager:
             await self.refuse(socket, denied)
             return None
         try:
-            await socket.accept(chosen_protocol(socket))
+            await socket.accept(choose_protocol(socket))
         except _GONE:
             await session.close("the client left")
             return None
@@ -122,7 +122,7 @@ class ConnectionManager:
         """
         if not consent:
             return False
-        if self.server.takes_recordings and consent != consent_to(self.server.config.record.notice):
+        if self.server.takes_recordings and consent != make_consent_word(self.server.config.record.notice):
             message = (
                 "Nobody is recorded who was not told: show your user record_notice of /v1/about, and if they agree "
                 "say record= and the word in its record_consent."
@@ -152,7 +152,7 @@ class ClientSocket(ABC):
         """Does what the client's next message asks for.
 
         Raises:
-            Unfit: the message ends the session.
+            UnfitMessage: the message ends the session.
         """
 
     @abstractmethod
@@ -239,7 +239,7 @@ class ClientSocket(ABC):
                 continue
             try:
                 await self._on_message(message)
-            except Unfit as error:
+            except UnfitMessage as error:
                 return await self.end(POLICY, str(error))
 
     async def _send_frames(self) -> None:

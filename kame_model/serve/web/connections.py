@@ -161,7 +161,7 @@ class Connections(Collector):
     Args:
         limits: how many there may be, and what each may do.
         counted_as: from a peer's address to what it is counted by; None: a trusted proxy, behind which are many.
-        most: of all of them together; `most_connections` finds it.
+        most: of all of them together; `find_most_connections` finds it.
 
     Attributes:
         n_closed: those that the server closed or refused, by reason.
@@ -262,7 +262,7 @@ class Connections(Collector):
         return oldest is not None
 
 
-def most_connections(limits: LimitsConfig) -> int:
+def find_most_connections(limits: LimitsConfig) -> int:
     """How many connections this process can hold: `limits.max_connections`, or fewer by its limit of descriptors.
 
     Raises:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from data_schemas.config.serving import Mode
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.serve.session.session import Session
-from kame_model.serve.web.access import Denied, consent_to
+from kame_model.serve.web.access import Denied, make_consent_word
 from kame_model.serve.web.client_socket import ConnectionManager
 from kame_model.serve.web.session_changes import Changes
 
@@ -60,7 +60,7 @@ class SessionShown(BaseModel):
     time_s: float = Field(description="On the session's own clock, seconds.")
 
 
-def control_routes(manager: ConnectionManager) -> APIRouter:
+def create_control_routes(manager: ConnectionManager) -> APIRouter:
     """The routes of one server, each behind what it asks of who comes: nothing, a name, or a token too."""
     access = manager.access
 
@@ -126,7 +126,7 @@ def _add_about(routes: APIRouter, manager: ConnectionManager, check: Any) -> Non
             prompts=config.care.prompts,
             records=config.record.folder is not None and config.record.enabled,
             record_notice=config.record.notice,
-            record_consent=consent_to(config.record.notice),
+            record_consent=make_consent_word(config.record.notice),
             keep_days=config.record.keep_days,
             turn_end_silence_s=config.listener.turn_end_silence_s,
         )

@@ -70,17 +70,17 @@ class Metrics(Collector):
         yield CounterMetricFamily("kame_steps", "Steps of the device.", value=meter.n_steps)
         yield CounterMetricFamily("kame_steps_late", "Steps that began a frame or more too late.", value=meter.n_late)
         yield CounterMetricFamily("kame_steps_failed", "Steps that ended their sessions.", value=meter.n_failed)
-        yield from _asked(server)
-        yield _counted("kame_events", "What happened in sessions.", "kind", server.n_events)
-        yield _counted("kame_frames_dropped", "Frames thrown away: heard or said.", "direction", server.n_dropped)
-        yield _counted("kame_denied", "Requests, callers and messages not let in.", "code", self.n_denied)
+        yield from _collect_requests(server)
+        yield _make_counter("kame_events", "What happened in sessions.", "kind", server.n_events)
+        yield _make_counter("kame_frames_dropped", "Frames thrown away: heard or said.", "direction", server.n_dropped)
+        yield _make_counter("kame_denied", "Requests, callers and messages not let in.", "code", self.n_denied)
 
 
-def _asked(server: KameServer) -> Iterator[Metric]:
+def _collect_requests(server: KameServer) -> Iterator[Metric]:
     """Requests to chat models: what became of them, and what they cost."""
     requests = asdict(server.requests)
     outcomes = {name.removeprefix("n_"): n for name, n in requests.items()}
-    yield _counted("kame_requests", "Requests to chat models, and what became of them.", "outcome", outcomes)
+    yield _make_counter("kame_requests", "Requests to chat models, and what became of them.", "outcome", outcomes)
     tokens = CounterMetricFamily(
         "kame_chat_tokens",
         "Tokens read (in, of them cached) and written (out) by chat models; estimated where a server tells none.",
@@ -92,7 +92,7 @@ def _asked(server: KameServer) -> Iterator[Metric]:
     yield tokens
 
 
-def _counted(name: str, what: str, label: str, counts: Mapping[EventKind, int] | Mapping[str, int]) -> Metric:
+def _make_counter(name: str, what: str, label: str, counts: Mapping[EventKind, int] | Mapping[str, int]) -> Metric:
     metric = CounterMetricFamily(name, what, labels=[label])
     for value, count in sorted(counts.items()):
         metric.add_metric([value], count)

@@ -21,7 +21,7 @@ from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.mailbox import SaidFrame
 from kame_model.serve.session.session import Session
 from kame_model.serve.web.access import Denied
-from kame_model.serve.web.client_socket import ClientSocket, ConnectionManager, Unfit
+from kame_model.serve.web.client_socket import ClientSocket, ConnectionManager, UnfitMessage
 from kame_model.serve.web.moshi_protocol import RESTART, Kind
 from kame_model.serve.web.rate_limits import Allowance
 from kame_model.serve.web.session_changes import Changes
@@ -87,11 +87,11 @@ class MoshiSocket(ClientSocket):
             try:
                 samples = self._reader.append_bytes(packets[start : start + _SLICE_BYTES])
             except ValueError as error:
-                raise Unfit("this is no Opus in Ogg") from error
+                raise UnfitMessage("this is no Opus in Ogg") from error
             n_samples += len(samples)
             self._sound.overdraw(len(samples))
             if n_samples > MAX_SOUND_S * SAMPLE_RATE_HZ:
-                raise Unfit(f"more than {MAX_SOUND_S:g} s of sound in one message")
+                raise UnfitMessage(f"more than {MAX_SOUND_S:g} s of sound in one message")
             if len(samples):  # pages without sound keep nobody's place
                 self._session.hear(samples)
             if start:

@@ -26,7 +26,7 @@ _Waiting = Samples | Callable[[], None]
 """Sound, or what is to be done when all sound before it has been given on."""
 
 
-def _loop_time_s() -> float:
+def _read_loop_time_s() -> float:
     return asyncio.get_running_loop().time()
 
 
@@ -39,7 +39,7 @@ class Allowance:
         clock_s: seconds, never going back.
     """
 
-    def __init__(self, per_s: float, most: float, clock_s: Callable[[], float] = _loop_time_s) -> None:
+    def __init__(self, per_s: float, most: float, clock_s: Callable[[], float] = _read_loop_time_s) -> None:
         self._per_s, self._most, self._clock_s = per_s, most, clock_s
         self._left, self._at_s = most, clock_s()
 
@@ -70,7 +70,7 @@ class RateLimiter:
         per_s, most, clock_s: of each `Allowance`.
     """
 
-    def __init__(self, per_s: float, most: float, clock_s: Callable[[], float] = _loop_time_s) -> None:
+    def __init__(self, per_s: float, most: float, clock_s: Callable[[], float] = _read_loop_time_s) -> None:
         self._per_s, self._most, self._clock_s = per_s, most, clock_s
         self._allowances: OrderedDict[str, Allowance] = OrderedDict()
 
@@ -112,7 +112,7 @@ class Pacer:
         self._waiting: deque[_Waiting] = deque()
         self._n_put = self._n_waiting = 0
         self._allowance = Allowance(CATCH_UP * SAMPLE_RATE_HZ, BURST_S * SAMPLE_RATE_HZ)
-        self._last_s = self._since_s = _loop_time_s()
+        self._last_s = self._since_s = _read_loop_time_s()
         self._is_live = False
         self._n_made = 0  # samples of silence in whose place sound may still come
         self._n_lost = 0  # frames, not told yet
@@ -129,11 +129,11 @@ class Pacer:
 
     def put(self, samples: Samples) -> bool:
         """Adds sound; False where too much of it waits already, and it is not taken."""
-        n_late = self._n_late(len(samples))
+        n_late = self._count_late(len(samples))
         if self._n_waiting + len(samples) - n_late > self._max_waiting:
             return False
         if len(samples):
-            self._come(_loop_time_s())
+            self._note_arrival(_read_loop_time_s())
             self._waiting.append(samples)
             self._n_put += len(samples)
             self._n_waiting += len(samples)
@@ -172,7 +172,7 @@ class Pacer:
             await asyncio.sleep(next_s - clock.time())
             self._give()
 
-    def _come(self, now_s: float) -> None:
+    def _note_arrival(self, now_s: float) -> None:
         """Sound comes: whether the client is live, and what comes now is no longer late."""
         if now_s - self._last_s > LIVE_S:
             self._since_s = now_s
@@ -181,7 +181,7 @@ class Pacer:
             self._is_live = True
             self._n_made = 0
 
-    def _n_late(self, n_samples: int) -> int:
+    def _count_late(self, n_samples: int) -> int:
         """Samples to drop where so many more come: whole frames, in whose place there was silence."""
         if not self._is_live:
             return 0

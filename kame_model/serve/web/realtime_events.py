@@ -229,7 +229,7 @@ class UserTurns:
         ]
 
     def _tell_words(self, turn: _Turn, text: str, is_final: bool) -> list[Event]:
-        sure = text if is_final else _agreed_words(turn.before, text)
+        sure = text if is_final else _find_agreed_words(turn.before, text)
         turn.before = text
         if len(sure) <= len(turn.told) or not sure.startswith(turn.told):
             return []
@@ -246,7 +246,7 @@ class UserTurns:
         return [to_event(kind, item_id=turn.item_id, content_index=0, transcript=text, usage=usage)]
 
 
-def _agreed_words(before: str, now: str) -> str:
+def _find_agreed_words(before: str, now: str) -> str:
     """The words that two hearings begin with alike; the last one heard may still grow, and is not among them."""
     words = now.split(" ")
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(before.split(" "), words[:-1], strict=False))

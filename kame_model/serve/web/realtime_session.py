@@ -107,7 +107,7 @@ class SessionSettings:
             raise RealtimeError("invalid_type", "session is an object.", "session")
         update = Update({}, [], [])
         turns = self._turn_detection().model_dump()
-        for param, value, holds in list(_differences(_modernise(wanted), self.describe(), "session")):
+        for param, value, holds in list(_find_differences(_modernise(wanted), self.describe(), "session")):
             name = param.rpartition(".")[2]
             if value is None and param not in (_TRANSCRIPTION, _TURNS, *_ECHOED):
                 continue
@@ -115,7 +115,7 @@ class SessionSettings:
                 self.wants_transcripts = False
             elif param == _TRANSCRIPTION and isinstance(value, dict):
                 self.wants_transcripts = True
-                for difference in _differences(value, self._transcription, param):
+                for difference in _find_differences(value, self._transcription, param):
                     update.differences.append(_explain(*difference))
             elif param == INSTRUCTIONS:
                 update.changes["instructions"] = value
@@ -150,7 +150,7 @@ class SessionSettings:
         if not _is_metadata(metadata):
             raise RealtimeError("invalid_value", "metadata is up to 16 short strings by name.", "response.metadata")
         here = {**self.describe(), "conversation": "auto", "metadata": metadata}
-        for param, _, _ in _differences(wanted, here, "response"):
+        for param, _, _ in _find_differences(wanted, here, "response"):
             raise RealtimeError("not_supported", "Responses are as the session is; session.update changes it.", param)
         return metadata
 
@@ -216,12 +216,12 @@ def _modernise(session: Event) -> Event:
     return session
 
 
-def _differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[str, Any, Any]]:
+def _find_differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[str, Any, Any]]:
     """Name and value of all that is not so already, and what is; null is the same as nothing."""
     for name, value in wanted.items():
         place, now = f"{param}.{name}"[:256], here.get(name)
         if isinstance(value, dict) and isinstance(now, dict):
-            yield from _differences(value, now, place)
+            yield from _find_differences(value, now, place)
         elif value != now:
             yield place, value, now
 

@@ -248,7 +248,7 @@ class WebServer(uvicorn.Server):
     def _refuse(self, accepted: socket.socket, denied: Denied) -> None:
         with accepted, suppress(OSError):
             if self.config.ssl is None:
-                accepted.send(_as_bytes(denied))
+                accepted.send(_to_bytes(denied))
 
     def _connect(self, accepted: socket.socket, connection: Connection) -> None:
         def over(task: "asyncio.Task[None]") -> None:
@@ -288,11 +288,11 @@ class WebServer(uvicorn.Server):
 
 def _refuse(transport: asyncio.Transport, denied: Denied) -> None:
     """Answers a request that the app is not to see, and closes its connection."""
-    transport.write(_as_bytes(denied))
+    transport.write(_to_bytes(denied))
     transport.close()
 
 
-def _as_bytes(denied: Denied) -> bytes:
+def _to_bytes(denied: Denied) -> bytes:
     response = denied.response()
     status = f"HTTP/1.1 {denied.status} {HTTPStatus(denied.status).phrase}".encode()
     headers = [name + b": " + value for name, value in (*response.raw_headers, (b"connection", b"close"))]

@@ -5,8 +5,8 @@ from starlette.requests import HTTPConnection
 
 from data_schemas.config.serving import CareConfig
 from data_schemas.errors import ConfigError
-from kame_model.serve.web.access import WRONG_AT_ONCE, WRONG_EVERY_S, AccessControl, Denied, chosen_protocol
-from kame_model.serve.web.app import common_headers
+from kame_model.serve.web.access import WRONG_AT_ONCE, WRONG_EVERY_S, AccessControl, Denied, choose_protocol
+from kame_model.serve.web.app import make_common_headers
 
 TOKEN = {"KAME_SERVE_TOKEN": "s3cret"}
 
@@ -159,14 +159,14 @@ def test_a_proxy_without_an_address_is_told() -> None:
 
 
 def test_the_notice_fits_into_a_header_whatever_it_says() -> None:
-    assert common_headers(CareConfig(notice="A machine\r\nspeaks.")) == [("Kame-Notice", "A machine speaks.")]
-    assert common_headers(CareConfig(notice="機械")) == [("Kame-Notice", "%E6%A9%9F%E6%A2%B0")]
-    assert common_headers(CareConfig(notice="  ")) == []
+    assert make_common_headers(CareConfig(notice="A machine\r\nspeaks.")) == [("Kame-Notice", "A machine speaks.")]
+    assert make_common_headers(CareConfig(notice="機械")) == [("Kame-Notice", "%E6%A9%9F%E6%A2%B0")]
+    assert make_common_headers(CareConfig(notice="  ")) == []
 
 
 def test_a_token_among_the_subprotocols_is_not_sent_back() -> None:
-    assert chosen_protocol(connection(sec_websocket_protocol="openai-insecure-api-key.x, realtime")) == "realtime"
-    assert chosen_protocol(connection(sec_websocket_protocol="openai-insecure-api-key.x")) is None
+    assert choose_protocol(connection(sec_websocket_protocol="openai-insecure-api-key.x, realtime")) == "realtime"
+    assert choose_protocol(connection(sec_websocket_protocol="openai-insecure-api-key.x")) is None
 
 
 class Hand:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.web.connections import Connection, Connections, WsFrameCounter, most_connections
+from kame_model.serve.web.connections import Connection, Connections, WsFrameCounter, find_most_connections
 from kame_model.serve.web.rate_limits import MAX_KEYS
 from kame_model.serve.web.realtime_socket import MAX_WAITING_S
 from tests.support.raw_sockets import BINARY, CONTINUED, PING, TEXT, frame
@@ -297,7 +297,7 @@ async def test_as_many_sessions_as_are_set_find_connections_and_requests_beside_
 ) -> None:
     limits: dict[str, Any] = {"max_sessions": n_sessions, "max_sessions_per_address": n_sessions}
     descriptors(monkeypatch, 100_000)
-    async with connections(most_connections(LimitsConfig(**limits)), **limits) as home:
+    async with connections(find_most_connections(LimitsConfig(**limits)), **limits) as home:
         for _ in range(n_sessions):
             assert home.may_enter
             connect(home)[0].has_entered = True
@@ -328,18 +328,18 @@ async def test_there_are_fewer_places_where_the_process_may_open_few_files(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     descriptors(monkeypatch, 5_000)
-    assert 1_000 < most_connections(LimitsConfig(max_connections=5_000, reserved_descriptors=64)) < 4_936
+    assert 1_000 < find_most_connections(LimitsConfig(max_connections=5_000, reserved_descriptors=64)) < 4_936
     assert "in place of limits.max_connections=5000" in caplog.text
     descriptors(monkeypatch, 1_000_000)
-    assert most_connections(LimitsConfig()) == 512
+    assert find_most_connections(LimitsConfig()) == 512
     descriptors(monkeypatch, resource.RLIM_INFINITY)
-    assert most_connections(LimitsConfig()) == 512
+    assert find_most_connections(LimitsConfig()) == 512
 
 
 async def test_a_server_that_could_hold_next_to_nobody_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     descriptors(monkeypatch, 70)
     with pytest.raises(ConfigError, match=r"limits\.reserved_descriptors=64 .*ulimit -n"):
-        most_connections(LimitsConfig())
+        find_most_connections(LimitsConfig())
 
 
 OPCODES = (0x0, 0x1, 0x2, 0x8, 0x9, 0xA)

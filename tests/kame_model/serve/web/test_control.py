@@ -20,7 +20,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.recordings import About, Recordings
-from kame_model.serve.web.access import consent_to
+from kame_model.serve.web.access import make_consent_word
 from kame_model.serve.web.app import create_app
 from kame_model.serve.web.metrics import Metrics
 from tests.support.inline_threads import InlineThreads
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.full]
 
 async def session_of(app: Any, server: KameServer, address: str = "192.0.2.1") -> tuple[AsgiSocket, str]:
     before = set(server.sessions)
-    agreed = f"?record={consent_to(server.config.record.notice)}" if server.recordings else ""
+    agreed = f"?record={make_consent_word(server.config.record.notice)}" if server.recordings else ""
     socket = AsgiSocket(app, f"/api/chat{agreed}", address=address)
     await until(lambda: len(server.sessions) > len(before) and socket.accepted is not None)
     (session_id,) = set(server.sessions) - before
@@ -206,39 +206,24 @@ async def test_a_recording_is_deleted_by_who_knows_its_session(checkpoint: Check
 
 
 @pytest.mark.looptime
-async def test_everything_but_health_wants_the_token(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAME_SERVE_TOKEN", "s3cret")
-    async with (
-        app_of(checkpoint) as (_, app),
-        http_client(app) as client,
-        http_client(app, authorization="Bearer s3cret") as me,
-    ):
-        assert (await client.get("/v1/about")).json()["needs_token"] is True
-        for path, status in (("/metrics", 200), ("/v1/sessions/x", 404)):
-            assert (await client.get(path)).status_code == 401
-            assert (await me.get(path)).status_code == status
-        assert (await client.patch("/v1/sessions/x", json={})).status_code == 401
-        assert (await client.delete("/v1/recordings/x")).status_code == 401
-
-
-@pytest.mark.looptime
-async def test_figures_have_a_token_of_their_own_and_wrong_ones_are_throttled(
+async def test_everything_but_health_wants_its_token_and_wrong_ones_are_throttled(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAME_SERVE_TOKEN", "s3cret")
     monkeypatch.setenv("KAME_METRICS_TOKEN", "figures")
     async with (
         app_of(checkpoint) as (_, app),
+        http_client(app) as nobody,
         http_client(app, authorization="Bearer s3cret") as caller,
         http_client(app, authorization="Bearer figures") as prometheus,
         http_client(app, "192.0.2.9", authorization="Bearer guess") as stranger,
     ):
-        assert ((await caller.get("/metrics")).status_code, (await prometheus.get("/metrics")).status_code) == (
-            401,
-            200,
-        )
-        told = [(await caller.get(path)).status_code for path in ("/v1/sessions/x", "/metrics")]
-        assert told == [404, 401]
+        assert (await nobody.get("/healthz")).status_code == 200
+        assert (await nobody.get("/v1/about")).json()["needs_token"] is True
+        assert (await nobody.patch("/v1/sessions/x", json={})).status_code == 401
+        assert (await nobody.delete("/v1/recordings/x")).status_code == 401
+        assert [(await each.get("/metrics")).status_code for each in (nobody, caller, prometheus)] == [401, 401, 200]
+        assert [(await each.get("/v1/sessions/x")).status_code for each in (nobody, caller)] == [401, 404]
         assert (await prometheus.get("/v1/sessions/x")).status_code == 401
         for _ in range(10):
             assert (await stranger.get("/v1/sessions/x")).status_code == 401
