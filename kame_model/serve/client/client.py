@@ -111,7 +111,7 @@ async def talk(
     """
     record = kept or TalkRecord()
     async with _connect(call) as socket:
-        record.begin(asyncio.get_running_loop().time())
+        record.start_s = asyncio.get_running_loop().time()
         if call.first_message:
             await socket.send(call.first_message)
         hearing = asyncio.create_task(_hear(socket, record, on_event, on_sound, bool(call.first_message)))

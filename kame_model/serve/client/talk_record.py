@@ -85,7 +85,7 @@ class TalkRecord:
     """What came of a conversation so far.
 
     Attributes:
-        start_s: when it began, by the caller's clock; None: it has not.
+        start_s: when the server was ready, by the caller's clock; None: it has not been.
         events: of the server, each with `at_s`, when it came.
         ended: why the server ended it; empty where the caller did.
         watch: knows whether the answer has ended.
@@ -105,10 +105,6 @@ class TalkRecord:
     def has_begun(self) -> bool:
         """Whether the server was there, so that there is something to keep."""
         return self.start_s is not None
-
-    def begin(self, at_s: float) -> None:
-        """The server is ready."""
-        self.start_s = at_s
 
     @property
     def n_owed(self) -> int:

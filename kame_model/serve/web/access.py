@@ -42,10 +42,7 @@ class Denied(Exception):
 
     def __init__(self, status: int, code: str, message: str, retry_after_s: int = _RETRY_AFTER_S) -> None:
         super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-        self.retry_after_s = retry_after_s
+        self.status, self.code, self.message, self.retry_after_s = status, code, message, retry_after_s
 
     @classmethod
     def because(cls, error: Refused | ConfigError | BackendError) -> "Denied":

@@ -68,9 +68,9 @@ class MoshiSocket(ClientSocket):
         if kind == bytes([Kind.AUDIO]):
             await self._hear_opus(body)
         elif kind == bytes([Kind.CONTROL]) and body == RESTART:
-            await self._change(Changes(reset=True), tells_why=self._wants_events)
+            await self._change(b'{"reset": true}', tells_why=self._wants_events)
         elif kind == bytes([Kind.METADATA]) and (self._wants_events or is_first):
-            await self._wish(body)
+            await self._change(body, tells_why=True)
 
     async def _on_drop(self, reason: str) -> None:
         if self._wants_events:  # the protocol has no word for it
@@ -97,21 +97,17 @@ class MoshiSocket(ClientSocket):
             if start:
                 await asyncio.sleep(0)  # long messages let the others go first
 
-    async def _wish(self, body: bytes) -> None:
+    async def _change(self, wishes: bytes, *, tells_why: bool) -> None:
+        """Changes the session as JSON says, or tells why not, where the client knows of changes."""
+        why = ""
         try:
-            wished = Changes.model_validate_json(body)
+            self.change(Changes.model_validate_json(wishes))
         except ValidationError as error:
-            await self._send(Kind.ERROR, f"{error.errors()[0]['msg']}: {Changes.describe()}".encode())
-        else:
-            await self._change(wished, tells_why=True)
-
-    async def _change(self, changes: Changes, *, tells_why: bool) -> None:
-        """Changes the session, or tells why not, where the client knows of changes."""
-        try:
-            self.change(changes)
+            why = f"{error.errors()[0]['msg']}: {Changes.describe()}"
         except (ConfigError, Denied) as error:
-            if tells_why:
-                await self._send(Kind.ERROR, str(error).encode())
+            why = str(error)
+        if why and tells_why:
+            await self._send(Kind.ERROR, why.encode())
 
     async def _on_frame(self, frame: SaidFrame) -> None:
         await self._send(Kind.AUDIO, self._writer.append_pcm(frame.samples))

@@ -154,8 +154,7 @@ def test_the_silence_of_a_server_that_sends_nothing_tells_nothing() -> None:
 async def test_of_a_quiet_file_too_the_answer_is_waited_for(level_dbfs: float) -> None:
     """The server greets at once and answers 5 s after the question, of which room noise is left."""
     clock, talked = asyncio.get_running_loop(), TalkRecord()
-    begin_s = clock.time()
-    talked.begin(begin_s)
+    begin_s = talked.start_s = clock.time()
     tone = np.sqrt(2) * np.sin(np.arange(25 * FRAME_N_SAMPLES))
     noise = 0.05 * np.random.default_rng(0).standard_normal(12 * FRAME_N_SAMPLES)  # 26 dB below
     question = (10 ** (level_dbfs / 20) * np.concatenate([tone, noise])).astype(np.float32)
