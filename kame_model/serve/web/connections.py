@@ -114,10 +114,6 @@ class Connection:
         n_frames = self._frames.count(data, self._n_frames.left)
         return self.take_bytes(data) and (self._n_frames.take(n_frames) or self._close("too_many_frames"))
 
-    def take_request(self) -> bool:
-        """Counts a request; False where its address has asked too often."""
-        return self._home.take_request(self.address)
-
     def check_unwritten(self) -> None:
         """Closes it where more waits to be read by the client than may."""
         if self._transport is not None and self._transport.get_write_buffer_size() > self._limits.max_unwritten_bytes:

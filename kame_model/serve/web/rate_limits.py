@@ -101,6 +101,9 @@ class Pacer:
         lose: told how many frames were dropped, at most once a frame's time.
         max_waiting_s: sound that may wait.
         max_backlog_s: late sound of a live client that may wait.
+
+    Attributes:
+        n_put: samples taken from the client so far.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class Pacer:
         self._max_waiting = round(max_waiting_s * SAMPLE_RATE_HZ)
         self._max_backlog = round(max_backlog_s * SAMPLE_RATE_HZ)
         self._waiting: deque[_Waiting] = deque()
-        self._n_put = self._n_waiting = 0
+        self.n_put = self._n_waiting = 0
         self._allowance = Allowance(CATCH_UP * SAMPLE_RATE_HZ, BURST_S * SAMPLE_RATE_HZ)
         self._last_s = self._since_s = _read_loop_time_s()
         self._is_live = False
@@ -118,14 +121,9 @@ class Pacer:
         self._n_lost = 0  # frames, not told yet
 
     @property
-    def n_put(self) -> int:
-        """Samples taken from the client so far."""
-        return self._n_put
-
-    @property
     def n_over(self) -> int:
         """The first so many samples of them wait no more: they have been given on, or are forgotten."""
-        return self._n_put - self._n_waiting
+        return self.n_put - self._n_waiting
 
     def put(self, samples: Samples) -> bool:
         """Adds sound; False where too much of it waits already, and it is not taken."""
@@ -135,7 +133,7 @@ class Pacer:
         if len(samples):
             self._note_arrival(_read_loop_time_s())
             self._waiting.append(samples)
-            self._n_put += len(samples)
+            self.n_put += len(samples)
             self._n_waiting += len(samples)
             self._do(each for each in self._take(n_late) if not isinstance(each, np.ndarray))
             self._n_made -= n_late

@@ -119,13 +119,13 @@ class _Http(_Watched, H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def _may_ask(self) -> bool:
-        may = self.connection.take_request()
+        may = self._connections.take_request(self.connection.address)
         if not may:
             _refuse(self.transport, _TOO_FAST)
         return may
 
     def send_400_response(self, msg: str) -> None:
-        self.connection.take_request()  # this connection is closed anyhow
+        self._connections.take_request(self.connection.address)  # this connection is closed anyhow
         unread, _ = self.conn.trailing_data
         if len(unread) > MAX_HEAD_BYTES:
             _refuse(self.transport, _LONG_HEADERS if b"\n" in unread else _LONG_ADDRESS)
