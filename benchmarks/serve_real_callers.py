@@ -18,9 +18,9 @@ from backends.engine import Samples
 from benchmarks.serve_realtime import RealtimeCall, said_in
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import Call, in_real_time, talk
-from kame_model.serve.client.kept_talk import Talked
+from kame_model.serve.client.talk_record import TalkRecord
 from kame_model.serve.web.moshi_protocol import Kind as MessageKind
-from kame_model.serve.web.realtime_responses import to_pcm16
+from kame_model.serve.web.realtime_events import to_pcm16
 from tests.support.arrivals import n_gaps
 from tests.support.soak_verdict import MODES, PATHS, Talk
 
@@ -52,7 +52,7 @@ async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
     _note_realtime(talked, realtime)
 
 
-def _note_chat(talked: Talk, came: Talked) -> None:
+def _note_chat(talked: Talk, came: TalkRecord) -> None:
     talked.n_answered, talked.n_gaps = came.player.n_samples // FRAME_N_SAMPLES, came.player.n_gaps
     talked.n_dropped.update(came.dropped())
     _note_events(talked, came.events)

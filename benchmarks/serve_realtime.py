@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 
 from backends.engine import Samples
 from data_schemas.errors import BackendError
-from kame_model.serve.web.realtime_responses import to_pcm16
+from kame_model.serve.web.realtime_events import to_pcm16
 from tests.support.arrivals import RealtimeSide
 
 _OWED_S = 3.0

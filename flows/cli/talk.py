@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,23 +15,11 @@ from flows.cli.terminal import AsJson, print_json, speaking_plainly
 if TYPE_CHECKING:
     from data_schemas.config.serving import ServeConfig
     from kame_model.serve.client.client import Call
-    from kame_model.serve.client.kept_talk import Talked
+    from kame_model.serve.client.talk_record import TalkRecord
 
 DEFAULT_URL = "http://127.0.0.1:8998"
 ALONE = {"limits.max_sessions": 1}
 """What a server for one talk is told unless somebody says otherwise: its step is the cheapest."""
-
-
-class Wait(NamedTuple):
-    """How long to listen on after a file, seconds.
-
-    Attributes:
-        answer_s: until the answer has ended, and so long at the most.
-        silence_s: just so long, answered or not; None: as `answer_s` says.
-    """
-
-    answer_s: float
-    silence_s: float | None
 
 
 def talk(
@@ -77,22 +65,25 @@ def talk(
     with speaking_plainly(as_json, goes_on=""):
         _refuse_what_does_not_go_together(file, mic, url, checkpoint, config or settings)
         from data_schemas.config.serving import TOKEN_ENV
+        from flows.cli.options import parse_settings
         from kame_model.serve.client.client import Call
-        from kame_model.serve.client.kept_talk import Talked
+        from kame_model.serve.client.talk_record import TalkRecord
 
         token = os.environ.get(TOKEN_ENV) or None
         call = Call(url=url or DEFAULT_URL, token=token, mode=mode, back_end=back_end, model=model, prompt=prompt)
         own = {"checkpoint": checkpoint, "host": "127.0.0.1", "port": 0, "care.token_env": TOKEN_ENV}
-        server = None if checkpoint is None else build_serve_config(config, {**ALONE, **_parsed(settings), **own})
-        talked = Talked()
-        with _kept(talked, out):
-            wait = Wait(answer_timeout_s, silence_s)
-            asyncio.run(_talk(call, server, file, wait, talked, record=record, quiet=as_json))
-        _tell(talked, out, as_json)
+        server = (
+            None if checkpoint is None else build_serve_config(config, {**ALONE, **parse_settings(settings), **own})
+        )
+        kept = TalkRecord()
+        with _saving(kept, out):
+            waits_s = answer_timeout_s, silence_s
+            asyncio.run(_talk(call, server, file, waits_s, kept, record=record, quiet=as_json))
+        _tell(kept, out, as_json)
 
 
 @contextmanager
-def _kept(talked: "Talked", out: Path) -> Iterator[None]:
+def _saving(kept: "TalkRecord", out: Path) -> Iterator[None]:
     """Keeps the conversation, whatever ends it.
 
     Raises:
@@ -101,11 +92,11 @@ def _kept(talked: "Talked", out: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if talked.has_begun:
-            talked.save(out)
+        if kept.has_begun:
+            kept.save(out)
             typer.echo(f"kame: What was said until then is in {out}.", err=True)
         raise
-    talked.save(out)
+    kept.save(out)
 
 
 def _refuse_what_does_not_go_together(
@@ -126,23 +117,22 @@ def _refuse_what_does_not_go_together(
         raise ConfigError("--config and --set are of a server for this talk.", "Say --checkpoint too.")
 
 
-def _parsed(settings: list[str]) -> dict[str, Any]:
-    from flows.cli.options import parse_settings
-
-    return parse_settings(settings)
-
-
 async def _talk(
     call: "Call",
     server: "ServeConfig | None",
     file: Path | None,
-    wait: Wait,
-    kept: "Talked",
+    waits_s: tuple[float, float | None],
+    kept: "TalkRecord",
     *,
     record: bool,
     quiet: bool,
 ) -> None:
-    """The conversation, which is put into `kept` as it goes on; one by microphone ends well by Ctrl-C."""
+    """The conversation, which is put into `kept` as it goes on; one by microphone ends well by Ctrl-C.
+
+    Args:
+        waits_s: how long to listen on after a file, seconds: until its answer has ended, and so long at the most; or
+            just so long, answered or not.
+    """
     from dataclasses import replace
 
     from kame_model.serve.client.client import in_real_time, read_user, talk, until_answered
@@ -161,9 +151,10 @@ async def _talk(
         if sound is not None:
             if not quiet:
                 typer.echo(f"kame: talking with {call.url}, in real time ...", err=True)
-            frames = until_answered(sound, kept, wait.answer_s)
-            if wait.silence_s is not None:
-                frames = in_real_time(sound, wait.silence_s)
+            answer_timeout_s, silence_s = waits_s
+            frames = until_answered(sound, kept, answer_timeout_s)
+            if silence_s is not None:
+                frames = in_real_time(sound, silence_s)
             await talk(call, frames, told, kept=kept)
             return
         from kame_model.serve.client.sound_device import open_sound_device
@@ -229,40 +220,40 @@ def _chosen(data: dict[str, Any]) -> str:
     return f"{data['mode']}, back-end {data['back_end']}" + (f", model {model}" if model else "")
 
 
-def _tell(talked: "Talked", out: Path, as_json: bool) -> None:
+def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
     """What came of it: the transcript, the oracles, and where it is kept."""
     from dataclasses import asdict
 
     from flows.cli import show
-    from kame_model.serve.client.kept_talk import EVENTS, TRANSCRIPT, WAV
+    from kame_model.serve.client.talk_record import EVENTS, TRANSCRIPT, WAV
 
-    lines, oracles = talked.lines(), talked.oracles()
+    lines, oracles = kept.lines(), kept.oracles()
     if as_json:
         transcript = [{"at_s": at_s, "speaker": speaker, "text": text} for at_s, speaker, text in lines]
         told = {
             "transcript": transcript,
             "oracles": [asdict(each) for each in oracles],
-            "ended": talked.ended,
-            "lacks": talked.lacks,
+            "ended": kept.ended,
+            "lacks": kept.lacks,
         }
-        print_json({"out": str(out), **told, "n_gaps": talked.player.n_gaps, "dropped": talked.dropped()})
+        print_json({"out": str(out), **told, "n_gaps": kept.player.n_gaps, "dropped": kept.dropped()})
         return
     console = show.console()
     for at_s, speaker, text in lines:
         console.print(f"{at_s:7.2f} s  {speaker}: {text}", markup=False)
-    rows = [(f"{each.asked_s:.2f}", _age(each.age_s), each.back_end, each.state, each.text) for each in oracles]
+    ages = ["" if each.age_s is None else f"{each.age_s:.2f}" for each in oracles]
+    rows = [
+        (f"{each.asked_s:.2f}", age, each.back_end, each.state, each.text)
+        for each, age in zip(oracles, ages, strict=True)
+    ]
     if rows:
         console.print(show.table("Oracles", ("asked, s", "first words after, s", "back-end", "state", "text"), rows))
-    if talked.lacks:
-        console.print(talked.lacks, markup=False)
-    if talked.ended:
-        console.print(f"The server ended it: {talked.ended}", markup=False)
-    for direction, n_frames in talked.dropped().items():
+    if kept.lacks:
+        console.print(kept.lacks, markup=False)
+    if kept.ended:
+        console.print(f"The server ended it: {kept.ended}", markup=False)
+    for direction, n_frames in kept.dropped().items():
         console.print(f"{n_frames} frames of 80 ms of what was {direction} were too late and dropped.")
-    if talked.player.n_gaps:
-        console.print(f"The server's sound came late {talked.player.n_gaps} times; gaps are where it did.")
+    if kept.player.n_gaps:
+        console.print(f"The server's sound came late {kept.player.n_gaps} times; gaps are where it did.")
     console.print(f"Listen: {out / WAV} (left: assistant, right: user); text: {out / TRANSCRIPT}; {out / EVENTS}")
-
-
-def _age(age_s: float | None) -> str:
-    return "" if age_s is None else f"{age_s:.2f}"

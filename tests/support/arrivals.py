@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from data_schemas.units import FRAME_S
-from kame_model.serve.client.kept_talk import PLAYER_S
+from kame_model.serve.client.talk_record import PLAYER_S
 
 
 class Arrived(NamedTuple):
@@ -23,7 +23,7 @@ def n_missing(frames: Sequence[Arrived]) -> int:
 
 
 def n_gaps(frames: Sequence[Arrived]) -> int:
-    """How often a player that holds back `PLAYER_S` runs dry, as `talked.Player` counts it."""
+    """How often a player that holds back `PLAYER_S` runs dry, as `talk_record.Player` counts it."""
     gaps, held_s = 0, float("-inf")
     for index, frame in enumerate(frames):
         way_s = frame.at_s - frame.number * FRAME_S

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from backends.engine import Samples
 from data_schemas.units import FRAME_S
-from kame_model.serve.web.realtime_responses import to_pcm16
+from kame_model.serve.web.realtime_events import to_pcm16
 from tests.support.served import AsgiSocket
 from tests.support.serving import saying
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import httpx
 from starlette.types import ASGIApp, Message
 
 from kame_model.checkpoint.load import Checkpoint
@@ -60,6 +61,12 @@ async def app_of(
     config = serve_config(**changes)
     async with KameServer(checkpoint, config, parts or doubles(), run=inline) as server:
         yield server, create_app(server)
+
+
+def http_client(app: ASGIApp, address: str = "192.0.2.1", **headers: str) -> httpx.AsyncClient:
+    """An HTTP client without a network."""
+    transport = httpx.ASGITransport(app, client=(address, 4711))
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
 
 
 class AsgiSocket:

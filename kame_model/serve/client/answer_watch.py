@@ -40,17 +40,17 @@ class AnswerWatch:
     def expect(self, sound: Samples) -> None:
         """What the caller is going to say; where it is known, a quiet one is heard too."""
         pieces = (sound[start : start + FRAME_N_SAMPLES] for start in range(0, len(sound), FRAME_N_SAMPLES))
-        self._audible = min(AUDIBLE, AUDIBLE_SHARE * max(map(_rms, pieces), default=0.0))
+        self._audible = min(AUDIBLE, AUDIBLE_SHARE * max(map(_measure_rms, pieces), default=0.0))
 
     def say(self, at_s: float, frame: Samples) -> None:
         """A frame of the caller's."""
-        if _rms(frame) > self._audible:
+        if _measure_rms(frame) > self._audible:
             self._asked_s = at_s
 
     def hear(self, at_s: float, samples: Samples) -> None:
         """A piece of the server's sound."""
         self._came_s = at_s
-        if _rms(samples) > AUDIBLE:
+        if _measure_rms(samples) > AUDIBLE:
             self._sound_s = at_s
 
     def read(self, at_s: float, piece: str) -> None:
@@ -93,5 +93,5 @@ class AnswerWatch:
         return self._is_cascade and self._has_failed and now_s - last_s >= QUIET_S
 
 
-def _rms(samples: Samples) -> float:
+def _measure_rms(samples: Samples) -> float:
     return float(np.sqrt(np.mean(np.square(samples)))) if len(samples) else 0.0

@@ -7,7 +7,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from backends.engine import Samples
 from data_schemas.config.serving import TOKEN_ENV
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.client.kept_talk import Talked
+from kame_model.serve.client.talk_record import TalkRecord
 from kame_model.serve.client.untrusted_events import plain, read_event
 from kame_model.serve.web.moshi_protocol import Kind
 
@@ -95,8 +95,8 @@ async def talk(
     frames: AsyncIterator[Samples],
     on_event: Callable[[dict[str, Any]], None] = lambda event: None,
     on_sound: Callable[[Samples], None] = lambda samples: None,
-    kept: Talked | None = None,
-) -> Talked:
+    kept: TalkRecord | None = None,
+) -> TalkRecord:
     """A conversation, until the frames end or the server ends it.
 
     Args:
@@ -109,25 +109,25 @@ async def talk(
         BackendError: there is no server, or it does not let us in (`status` is then HTTP's), or says what is not of
             the protocol, or does not take the prompt; the message has its reason.
     """
-    talked = kept or Talked()
-    async with _connected(call) as socket:
-        talked.begin(asyncio.get_running_loop().time())
+    record = kept or TalkRecord()
+    async with _connect(call) as socket:
+        record.start_s = asyncio.get_running_loop().time()
         if call.first_message:
             await socket.send(call.first_message)
-        hearing = asyncio.create_task(_hear(socket, talked, on_event, on_sound, bool(call.first_message)))
-        saying = asyncio.create_task(_say(socket, frames, talked))
+        hearing = asyncio.create_task(_hear(socket, record, on_event, on_sound, bool(call.first_message)))
+        saying = asyncio.create_task(_say(socket, frames, record))
         try:
             await asyncio.wait({hearing, saying}, return_when=asyncio.FIRST_COMPLETED)
             if saying.done():
                 await saying
-                await _until_answered(talked, hearing)
+                await _await_owed(record, hearing)
             await socket.close()
             await hearing
         finally:
             for task in (saying, hearing):
                 task.cancel()
             await asyncio.gather(saying, hearing, return_exceptions=True)
-    return talked
+    return record
 
 
 async def in_real_time(sound: Samples, silence_s: float) -> AsyncIterator[Samples]:
@@ -145,26 +145,26 @@ async def in_real_time(sound: Samples, silence_s: float) -> AsyncIterator[Sample
         yield np.pad(piece, (0, FRAME_N_SAMPLES - len(piece)))
 
 
-async def until_answered(sound: Samples, talked: Talked, timeout_s: float) -> AsyncIterator[Samples]:
+async def until_answered(sound: Samples, record: TalkRecord, timeout_s: float) -> AsyncIterator[Samples]:
     """The frames of a sound, each when a microphone would have had it, and then silence until its answer has ended.
 
     Args:
         sound: what the caller says.
-        talked: what comes of it; `lacks` is set where no answer comes, or it does not end.
+        record: what comes of it; `lacks` is set where no answer comes, or it does not end.
         timeout_s: how long after the sound's end to wait at the most, seconds.
     """
     clock, n_sent = asyncio.get_running_loop(), 0
-    talked.watch.expect(sound)
+    record.watch.expect(sound)
     async for frame in in_real_time(sound, timeout_s):
         yield frame
         n_sent += len(frame)
-        if n_sent >= len(sound) and talked.has_answer_ended(clock.time()):
-            talked.lacks = "" if talked.watch.has_begun else "No answer came: the chat model failed."
+        if n_sent >= len(sound) and record.has_answer_ended(clock.time()):
+            record.lacks = "" if record.watch.has_begun else "No answer came: the chat model failed."
             return
-    if talked.watch.has_begun:
-        talked.lacks = f"Timed out: the answer had not ended {timeout_s:g} s after what was said."
+    if record.watch.has_begun:
+        record.lacks = f"Timed out: the answer had not ended {timeout_s:g} s after what was said."
     else:
-        talked.lacks = f"Timed out: no answer came within {timeout_s:g} s after what was said."
+        record.lacks = f"Timed out: no answer came within {timeout_s:g} s after what was said."
 
 
 def read_user(path: Path) -> Samples:
@@ -187,21 +187,21 @@ def read_user(path: Path) -> Samples:
     return np.asarray(soxr.resample(user, rate_hz, SAMPLE_RATE_HZ), np.float32)
 
 
-async def _until_answered(talked: Talked, hearing: "asyncio.Task[None]") -> None:
+async def _await_owed(record: TalkRecord, hearing: "asyncio.Task[None]") -> None:
     """Waits for a frame for each one said, as long as more come; Moshi's own server skips the first."""
-    n_owed = talked.n_owed
+    n_owed = record.n_owed
     while n_owed > FRAME_N_SAMPLES:
         await asyncio.wait({hearing}, timeout=OWED_S)
-        if hearing.done() or talked.n_owed == n_owed:
+        if hearing.done() or record.n_owed == n_owed:
             return
-        n_owed = talked.n_owed
+        n_owed = record.n_owed
 
 
-async def _say(socket: ClientConnection, frames: AsyncIterator[Samples], talked: Talked) -> None:
+async def _say(socket: ClientConnection, frames: AsyncIterator[Samples], record: TalkRecord) -> None:
     opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
     try:
         async for frame in frames:
-            talked.say(frame)
+            record.say(frame)
             if packet := opus.append_pcm(frame):
                 await socket.send(bytes([Kind.AUDIO]) + packet)
     except ConnectionClosed:
@@ -210,7 +210,7 @@ async def _say(socket: ClientConnection, frames: AsyncIterator[Samples], talked:
 
 async def _hear(
     socket: ClientConnection,
-    talked: Talked,
+    record: TalkRecord,
     on_event: Callable[[dict[str, Any]], None],
     on_sound: Callable[[Samples], None],
     awaits_change: bool,
@@ -230,22 +230,22 @@ async def _hear(
             kind, body = (message[0], message[1:]) if message and isinstance(message, bytes) else (Kind.HANDSHAKE, b"")
             if kind == Kind.AUDIO:
                 samples: Samples = opus.append_bytes(body)
-                talked.hear(clock.time(), samples)
+                record.hear(clock.time(), samples)
                 on_sound(samples)
             elif kind == Kind.TEXT:
-                talked.read(clock.time(), plain(body.decode(errors="replace")))
+                record.read(clock.time(), plain(body.decode(errors="replace")))
             elif kind == Kind.METADATA:
                 event = read_event(body)
                 awaits_change = awaits_change and event["kind"] != "changed"
-                talked.note(clock.time(), event)
+                record.note(clock.time(), event)
                 on_event(event)
             elif kind == Kind.ERROR and awaits_change:
                 raise BackendError(f"The server does not take the prompt: {plain(body.decode(errors='replace'))}")
     except ConnectionClosed as error:
-        talked.end(f"connection lost: {error}")
+        record.end(f"connection lost: {error}")
     except ValueError as error:  # neither Opus nor an event
-        raise _foreign(f"A message of the server ({error})") from error
-    if awaits_change and not talked.ended:
+        raise _make_foreign_error(f"A message of the server ({error})") from error
+    if awaits_change and not record.ended:
         raise BackendError(
             "The server has not said that it took the prompt, so what it answered may be without it.",
             "Talk with a server of `kame serve`, or put a shorter prompt.",
@@ -253,59 +253,42 @@ async def _hear(
 
 
 @asynccontextmanager
-async def _connected(call: Call) -> AsyncIterator[ClientConnection]:
-    """A socket of which the server has said that it is ready.
+async def _connect(call: Call) -> AsyncIterator[ClientConnection]:
+    """A socket of which the server has said that it is ready, for the time of a block.
 
     Raises:
         BackendError: nobody answers there, or does not let us in.
     """
-    socket = await _connect(call)
-    try:
-        yield socket
-    finally:
-        await socket.close()
-
-
-async def _connect(call: Call) -> ClientConnection:
     headers = {} if call.token is None else {"Authorization": f"Bearer {call.token}"}
-    try:
-        socket = await connect(call.address, additional_headers=headers, open_timeout=READY_S, proxy=None)
-        first = await _first(socket)
-    except InvalidStatus as error:
-        status = str(error.response.status_code)
-        raise BackendError(f"{call.url} does not let us in: {_reason(error)}", _remedy(error), status) from error
-    except ssl.SSLError as error:
-        raise BackendError(
-            f"{call.url} has no certificate we trust: {error}", "Name its CA in SSL_CERT_FILE."
-        ) from error
-    except (OSError, WebSocketException) as error:
-        why = str(error) or type(error).__name__
-        raise BackendError(f"No server answers at {call.url}: {why}.", "Start one: kame serve CHECKPOINT.") from error
-    if first != bytes([Kind.HANDSHAKE]):
-        await socket.close()
-        raise _foreign(call.url)
-    return socket
+    async with AsyncExitStack() as stack:
+        try:
+            connecting = connect(call.address, additional_headers=headers, open_timeout=READY_S, proxy=None)
+            socket = await stack.enter_async_context(connecting)
+            async with asyncio.timeout(READY_S):
+                first = await socket.recv()
+        except InvalidStatus as error:
+            status = str(error.response.status_code)
+            raise BackendError(
+                f"{call.url} does not let us in: {_find_reason(error)}", _find_remedy(error), status
+            ) from error
+        except ssl.SSLError as error:
+            remedy = "Name its CA in SSL_CERT_FILE."
+            raise BackendError(f"{call.url} has no certificate we trust: {error}", remedy) from error
+        except (OSError, WebSocketException) as error:
+            why = str(error) or type(error).__name__
+            raise BackendError(
+                f"No server answers at {call.url}: {why}.", "Start one: kame serve CHECKPOINT."
+            ) from error
+        if first != bytes([Kind.HANDSHAKE]):
+            raise _make_foreign_error(call.url)
+        yield socket
 
 
-async def _first(socket: ClientConnection) -> str | bytes:
-    """A server's first message; where none comes the socket is closed.
-
-    Raises:
-        OSError, WebSocketException: none came.
-    """
-    try:
-        async with asyncio.timeout(READY_S):
-            return await socket.recv()
-    except BaseException:
-        await socket.close()
-        raise
-
-
-def _foreign(what: str) -> BackendError:
+def _make_foreign_error(what: str) -> BackendError:
     return BackendError(f"{what} does not speak Moshi's protocol.", "Is it the server's own URL?")
 
 
-def _reason(error: InvalidStatus) -> str:
+def _find_reason(error: InvalidStatus) -> str:
     """What the server says of it, where it says so in JSON."""
     status = f"HTTP {error.response.status_code}"
     try:
@@ -315,7 +298,7 @@ def _reason(error: InvalidStatus) -> str:
     return f"{told.get('message', told) if isinstance(told, dict) else told} ({status})"
 
 
-def _remedy(error: InvalidStatus) -> str:
+def _find_remedy(error: InvalidStatus) -> str:
     return {
         401: f"Put its token into {TOKEN_ENV}.",
         403: "Ask its host.",

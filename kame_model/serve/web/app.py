@@ -1,26 +1,53 @@
-"""The server's web: one ASGI app of the sockets, HTTP beside them, and the page."""
+"""The server's web: one ASGI app of the sockets, HTTP beside them, and the page.
 
+All answers have the same headers, all errors one form, no request a long body, and uvicorn's logs no token.
+"""
+
+import logging
+import re
+from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 from fastapi import FastAPI, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from data_schemas.config.serving import CareConfig
 from kame_model.serve.server import KameServer
-from kame_model.serve.web.access import Denied, Door, notice_headers, tls_headers
-from kame_model.serve.web.caller import Hall
-from kame_model.serve.web.chat_socket import chat
-from kame_model.serve.web.connections import Connections, most_connections
-from kame_model.serve.web.control import ErrorBody, control_routes
-from kame_model.serve.web.http_envelope import Envelope
-from kame_model.serve.web.logs import be_discreet
+from kame_model.serve.web.access import AccessControl, Denied
+from kame_model.serve.web.client_socket import ConnectionManager
+from kame_model.serve.web.connections import Connections, find_most_connections
+from kame_model.serve.web.control import ErrorBody, create_control_routes
 from kame_model.serve.web.metrics import Metrics
-from kame_model.serve.web.realtime import realtime
+from kame_model.serve.web.moshi_socket import serve_moshi
+from kame_model.serve.web.realtime_socket import serve_realtime
 
+MAX_BODY_BYTES = 65_536
+"""No request to this server says more."""
+_ANSWERS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
+_HOST = re.compile(r"[A-Za-z0-9._-]+(?::\d+)?|\[[0-9A-Fa-f:.]+\](?::\d+)?")
+"""A name or an address, with a port or without: nothing that could end a directive and begin another."""
+_POLICY = (
+    # Worklets and sound made by the page are blobs.
+    "default-src 'self'; connect-src {connect}; media-src 'self' blob:; worker-src 'self' blob:; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_SAFE_PAGE = (
+    ("Permissions-Policy", "microphone=(self), camera=(), geolocation=()"),
+    ("Referrer-Policy", "no-referrer"),  # a token may be in the page's address
+    ("X-Content-Type-Options", "nosniff"),
+    ("Cache-Control", "no-cache"),
+)
+_TOKEN = re.compile(r"(\btoken=)[^&\s\"']+")
+_CLIENTS_FAULT = "Invalid UTF-8 sequence received from client."
+"""uvicorn 0.54 logs it with a traceback of its own lines (protocols/websockets/websockets_sansio_impl.py)."""
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_long"}
 
 
@@ -37,11 +64,11 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
     Raises:
         ConfigError: the token is set and empty, a trusted proxy has no address, or too few files may be open.
     """
-    be_discreet()
+    keep_tokens_out_of_logs()
     care, limits = server.config.care, server.config.limits
-    door = Door(care, host=server.config.host)
-    connections = Connections(limits, door.counted_as, most_connections(limits))
-    hall = Hall(server, door, Metrics(server, connections))
+    access = AccessControl(care, host=server.config.host)
+    connections = Connections(limits, access.counted_as, find_most_connections(limits))
+    manager = ConnectionManager(server, access, Metrics(server, connections))
     app = FastAPI(
         title="KAME",
         summary="Speak with a front-end. Sockets: /api/chat as Moshi has it, /v1/realtime as OpenAI has it.",
@@ -50,20 +77,14 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
         responses={413: {"model": ErrorBody}},
     )
     app.state.connections = connections
-    _tell_errors_in_one_form(app, hall)
-    app.include_router(control_routes(hall))
-
-    async def moshi_socket(socket: WebSocket) -> None:
-        await chat(hall, socket)
-
-    async def realtime_socket(socket: WebSocket) -> None:
-        await realtime(hall, socket)
+    _tell_errors_in_one_form(app, manager.metrics)
+    app.include_router(create_control_routes(manager))
 
     async def no_socket(socket: WebSocket) -> None:
-        await hall.refuse(socket, Denied(404, "not_found", "There is no socket of this name."))
+        await manager.refuse(socket, Denied(404, "not_found", "There is no socket of this name."))
 
-    app.add_api_websocket_route("/api/chat", moshi_socket)
-    app.add_api_websocket_route("/v1/realtime", realtime_socket)
+    app.add_api_websocket_route("/api/chat", partial(serve_moshi, manager))
+    app.add_api_websocket_route("/v1/realtime", partial(serve_realtime, manager))
     app.add_api_websocket_route("/{path:path}", no_socket)  # or the page's files would be asked for one
     if care.origins:
         app.add_middleware(
@@ -72,16 +93,100 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
             allow_methods=["GET", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(Envelope, headers=[*notice_headers(care.notice), *tls_headers(care)])
+    app.add_middleware(AnswerMiddleware, headers=make_common_headers(care))
     if page is not None:
         app.mount("/", StaticFiles(directory=page, html=True))
     return app
 
 
-def _tell_errors_in_one_form(app: FastAPI, hall: Hall) -> None:
+def make_common_headers(care: CareConfig) -> list[tuple[str, str]]:
+    """The headers of every answer: what speaks, if anything is to be said, and HSTS where the server itself has TLS.
+
+    Text beyond ASCII is percent-encoded UTF-8; by HSTS (RFC 6797) browsers come by TLS alone from now on.
+    """
+    headers = []
+    if notice := " ".join(care.notice.split()):
+        headers.append(("Kame-Notice", notice if notice.isascii() and notice.isprintable() else quote(notice)))
+    if care.certificate is not None and care.hsts_s:
+        headers.append(("Strict-Transport-Security", f"max-age={care.hsts_s}"))
+    return headers
+
+
+class _LogFilter(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Lets every record through, without what it should not say."""
+        if record.msg == _CLIENTS_FAULT:
+            record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
+        if isinstance(record.args, tuple):
+            record.args = tuple(_TOKEN.sub(r"\1...", each) if isinstance(each, str) else each for each in record.args)
+        return True
+
+
+_LOG_FILTER = _LogFilter()
+
+
+def keep_tokens_out_of_logs() -> None:
+    """From now on uvicorn's logs hold no token, and no traceback for what a client did wrong."""
+    for name in ("uvicorn.error", "uvicorn.access"):
+        logging.getLogger(name).addFilter(_LOG_FILTER)
+
+
+class AnswerMiddleware:
+    """ASGI middleware around the whole app: headers on every answer, sockets included, and no long bodies."""
+
+    def __init__(self, app: ASGIApp, headers: list[tuple[str, str]]) -> None:
+        self._app = app
+        self._headers = {"websocket": headers, "http": (*_SAFE_PAGE, *headers)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request or socket."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] in _ANSWERS:
+                headers = MutableHeaders(raw=list(message.get("headers", [])))
+                if scope["type"] == "http":
+                    headers["Content-Security-Policy"] = _make_policy(Headers(scope=scope).get("host", ""))
+                for name, value in self._headers[scope["type"]]:
+                    headers[name] = value
+                message["headers"] = headers.raw
+            await send(message)
+
+        await self._app(scope, _limit_body(scope, receive) if scope["type"] == "http" else receive, send_with_headers)
+
+
+def _make_policy(host: str) -> str:
+    """What a page of ours may do; it connects to this server alone, by the name it has reached it.
+
+    Its sockets are named, for not every browser counts those of "self" to 'self'.
+    """
+    own = f"'self' ws://{host} wss://{host}" if _HOST.fullmatch(host) else "'self'"
+    return _POLICY.format(connect=own)
+
+
+def _limit_body(scope: Scope, receive: Receive) -> Receive:
+    """A request's body, refused when it is too long; where the headers say so, before any of it is read."""
+    promised = Headers(scope=scope).get("content-length", "")
+    n_promised = int(promised) if promised.isdecimal() else 0
+    n_read = 0
+
+    async def limited() -> Message:
+        nonlocal n_read
+        message: Message = {} if n_promised > MAX_BODY_BYTES else await receive()
+        n_read += len(message.get("body", b""))
+        if max(n_read, n_promised) > MAX_BODY_BYTES:
+            raise HTTPException(413, f"A request may have {MAX_BODY_BYTES} bytes.")
+        return message
+
+    return limited
+
+
+def _tell_errors_in_one_form(app: FastAPI, metrics: Metrics) -> None:
     async def denied(_: Request, error: Exception) -> Response:
         assert isinstance(error, Denied)
-        hall.metrics.n_denied[error.code] += 1
+        metrics.n_denied[error.code] += 1
         return error.response()
 
     async def invalid(_: Request, error: Exception) -> Response:

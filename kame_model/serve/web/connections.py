@@ -8,7 +8,7 @@ probes of `/healthz` do, is answered while all other places are taken by clients
 import asyncio
 import logging
 import resource
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -18,8 +18,7 @@ from prometheus_client.registry import Collector
 
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.errors import ConfigError
-from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance
-from kame_model.serve.web.ws_frames import WsFrameCounter
+from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance, RateLimiter
 
 Reason = Literal[
     "refused",
@@ -34,35 +33,63 @@ Reason = Literal[
 """Why the server closed a connection: no place for it · the place was given to a newer one · it did not ask, or was not
 answered, in time · it read nothing for too long · too much waits to be read by it · it sent too much · its address
 asked too often."""
-MAX_ADDRESSES = 4096
-"""Addresses of which requests are counted; the one that asked its last the longest ago is forgotten first."""
 REQUESTS_AT_ONCE_S = 4.0
 """Requests of an address that may come at once, as seconds of their rate: a page is loaded with all its files."""
 
 _FEWEST = 8
 """A server with fewer places for connections is not worth starting."""
 _CHECK_S = 0.2
+_LONGER_LENGTHS = {126: 2, 127: 8}
+"""Values of the 7-bit length that say how many bytes of a longer one follow."""
+_MASK_BYTES = 4
 _log = logging.getLogger(__name__)
+
+
+class WsFrameCounter:
+    """Counts a client's web socket frames by their headers alone (RFC 6455, 5.2), before any of them is parsed.
+
+    Control frames are counted too; the bytes may be cut anywhere.
+    """
+
+    def __init__(self) -> None:
+        self._head = b""  # of a frame whose header has not come whole
+        self._n_payload = 0  # bytes of the last frame's payload that are still to come
+
+    def count(self, data: bytes, most: float = float("inf")) -> int:
+        """How many frames' headers end in the next bytes of the connection.
+
+        Args:
+            most: where there are more, one more is counted, and the rest is not looked at.
+        """
+        data, at, n_frames = self._head + data, self._n_payload, 0
+        while n_frames <= most:
+            if at + 2 > len(data):
+                break
+            length = data[at + 1] & 0x7F
+            n_longer = _LONGER_LENGTHS.get(length, 0)
+            end = at + 2 + n_longer + (_MASK_BYTES if data[at + 1] & 0x80 else 0)
+            if end > len(data):
+                break
+            n_frames += 1
+            at = end + (int.from_bytes(data[at + 2 : at + 2 + n_longer]) if n_longer else length)
+        self._head, self._n_payload = data[at:], max(0, at - len(data))
+        return n_frames
 
 
 class Connection:
     """One client's connection, from its acceptance to its end.
 
-    Args:
-        home: all of them.
-        limits: what it may do.
-        address: what it is counted by; None: a trusted proxy's.
-
     Attributes:
-        address: as given.
+        address: what it is counted by; None: a trusted proxy's.
         abort: ends it now and gives its descriptor back, without waiting for the client.
         is_asking: it has asked, and is being answered.
+        has_entered: its web socket has been accepted: from now on it is the session's own limits that end it.
     """
 
     def __init__(self, home: "Connections", limits: LimitsConfig, address: str | None) -> None:
         self.address = address
         self.abort: Callable[[], object] = lambda: None
-        self.is_asking = False
+        self.is_asking = self.has_entered = False
         self._home, self._limits = home, limits
         self._transport: asyncio.Transport | None = None
         self._since_s = _now_s()
@@ -87,10 +114,6 @@ class Connection:
         n_frames = self._frames.count(data, self._n_frames.left)
         return self.take_bytes(data) and (self._n_frames.take(n_frames) or self._close("too_many_frames"))
 
-    def take_request(self) -> bool:
-        """Counts a request; False where its address has asked too often."""
-        return self._home.take_request(self.address)
-
     def check_unwritten(self) -> None:
         """Closes it where more waits to be read by the client than may."""
         if self._transport is not None and self._transport.get_write_buffer_size() > self._limits.max_unwritten_bytes:
@@ -110,21 +133,17 @@ class Connection:
         """Says that it does again."""
         self._stuck_s = None
 
-    def enter(self) -> None:
-        """Says that its web socket has been accepted: from now on it is the session's own limits that end it."""
-        self._home.enter(self)
-
     def end(self) -> None:
         """Says that it is over."""
         self._home.forget(self)
 
-    def check_time(self, has_entered: bool) -> None:
+    def check_time(self) -> None:
         """Closes it where it has kept the server waiting for too long."""
         if self._transport is not None and self._transport.is_closing():
             self.pause()  # what is left to be read is all that it waits for
         if self._stuck_s is not None and _now_s() - self._stuck_s > self._limits.write_timeout_s:
             self._close("write_timeout")
-        elif not has_entered and _now_s() - self._since_s > self._limits.entry_timeout_s:
+        elif not self.has_entered and _now_s() - self._since_s > self._limits.entry_timeout_s:
             self._close("entry_timeout")
 
     def _close(self, reason: Reason) -> bool:
@@ -138,7 +157,7 @@ class Connections(Collector):
     Args:
         limits: how many there may be, and what each may do.
         counted_as: from a peer's address to what it is counted by; None: a trusted proxy, behind which are many.
-        most: of all of them together; `most_connections` finds it.
+        most: of all of them together; `find_most_connections` finds it.
 
     Attributes:
         n_closed: those that the server closed or refused, by reason.
@@ -148,54 +167,35 @@ class Connections(Collector):
         self.n_closed: Counter[Reason] = Counter()
         self._limits, self._counted_as, self._most = limits, counted_as, most
         self._most_before_entry = min(limits.max_connections_before_entry, most // 2)
-        self._before_entry: dict[Connection, None] = {}  # the oldest first
-        self._entered: set[Connection] = set()
-        self._n_requests: OrderedDict[str, Allowance] = OrderedDict()
+        self._all: dict[Connection, None] = {}  # the oldest first
+        self._requests = RateLimiter(limits.max_requests_per_s, REQUESTS_AT_ONCE_S * limits.max_requests_per_s)
 
     @property
     def may_enter(self) -> bool:
         """Whether there is room for one more web socket."""
-        return len(self._entered) < self._most - self._most_before_entry
+        return len(self._all) - len(self._before_entry()) < self._most - self._most_before_entry
 
     def open(self, peer: str) -> Connection | None:
-        """A place for a client that has connected; None: there is none, and none can be made.
-
-        Args:
-            peer: the address of the connection's other end.
-        """
+        """A place for a client that has connected from an address; None: there is none, and none can be made."""
         address = self._counted_as(peer)
         if not self._make_room(address):
             self.n_closed["refused"] += 1
             return None
         connection = Connection(self, self._limits, address)
-        self._before_entry[connection] = None
+        self._all[connection] = None
         return connection
 
     def may_ask(self, peer: str) -> bool:
-        """Whether an address has a request left; one that has none need not connect, which costs more than this.
-
-        Args:
-            peer: the address of the connection's other end.
-        """
+        """Whether an address has a request left; one that has none need not connect, which costs more than this."""
         address = self._counted_as(peer)
-        allowance = None if address is None else self._n_requests.get(address)
-        if allowance is None or allowance.left >= 1:
+        if address is None or self._requests.left(address) >= 1:
             return True
         self.n_closed["too_many_requests"] += 1
         return False
 
     def take_request(self, address: str | None) -> bool:
         """Counts a request of an address; False, and counted as closed, where it has asked too often."""
-        if address is None:
-            return True
-        allowance = self._n_requests.pop(address, None)
-        if allowance is None:
-            per_s = self._limits.max_requests_per_s
-            allowance = Allowance(per_s, REQUESTS_AT_ONCE_S * per_s)
-        self._n_requests[address] = allowance
-        if len(self._n_requests) > MAX_ADDRESSES:
-            self._n_requests.popitem(last=False)
-        if allowance.take():
+        if address is None or self._requests.take(address):
             return True
         self.n_closed["too_many_requests"] += 1
         return False
@@ -204,16 +204,9 @@ class Connections(Collector):
         """Closes the oldest connection before its entry, if there is one: descriptors are wanted."""
         self._push_out(lambda _: True)
 
-    def enter(self, connection: Connection) -> None:
-        """Moves a connection to those whose web sockets are accepted."""
-        if connection in self._before_entry:
-            del self._before_entry[connection]
-            self._entered.add(connection)
-
     def forget(self, connection: Connection) -> None:
         """Gives its place back."""
-        self._before_entry.pop(connection, None)
-        self._entered.discard(connection)
+        self._all.pop(connection, None)
 
     def close(self, connection: Connection, reason: Reason) -> None:
         """Ends a connection now, and counts why."""
@@ -224,53 +217,48 @@ class Connections(Collector):
     async def watch(self) -> None:
         """Closes those that keep the server waiting for too long, until it is cancelled."""
         while True:
-            for connection in list(self._before_entry):
-                connection.check_time(has_entered=False)
-            for connection in list(self._entered):
-                connection.check_time(has_entered=True)
+            for connection in list(self._all):
+                connection.check_time()
             await asyncio.sleep(_CHECK_S)
 
     def collect(self) -> Iterator[Metric]:
         """What `/metrics` tells of them."""
         now = GaugeMetricFamily("kame_connections", "Connections now.", labels=["state"])
-        now.add_metric(["before_entry"], len(self._before_entry))
-        now.add_metric(["entered"], len(self._entered))
+        n_before_entry = len(self._before_entry())
+        now.add_metric(["before_entry"], n_before_entry)
+        now.add_metric(["entered"], len(self._all) - n_before_entry)
         yield now
         closed = CounterMetricFamily("kame_connections_closed", "Connections closed by the server.", labels=["reason"])
         for reason, n in sorted(self.n_closed.items()):
             closed.add_metric([reason], n)
         yield closed
 
-    @property
-    def _n(self) -> int:
-        return len(self._before_entry) + len(self._entered)
+    def _before_entry(self) -> list[Connection]:
+        return [each for each in self._all if not each.has_entered]
 
     def _make_room(self, address: str | None) -> bool:
         """Closes connections before their entry until there is room for one more; False where it cannot be had."""
-        if self._is_full_for(address) and not self._push_out(lambda each: each.address == address):
+        n_here = sum(each.address == address for each in self._all)
+        is_full = address is not None and n_here >= self._limits.max_connections_per_address
+        if is_full and not self._push_out(lambda each: each.address == address):
             return False
-        if len(self._before_entry) < self._most_before_entry and self._n < self._most:
+        before_entry = self._before_entry()
+        if len(before_entry) < self._most_before_entry and len(self._all) < self._most:
             return True
-        counts = Counter(each.address for each in self._before_entry)
+        counts = Counter(each.address for each in before_entry)
         crowded = max(counts, key=counts.__getitem__, default=None)
         return self._push_out(lambda each: each.address == crowded)
 
-    def _is_full_for(self, address: str | None) -> bool:
-        if address is None:
-            return False
-        n_here = sum(each.address == address for those in (self._before_entry, self._entered) for each in those)
-        return n_here >= self._limits.max_connections_per_address
-
     def _push_out(self, is_meant: Callable[[Connection], bool]) -> bool:
         """Closes the oldest one before its entry that is meant, a silent one if there is any; False: there is none."""
-        meant = filter(is_meant, self._before_entry)
+        meant = filter(is_meant, self._before_entry())
         oldest = min(meant, key=lambda each: each.is_asking, default=None)  # the first of equals
         if oldest is not None:
             self.close(oldest, "pushed_out")
         return oldest is not None
 
 
-def most_connections(limits: LimitsConfig) -> int:
+def find_most_connections(limits: LimitsConfig) -> int:
     """How many connections this process can hold: `limits.max_connections`, or fewer by its limit of descriptors.
 
     Raises:

@@ -4,19 +4,16 @@ from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from data_schemas.config.serving import Mode, ServeConfig
+from data_schemas.config.serving import Mode
 from data_schemas.errors import ConfigError, StoreError
-from kame_model.serve.server import Refused
 from kame_model.serve.session.session import Session
-from kame_model.serve.web.access import Denied
-from kame_model.serve.web.caller import Hall
-from kame_model.serve.web.disclosure import consent_to
+from kame_model.serve.web.access import Denied, make_consent_word
+from kame_model.serve.web.client_socket import ConnectionManager
 from kame_model.serve.web.session_changes import Changes
 
 SessionId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="As the event `started` says it.")]
-_Responses = dict[int | str, dict[str, Any]]
 
 
 class ErrorDetail(BaseModel):
@@ -30,9 +27,6 @@ class ErrorBody(BaseModel):
     """Every answer that is no success."""
 
     error: ErrorDetail
-
-
-_MISDIRECTED: _Responses = {421: {"model": ErrorBody}}
 
 
 class About(BaseModel):
@@ -56,6 +50,8 @@ class About(BaseModel):
 class SessionShown(BaseModel):
     """A session that goes on."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     id: str
     mode: Mode
     back_end: str
@@ -63,53 +59,35 @@ class SessionShown(BaseModel):
     is_recorded: bool
     time_s: float = Field(description="On the session's own clock, seconds.")
 
-    @classmethod
-    def of(cls, session: Session) -> "SessionShown":
-        """A session as it is now."""
-        return cls(
-            id=session.id,
-            mode=session.mode,
-            back_end=session.back_end,
-            model=session.model,
-            is_recorded=session.is_recorded,
-            time_s=session.time_s,
-        )
 
+def create_control_routes(manager: ConnectionManager) -> APIRouter:
+    """The routes of one server, each behind what it asks of who comes: nothing, a name, or a token too."""
+    access = manager.access
 
-def control_routes(hall: Hall) -> APIRouter:
-    """The routes of one server.
-
-    Args:
-        hall: knows the server, and who may come in.
-    """
-
-    async def check(request: Request) -> None:  # not `def`: a thread would be taken for it
-        hall.door.check(request)
+    # Dependencies are not `def`: a thread would be taken for each.
+    async def check(request: Request) -> None:
+        access.check(request)
 
     async def check_metrics(request: Request) -> None:
-        hall.door.check_metrics(request)
+        access.check_metrics(request)
 
     async def check_host(request: Request) -> None:
-        hall.door.check_host(request)
+        access.check_host(request)
 
     routes = APIRouter()
-    denials: _Responses = {401: {"model": ErrorBody}, 403: {"model": ErrorBody}, 429: {"model": ErrorBody}}
-    denials |= _MISDIRECTED
-    guarded = APIRouter(dependencies=[Depends(check)], responses=denials)
-    measured = APIRouter(dependencies=[Depends(check_metrics)], responses=denials)
-    named = APIRouter(dependencies=[Depends(check_host)], responses=_MISDIRECTED)
-    _add_health(routes, hall)
-    _add_about(named, hall)
-    routes.include_router(named)
-    _add_metrics(measured, hall)
-    routes.include_router(measured)
-    _add_sessions(guarded, hall)
-    _add_recordings(guarded, hall)
-    routes.include_router(guarded)
+    _add_health(routes, manager)
+    _add_about(routes, manager, Depends(check_host))
+    _add_metrics(routes, manager, Depends(check_metrics))
+    _add_sessions(routes, manager, Depends(check))
     return routes
 
 
-def _add_health(routes: APIRouter, hall: Hall) -> None:
+def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What the schema says of answers that are no success."""
+    return {status: {"model": ErrorBody} for status in statuses}
+
+
+def _add_health(routes: APIRouter, manager: ConnectionManager) -> None:
     @routes.get("/healthz", summary="Whether the process answers")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
@@ -118,61 +96,89 @@ def _add_health(routes: APIRouter, hall: Hall) -> None:
         "/readyz",
         summary="Whether one more caller is let in, and has its real time",
         response_model=dict[str, str],
-        responses={503: {"model": ErrorBody}},
+        responses=_errors(503),
     )
     async def readyz() -> dict[str, str] | Response:
-        unreadiness = hall.server.unreadiness()
+        unreadiness = manager.server.unreadiness()
         if unreadiness is not None:
             return Denied.because(unreadiness).response()  # not raised: who asks is nobody who was denied
         return {"status": "ready"}
 
 
-def _add_about(routes: APIRouter, hall: Hall) -> None:
-    @routes.get("/v1/about", summary="What a caller should know before calling", responses={422: {"model": ErrorBody}})
+def _add_about(routes: APIRouter, manager: ConnectionManager, check: Any) -> None:
+    @routes.get(
+        "/v1/about",
+        summary="What a caller should know before calling",
+        dependencies=[check],
+        responses=_errors(421, 422),
+    )
     async def about(request: Request, mode: Mode | None = None) -> About:
-        refusal = hall.server.refusal(hall.door.address_of(request), mode)
-        return _about(hall.server.config, hall.door.needs_token, refusal)
+        config = manager.server.config
+        refusal = manager.server.refusal(manager.access.address_of(request), mode)
+        return About(
+            notice=config.care.notice,
+            modes=list(get_args(Mode)),
+            mode=config.mode,
+            back_ends=[each.name for each in config.back_ends],
+            models={each.name: each.models for each in config.back_ends if each.models},
+            refusal=None if refusal is None else ErrorDetail(code=refusal.reason, message=refusal.detail),
+            needs_token=manager.access.needs_token,
+            prompts=config.care.prompts,
+            records=config.record.folder is not None and config.record.enabled,
+            record_notice=config.record.notice,
+            record_consent=make_consent_word(config.record.notice),
+            keep_days=config.record.keep_days,
+            turn_end_silence_s=config.listener.turn_end_silence_s,
+        )
 
 
-def _add_metrics(routes: APIRouter, hall: Hall) -> None:
-    @routes.get("/metrics", summary="Figures for Prometheus", response_class=Response)
+def _add_metrics(routes: APIRouter, manager: ConnectionManager, check: Any) -> None:
+    @routes.get(
+        "/metrics",
+        summary="Figures for Prometheus",
+        dependencies=[check],
+        response_class=Response,
+        responses=_errors(401, 403, 421, 429),
+    )
     async def metrics() -> Response:
-        return Response(hall.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(manager.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_sessions(routes: APIRouter, hall: Hall) -> None:
-    unknown: _Responses = {404: {"model": ErrorBody}, 422: {"model": ErrorBody}}
+def _add_sessions(routes: APIRouter, manager: ConnectionManager, check: Any) -> None:
+    guarded = APIRouter(dependencies=[check], responses=_errors(401, 403, 404, 421, 422, 429))
+
+    def own(request: Request, session_id: str) -> Session:
+        session = manager.server.sessions.get(session_id)
+        if session is None or session.address != manager.access.address_of(request):
+            raise Denied(404, "unknown_session", "There is no such session of yours.")
+        return session
 
     # No list: whoever knows an id may change its session and delete its recording, and many share an address.
-    @routes.get("/v1/sessions/{session_id}", summary="A session of the caller's", responses=unknown)
+    @guarded.get("/v1/sessions/{session_id}", summary="A session of the caller's")
     async def show(request: Request, session_id: SessionId) -> SessionShown:
-        return SessionShown.of(_own(hall, request, session_id))
+        return SessionShown.model_validate(own(request, session_id))
 
-    @routes.patch(
-        "/v1/sessions/{session_id}",
-        summary="Change a session while it goes on",
-        responses={400: {"model": ErrorBody}, 503: {"model": ErrorBody}, **unknown},
+    @guarded.patch(
+        "/v1/sessions/{session_id}", summary="Change a session while it goes on", responses=_errors(400, 503)
     )
     async def change(request: Request, session_id: SessionId, changes: Changes) -> SessionShown:
-        session = _own(hall, request, session_id)
+        session = own(request, session_id)
         try:
-            hall.changing.apply(changes, session)
+            manager.change(session, changes)
         except ConfigError as error:
             raise Denied.because(error) from error
-        return SessionShown.of(session)
+        return SessionShown.model_validate(session)
 
-
-def _add_recordings(routes: APIRouter, hall: Hall) -> None:
-    @routes.delete(
+    @guarded.delete(
         "/v1/recordings/{session_id}",
         summary="Delete a session's recording, one under way too",
         status_code=204,
         response_class=Response,
-        responses={404: {"model": ErrorBody}, 422: {"model": ErrorBody}, 500: {"model": ErrorBody}},
+        responses=_errors(500),
     )
     async def delete(session_id: SessionId) -> Response:
         """Whoever knows the id of a session was its caller: ids cannot be guessed, and addresses change."""
-        recordings = hall.server.recordings
+        recordings = manager.server.recordings
         try:
             if recordings is None or not await recordings.delete(session_id):
                 raise Denied(404, "unknown_recording", "There is no such recording.")
@@ -180,27 +186,4 @@ def _add_recordings(routes: APIRouter, hall: Hall) -> None:
             raise Denied(500, "store", "The recording could not be deleted; tell the server's host.") from error
         return Response(status_code=204)
 
-
-def _own(hall: Hall, request: Request, session_id: str) -> Session:
-    session = hall.server.sessions.get(session_id)
-    if session is None or session.address != hall.door.address_of(request):
-        raise Denied(404, "unknown_session", "There is no such session of yours.")
-    return session
-
-
-def _about(config: ServeConfig, needs_token: bool, refusal: Refused | None) -> About:
-    return About(
-        notice=config.care.notice,
-        modes=list(get_args(Mode)),
-        mode=config.mode,
-        back_ends=[each.name for each in config.back_ends],
-        models={each.name: each.models for each in config.back_ends if each.models},
-        refusal=None if refusal is None else ErrorDetail(code=refusal.reason, message=refusal.detail),
-        needs_token=needs_token,
-        prompts=config.care.prompts,
-        records=config.record.folder is not None and config.record.enabled,
-        record_notice=config.record.notice,
-        record_consent=consent_to(config.record.notice),
-        keep_days=config.record.keep_days,
-        turn_end_silence_s=config.listener.turn_end_silence_s,
-    )
+    routes.include_router(guarded)

@@ -12,68 +12,39 @@ from prometheus_client.registry import Collector
 from data_schemas.config.serving import Mode
 from data_schemas.units import FRAME_S
 from kame_model.serve.server import KameServer
-from kame_model.serve.session.events import EventKind, SessionEvent
+from kame_model.serve.session.events import EventKind
 
 _AGES_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 
 
-class Metrics:
-    """One registry a server, so that several in one process do not add up.
+class Metrics(Collector):
+    """One registry a server, so that several in one process do not add up; the server is asked at each scrape.
 
     Args:
-        server: is asked at each scrape.
         more: are asked too.
 
     Attributes:
         n_denied: requests, callers and messages not let in, by code; the server's own refusals among them.
+        oracle_age_s: ages of oracles at their first words.
     """
 
     def __init__(self, server: KameServer, *more: Collector) -> None:
         self.n_denied: Counter[str] = Counter()
+        self._server = server
         self._registry = CollectorRegistry()
-        for collector in (_Now(server, self.n_denied), *more):
+        for collector in (self, *more):
             self._registry.register(collector)
         ProcessCollector(registry=self._registry)
-        self._age_s = Histogram(
+        self.oracle_age_s = Histogram(
             "kame_oracle_first_words_seconds",
             "From a request to a chat model to the first words of its answer.",
             buckets=_AGES_S,
             registry=self._registry,
         )
 
-    def watch(self) -> "Watch":
-        """Measures what happens in one session."""
-        return Watch(self._age_s)
-
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
         return generate_latest(self._registry)
-
-
-class Watch:
-    """Measures what happens in one session.
-
-    Args:
-        age_s: ages of oracles at their first words.
-    """
-
-    def __init__(self, age_s: Histogram) -> None:
-        self._age_s = age_s
-        self._oracle: object = None
-
-    def happened(self, event: SessionEvent) -> None:
-        """Looks at an event."""
-        if event.kind == "oracle" and event.data["oracle"] != self._oracle:  # its first words
-            self._oracle = event.data["oracle"]
-            self._age_s.observe(event.data["age_s"])
-
-
-class _Now(Collector):
-    """What is read off the server at the moment of a scrape."""
-
-    def __init__(self, server: KameServer, n_denied: Counter[str]) -> None:
-        self._server = server
-        self._n_denied = n_denied
 
     def collect(self) -> Iterator[Metric]:
         """The server's own figures."""
@@ -99,17 +70,17 @@ class _Now(Collector):
         yield CounterMetricFamily("kame_steps", "Steps of the device.", value=meter.n_steps)
         yield CounterMetricFamily("kame_steps_late", "Steps that began a frame or more too late.", value=meter.n_late)
         yield CounterMetricFamily("kame_steps_failed", "Steps that ended their sessions.", value=meter.n_failed)
-        yield from _asked(server)
-        yield _counted("kame_events", "What happened in sessions.", "kind", server.n_events)
-        yield _counted("kame_frames_dropped", "Frames thrown away: heard or said.", "direction", server.n_dropped)
-        yield _counted("kame_denied", "Requests, callers and messages not let in.", "code", self._n_denied)
+        yield from _collect_requests(server)
+        yield _make_counter("kame_events", "What happened in sessions.", "kind", server.n_events)
+        yield _make_counter("kame_frames_dropped", "Frames thrown away: heard or said.", "direction", server.n_dropped)
+        yield _make_counter("kame_denied", "Requests, callers and messages not let in.", "code", self.n_denied)
 
 
-def _asked(server: KameServer) -> Iterator[Metric]:
+def _collect_requests(server: KameServer) -> Iterator[Metric]:
     """Requests to chat models: what became of them, and what they cost."""
     requests = asdict(server.requests)
     outcomes = {name.removeprefix("n_"): n for name, n in requests.items()}
-    yield _counted("kame_requests", "Requests to chat models, and what became of them.", "outcome", outcomes)
+    yield _make_counter("kame_requests", "Requests to chat models, and what became of them.", "outcome", outcomes)
     tokens = CounterMetricFamily(
         "kame_chat_tokens",
         "Tokens read (in, of them cached) and written (out) by chat models; estimated where a server tells none.",
@@ -121,7 +92,7 @@ def _asked(server: KameServer) -> Iterator[Metric]:
     yield tokens
 
 
-def _counted(name: str, what: str, label: str, counts: Mapping[EventKind, int] | Mapping[str, int]) -> Metric:
+def _make_counter(name: str, what: str, label: str, counts: Mapping[EventKind, int] | Mapping[str, int]) -> Metric:
     metric = CounterMetricFamily(name, what, labels=[label])
     for value, count in sorted(counts.items()):
         metric.add_metric([value], count)

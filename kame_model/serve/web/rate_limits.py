@@ -1,7 +1,7 @@
 """How fast a client may send: messages and bytes counted, and sound given on no faster than it is spoken."""
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy as np
 from backends.engine import Samples
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 
+MAX_KEYS = 4096
+"""Keys of a `RateLimiter` that are remembered; the one that took its last the longest ago is forgotten first."""
 MESSAGES_AT_ONCE_S = 2.0
 """Messages that may come at once, as seconds of the rate: a network that stalled gives them all back together."""
 CATCH_UP = 1.1
@@ -24,24 +26,27 @@ _Waiting = Samples | Callable[[], None]
 """Sound, or what is to be done when all sound before it has been given on."""
 
 
+def _read_loop_time_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
 class Allowance:
-    """Something that may be used up at a rate, with a store of it (a token bucket on the event loop's clock).
+    """Something that may be used up at a rate, with a store of it (a token bucket).
 
     Args:
         per_s: how much there is more of each second.
         most: how much there is at most, and at first.
+        clock_s: seconds, never going back.
     """
 
-    def __init__(self, per_s: float, most: float) -> None:
-        self._per_s = per_s
-        self._most = most
-        self._left = most
-        self._at_s = asyncio.get_running_loop().time()
+    def __init__(self, per_s: float, most: float, clock_s: Callable[[], float] = _read_loop_time_s) -> None:
+        self._per_s, self._most, self._clock_s = per_s, most, clock_s
+        self._left, self._at_s = most, clock_s()
 
     @property
     def left(self) -> float:
         """How much there is now."""
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._clock_s()
         self._left = min(self._most, self._left + (now_s - self._at_s) * self._per_s)
         self._at_s = now_s
         return self._left
@@ -58,6 +63,31 @@ class Allowance:
         self._left = self.left - amount
 
 
+class RateLimiter:
+    """An allowance for each key (an address, a session), in constant memory.
+
+    Args:
+        per_s, most, clock_s: of each `Allowance`.
+    """
+
+    def __init__(self, per_s: float, most: float, clock_s: Callable[[], float] = _read_loop_time_s) -> None:
+        self._per_s, self._most, self._clock_s = per_s, most, clock_s
+        self._allowances: OrderedDict[str, Allowance] = OrderedDict()
+
+    def left(self, key: str) -> float:
+        """How much a key may use now."""
+        allowance = self._allowances.get(key)
+        return self._most if allowance is None else allowance.left
+
+    def take(self, key: str, amount: float = 1.0) -> bool:
+        """Uses some up, if the key has so much."""
+        allowance = self._allowances.pop(key, None) or Allowance(self._per_s, self._most, self._clock_s)
+        self._allowances[key] = allowance
+        if len(self._allowances) > MAX_KEYS:
+            self._allowances.popitem(last=False)
+        return allowance.take(amount)
+
+
 class Pacer:
     """Gives sound on as a microphone would have: what comes faster waits, and what does not come is silence.
 
@@ -71,6 +101,9 @@ class Pacer:
         lose: told how many frames were dropped, at most once a frame's time.
         max_waiting_s: sound that may wait.
         max_backlog_s: late sound of a live client that may wait.
+
+    Attributes:
+        n_put: samples taken from the client so far.
     """
 
     def __init__(
@@ -80,32 +113,27 @@ class Pacer:
         self._max_waiting = round(max_waiting_s * SAMPLE_RATE_HZ)
         self._max_backlog = round(max_backlog_s * SAMPLE_RATE_HZ)
         self._waiting: deque[_Waiting] = deque()
-        self._n_put = self._n_waiting = 0
+        self.n_put = self._n_waiting = 0
         self._allowance = Allowance(CATCH_UP * SAMPLE_RATE_HZ, BURST_S * SAMPLE_RATE_HZ)
-        self._last_s = self._since_s = asyncio.get_running_loop().time()
+        self._last_s = self._since_s = _read_loop_time_s()
         self._is_live = False
         self._n_made = 0  # samples of silence in whose place sound may still come
         self._n_lost = 0  # frames, not told yet
 
     @property
-    def n_put(self) -> int:
-        """Samples taken from the client so far."""
-        return self._n_put
-
-    @property
     def n_over(self) -> int:
         """The first so many samples of them wait no more: they have been given on, or are forgotten."""
-        return self._n_put - self._n_waiting
+        return self.n_put - self._n_waiting
 
     def put(self, samples: Samples) -> bool:
         """Adds sound; False where too much of it waits already, and it is not taken."""
-        n_late = self._n_late(len(samples))
+        n_late = self._count_late(len(samples))
         if self._n_waiting + len(samples) - n_late > self._max_waiting:
             return False
         if len(samples):
-            self._come(asyncio.get_running_loop().time())
+            self._note_arrival(_read_loop_time_s())
             self._waiting.append(samples)
-            self._n_put += len(samples)
+            self.n_put += len(samples)
             self._n_waiting += len(samples)
             self._do(each for each in self._take(n_late) if not isinstance(each, np.ndarray))
             self._n_made -= n_late
@@ -142,7 +170,7 @@ class Pacer:
             await asyncio.sleep(next_s - clock.time())
             self._give()
 
-    def _come(self, now_s: float) -> None:
+    def _note_arrival(self, now_s: float) -> None:
         """Sound comes: whether the client is live, and what comes now is no longer late."""
         if now_s - self._last_s > LIVE_S:
             self._since_s = now_s
@@ -151,7 +179,7 @@ class Pacer:
             self._is_live = True
             self._n_made = 0
 
-    def _n_late(self, n_samples: int) -> int:
+    def _count_late(self, n_samples: int) -> int:
         """Samples to drop where so many more come: whole frames, in whose place there was silence."""
         if not self._is_live:
             return 0

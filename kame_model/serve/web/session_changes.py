@@ -1,20 +1,14 @@
-"""What a caller may change of a running session, and how often: one form for both sockets and HTTP."""
+"""What a caller may change of a running session: one form for both sockets and HTTP."""
 
 from typing import Annotated, Self
-from weakref import WeakKeyDictionary
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 from data_schemas.config import Config
 from data_schemas.config.serving import Mode
-from kame_model.serve.device.admission import Refused
 from kame_model.serve.oracle.prompts import Instructions
 from kame_model.serve.session.session import Session
-from kame_model.serve.web.access import Denied
-from kame_model.serve.web.rate_limits import Allowance
-
-CHANGES_PER_S, CHANGES_AT_ONCE = 2.0, 10.0
-"""Of one session. Each may have the recogniser listen anew and the device clear a slot, which costs the others."""
 
 
 def _of_whole_characters(text: str) -> str:
@@ -28,6 +22,11 @@ def _of_whole_characters(text: str) -> str:
 
 _Text = Annotated[str, AfterValidator(_of_whole_characters)]
 _Name = Annotated[_Text, Field(max_length=128)]
+_TWO_PROMPTS: JsonDict = {
+    "required": ["prompt", "instructions"],
+    "properties": {"prompt": {"type": "string"}, "instructions": {"type": "string"}},
+}
+"""What no request may hold, for the schema."""
 
 
 class Changes(Config):
@@ -35,6 +34,8 @@ class Changes(Config):
 
     Example: `{"mode": "direct"}`, `{"back_end": "math", "model": "big", "prompt": ""}`, `{"reset": true}`.
     """
+
+    model_config = ConfigDict(json_schema_extra={"not": _TWO_PROMPTS})
 
     mode: Mode | None = Field(default=None, description="From the next frame on.")
     back_end: _Name | None = Field(default=None, description="For the next request on.")
@@ -76,36 +77,7 @@ class Changes(Config):
         if self.reset:
             session.reset()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is wished."""
-        return self == Changes()
-
     @classmethod
-    def hint(cls) -> str:
+    def describe(cls) -> str:
         """What may be given."""
         return f"a JSON object of {', '.join(cls.model_fields)}"
-
-
-class Changing:
-    """Changes sessions, each no oftener than others bear."""
-
-    def __init__(self) -> None:
-        self._allowances: WeakKeyDictionary[Session, Allowance] = WeakKeyDictionary()
-
-    def apply(self, changes: Changes, session: Session) -> None:
-        """Changes a session; what wishes nothing counts for nothing.
-
-        Raises:
-            Denied: it has been changed too often, or the device has no time for the mode.
-            ConfigError: there is no such mode or back-end here; nothing has changed.
-        """
-        if changes.is_empty:
-            return
-        allowance = self._allowances.setdefault(session, Allowance(CHANGES_PER_S, CHANGES_AT_ONCE))
-        if not allowance.take():
-            raise Denied(429, "too_many_changes", f"A session is changed {CHANGES_PER_S:g} times a second at most.")
-        try:
-            changes.apply(session)
-        except Refused as refusal:
-            raise Denied.because(refusal) from refusal

@@ -119,13 +119,13 @@ class _Http(_Watched, H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def _may_ask(self) -> bool:
-        may = self.connection.take_request()
+        may = self._connections.take_request(self.connection.address)
         if not may:
             _refuse(self.transport, _TOO_FAST)
         return may
 
     def send_400_response(self, msg: str) -> None:
-        self.connection.take_request()  # this connection is closed anyhow
+        self._connections.take_request(self.connection.address)  # this connection is closed anyhow
         unread, _ = self.conn.trailing_data
         if len(unread) > MAX_HEAD_BYTES:
             _refuse(self.transport, _LONG_HEADERS if b"\n" in unread else _LONG_ADDRESS)
@@ -157,7 +157,7 @@ class _Socket(_Watched, WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         await super().send(message)
         if message["type"] == "websocket.accept":
-            self.connection.enter()
+            self.connection.has_entered = True
         elif message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # or uvicorn logs an error, as if nothing had been answered
 
@@ -248,7 +248,7 @@ class WebServer(uvicorn.Server):
     def _refuse(self, accepted: socket.socket, denied: Denied) -> None:
         with accepted, suppress(OSError):
             if self.config.ssl is None:
-                accepted.send(_as_bytes(denied))
+                accepted.send(_to_bytes(denied))
 
     def _connect(self, accepted: socket.socket, connection: Connection) -> None:
         def over(task: "asyncio.Task[None]") -> None:
@@ -288,11 +288,11 @@ class WebServer(uvicorn.Server):
 
 def _refuse(transport: asyncio.Transport, denied: Denied) -> None:
     """Answers a request that the app is not to see, and closes its connection."""
-    transport.write(_as_bytes(denied))
+    transport.write(_to_bytes(denied))
     transport.close()
 
 
-def _as_bytes(denied: Denied) -> bytes:
+def _to_bytes(denied: Denied) -> bytes:
     response = denied.response()
     status = f"HTTP/1.1 {denied.status} {HTTPStatus(denied.status).phrase}".encode()
     headers = [name + b": " + value for name, value in (*response.raw_headers, (b"connection", b"close"))]

@@ -13,8 +13,8 @@ from kame_model.serve.session import answering
 from kame_model.serve.session.conversation import Conversation
 from kame_model.serve.session.mailbox import SaidFrame
 from kame_model.serve.session.session import Session
-from kame_model.serve.web.chat_socket import ChatSocket
-from kame_model.serve.web.realtime import RealtimeSocket
+from kame_model.serve.web.moshi_socket import MoshiSocket
+from kame_model.serve.web.realtime_socket import RealtimeSocket
 from tests.support.serve_doubles import Fault, pitch_in, tone
 from tests.support.soak import FAULTS, SoakReport, soak
 
@@ -73,11 +73,11 @@ def test_a_frame_that_comes_late_is_found(checkpoint: Checkpoint, monkeypatch: p
     assert any("ms late" in each for each in short_soak(checkpoint, 2).broken)
 
 
-@pytest.mark.parametrize(("socket", "path"), [(ChatSocket, "/api/chat"), (RealtimeSocket, "/v1/realtime")])
+@pytest.mark.parametrize(("socket", "path"), [(MoshiSocket, "/api/chat"), (RealtimeSocket, "/v1/realtime")])
 @pytest.mark.parametrize(("fault", "told"), [("late", "ms late"), ("lost", "frames were not answered")])
 def test_frames_of_either_socket_are_judged_after_a_reset_too(
     checkpoint: Checkpoint,
-    socket: type[ChatSocket | RealtimeSocket],
+    socket: type[MoshiSocket | RealtimeSocket],
     path: str,
     fault: str,
     told: str,

@@ -9,7 +9,7 @@ import pytest
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.serve.client.answer_watch import NOISE_S, QUIET_S, STALLED_S, AnswerWatch
 from kame_model.serve.client.client import until_answered
-from kame_model.serve.client.kept_talk import Talked
+from kame_model.serve.client.talk_record import TalkRecord
 
 LOUD = np.full(FRAME_N_SAMPLES, 0.1, np.float32)
 STILL = np.zeros(FRAME_N_SAMPLES, np.float32)
@@ -153,9 +153,8 @@ def test_the_silence_of_a_server_that_sends_nothing_tells_nothing() -> None:
 @pytest.mark.parametrize("level_dbfs", [-10, -30, -44, -60])
 async def test_of_a_quiet_file_too_the_answer_is_waited_for(level_dbfs: float) -> None:
     """The server greets at once and answers 5 s after the question, of which room noise is left."""
-    clock, talked = asyncio.get_running_loop(), Talked()
-    begin_s = clock.time()
-    talked.begin(begin_s)
+    clock, talked = asyncio.get_running_loop(), TalkRecord()
+    begin_s = talked.start_s = clock.time()
     tone = np.sqrt(2) * np.sin(np.arange(25 * FRAME_N_SAMPLES))
     noise = 0.05 * np.random.default_rng(0).standard_normal(12 * FRAME_N_SAMPLES)  # 26 dB below
     question = (10 ** (level_dbfs / 20) * np.concatenate([tone, noise])).astype(np.float32)

@@ -9,7 +9,6 @@ prompt. Messages of kinds that this direction does not have are passed over, as 
 import asyncio
 import json
 from dataclasses import asdict
-from typing import Any
 
 import sphn
 from pydantic import ValidationError
@@ -20,8 +19,9 @@ from data_schemas.errors import ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.mailbox import SaidFrame
+from kame_model.serve.session.session import Session
 from kame_model.serve.web.access import Denied
-from kame_model.serve.web.caller import Caller, Hall, Unfit
+from kame_model.serve.web.client_socket import ClientSocket, ConnectionManager, UnfitMessage
 from kame_model.serve.web.moshi_protocol import RESTART, Kind
 from kame_model.serve.web.rate_limits import Allowance
 from kame_model.serve.web.session_changes import Changes
@@ -34,62 +34,52 @@ _SLICE_BYTES = 256
 """Read at a time, so that a message made to be long is found out early."""
 
 
-async def chat(hall: Hall, socket: WebSocket) -> None:
+async def serve_moshi(manager: ConnectionManager, socket: WebSocket) -> None:
     """One client of Moshi's protocol, from its coming to its end."""
-    caller = await hall.enter(socket, model=socket.query_params.get("model"))
-    if caller is None:
-        return
-    wants_events = socket.query_params.get("events") == "1"
-    care, record = hall.server.config.care, hall.server.config.record
-    notices = [care.notice if care.notice_as_text else "", record.notice if caller.session.is_recorded else ""]
-    notice = "" if wants_events else " ".join(each.strip() for each in notices if each.strip())
-    await ChatSocket(caller, wants_events, notice).run()
+    session = await manager.enter(socket, model=socket.query_params.get("model"))
+    if session is not None:
+        await MoshiSocket(manager, socket, session).run()
 
 
-class ChatSocket:
-    """What a client's bytes mean, and what it is sent.
+class MoshiSocket(ClientSocket):
+    """What a client's bytes mean, and what it is sent; arguments as of `ClientSocket`."""
 
-    Args:
-        caller: the client.
-        wants_events: it asked to be told what happens.
-        notice: told as the first text, if any.
-    """
-
-    def __init__(self, caller: Caller, wants_events: bool, notice: str) -> None:
-        self._caller = caller
-        self._session = caller.session
-        self._wants_events = wants_events
+    def __init__(self, manager: ConnectionManager, socket: WebSocket, session: Session) -> None:
+        super().__init__(manager, socket, session)
+        self._wants_events = socket.query_params.get("events") == "1"
         self._has_begun = False
-        self._notice = notice
         self._sound = Allowance(SOUND_SPEED * SAMPLE_RATE_HZ, SOUND_AT_ONCE_S * SAMPLE_RATE_HZ)
         self._reader = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
         self._writer = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
 
     async def run(self) -> None:
-        """The conversation, until it ends."""
-        await self._send(Kind.HANDSHAKE)
-        await self._send(Kind.TEXT, self._notice.encode())
-        await self._caller.run(self._on_message, self._on_drop, self._on_frame, self._on_event)
+        """The conversation, until it ends; who is told no events reads the notices as the first text."""
+        await self.send(bytes([Kind.HANDSHAKE]))
+        if not self._wants_events:
+            care, record = self._config.care, self._config.record
+            notices = [care.notice if care.notice_as_text else "", record.notice if self._session.is_recorded else ""]
+            await self._send(Kind.TEXT, " ".join(each.strip() for each in notices if each.strip()).encode())
+        await self.converse()
 
     async def _on_message(self, message: Message) -> None:
         data: bytes = message.get("bytes") or b""
         kind, body = data[:1], data[1:]
         is_first, self._has_begun = not self._has_begun, True
         if kind == bytes([Kind.AUDIO]):
-            await self._hear(body)
+            await self._hear_opus(body)
         elif kind == bytes([Kind.CONTROL]) and body == RESTART:
-            await self._change(Changes(reset=True), tells_why=self._wants_events)
+            await self._change(b'{"reset": true}', tells_why=self._wants_events)
         elif kind == bytes([Kind.METADATA]) and (self._wants_events or is_first):
-            await self._wish(body)
+            await self._change(body, tells_why=True)
 
     async def _on_drop(self, reason: str) -> None:
         if self._wants_events:  # the protocol has no word for it
             await self._send(Kind.ERROR, reason.encode())
 
-    async def _hear(self, packets: bytes) -> None:
+    async def _hear_opus(self, packets: bytes) -> None:
         """Gives sound on. What comes faster than it is spoken is dropped undecoded, whole messages: pages of Ogg."""
         if self._sound.left <= 0:
-            if self._caller.drop("too_much_sound"):
+            if self.count_drop("too_much_sound"):
                 await self._on_drop("Sound is dropped: it comes faster than it is spoken.")
             return
         n_samples = 0
@@ -97,31 +87,27 @@ class ChatSocket:
             try:
                 samples = self._reader.append_bytes(packets[start : start + _SLICE_BYTES])
             except ValueError as error:
-                raise Unfit("this is no Opus in Ogg") from error
+                raise UnfitMessage("this is no Opus in Ogg") from error
             n_samples += len(samples)
             self._sound.overdraw(len(samples))
             if n_samples > MAX_SOUND_S * SAMPLE_RATE_HZ:
-                raise Unfit(f"more than {MAX_SOUND_S:g} s of sound in one message")
+                raise UnfitMessage(f"more than {MAX_SOUND_S:g} s of sound in one message")
             if len(samples):  # pages without sound keep nobody's place
                 self._session.hear(samples)
             if start:
                 await asyncio.sleep(0)  # long messages let the others go first
 
-    async def _wish(self, body: bytes) -> None:
+    async def _change(self, wishes: bytes, *, tells_why: bool) -> None:
+        """Changes the session as JSON says, or tells why not, where the client knows of changes."""
+        why = ""
         try:
-            wished = Changes.model_validate_json(body)
+            self.change(Changes.model_validate_json(wishes))
         except ValidationError as error:
-            await self._send(Kind.ERROR, f"{error.errors()[0]['msg']}: {Changes.hint()}".encode())
-        else:
-            await self._change(wished, tells_why=True)
-
-    async def _change(self, changes: Changes, *, tells_why: bool) -> None:
-        """Changes the session, or tells why not, where the client knows of changes."""
-        try:
-            self._caller.change(changes)
+            why = f"{error.errors()[0]['msg']}: {Changes.describe()}"
         except (ConfigError, Denied) as error:
-            if tells_why:
-                await self._send(Kind.ERROR, str(error).encode())
+            why = str(error)
+        if why and tells_why:
+            await self._send(Kind.ERROR, why.encode())
 
     async def _on_frame(self, frame: SaidFrame) -> None:
         await self._send(Kind.AUDIO, self._writer.append_pcm(frame.samples))
@@ -130,12 +116,13 @@ class ChatSocket:
 
     async def _on_event(self, event: SessionEvent) -> None:
         if self._wants_events:
-            await self._send(Kind.METADATA, _json(asdict(event)))
+            await self._send(Kind.METADATA, _as_json(event))
 
-    async def _send(self, kind: Kind, body: bytes = b"") -> None:
-        if body or kind == Kind.HANDSHAKE:
-            await self._caller.send(bytes([kind]) + body)
+    async def _send(self, kind: Kind, body: bytes) -> None:
+        """Sends a message, unless there is nothing in it."""
+        if body:
+            await self.send(bytes([kind]) + body)
 
 
-def _json(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+def _as_json(event: SessionEvent) -> bytes:
+    return json.dumps(asdict(event), ensure_ascii=False, separators=(",", ":")).encode()

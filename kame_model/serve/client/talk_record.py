@@ -57,23 +57,35 @@ class Player:
         return sound
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Oracle:
     """One answer of the back-end: asked at `asked_s` on the session's clock, its first words `age_s` later."""
 
     back_end: str
     asked_s: float
-    age_s: float | None
-    text: str
-    state: str
+    age_s: float | None = None
+    text: str = ""
+    state: str = "unanswered"
+
+    def note(self, kind: str, data: dict[str, Any]) -> None:
+        """One more event of it."""
+        match kind:
+            case "oracle":
+                self.age_s = float(data["age_s"]) if self.age_s is None else self.age_s
+                self.text = f"{self.text} {data['text']}".strip()  # pieces are whole words
+                self.state = "cut off"
+            case "oracle_done":
+                self.state = "whole"
+            case "oracle_failed":
+                self.state = f"failed: {data.get('reason')}"
 
 
 @dataclass(slots=True)
-class Talked:
+class TalkRecord:
     """What came of a conversation so far.
 
     Attributes:
-        start_s: when it began, by the caller's clock; None: it has not.
+        start_s: when the server was ready, by the caller's clock; None: it has not been.
         events: of the server, each with `at_s`, when it came.
         ended: why the server ended it; empty where the caller did.
         watch: knows whether the answer has ended.
@@ -93,10 +105,6 @@ class Talked:
     def has_begun(self) -> bool:
         """Whether the server was there, so that there is something to keep."""
         return self.start_s is not None
-
-    def begin(self, at_s: float) -> None:
-        """The server is ready."""
-        self.start_s = at_s
 
     @property
     def n_owed(self) -> int:
@@ -168,17 +176,21 @@ class Talked:
         """The back-end's answers, in the order of asking."""
         found: dict[Any, Oracle] = {}
         for event in self.events:
-            kind, data = event.get("kind"), event.get("data", {})
+            kind, data = str(event.get("kind")), event.get("data", {})
             number = data.get("oracle")
             if kind == "oracle_asked":
-                found[number] = Oracle(str(data.get("back_end")), float(event["time_s"]), None, "", "unanswered")
+                found[number] = Oracle(str(data.get("back_end")), float(event["time_s"]))
             elif number in found:
-                found[number] = _told(found[number], str(kind), data)
+                found[number].note(kind, data)
         return list(found.values())
 
     def dropped(self) -> dict[str, int]:
         """Frames that the server threw away: heard, of the caller's; said, of its own."""
-        return dict(sum((_dropped(event) for event in self.events), Counter()))
+        counts: Counter[str] = Counter()
+        for event in self.events:
+            if event.get("kind") == "dropped":
+                counts[event["data"]["direction"]] += event["data"]["n_frames"]
+        return dict(counts)
 
     def save(self, folder: Path) -> None:
         """Writes sound, transcript and events: all three whole, or what was there of an earlier conversation stays.
@@ -207,21 +219,3 @@ class Talked:
     def _since_start(self, at_s: float) -> float:
         assert self.start_s is not None  # nothing comes from a server before it is ready
         return at_s - self.start_s
-
-
-def _dropped(event: dict[str, Any]) -> Counter[str]:
-    data = event.get("data", {})
-    return Counter({data["direction"]: data["n_frames"]}) if event.get("kind") == "dropped" else Counter()
-
-
-def _told(oracle: Oracle, kind: str, data: dict[str, Any]) -> Oracle:
-    """An oracle after one more event of it."""
-    if kind == "oracle":
-        age_s = float(data["age_s"]) if oracle.age_s is None else oracle.age_s
-        text = f"{oracle.text} {data['text']}".strip()  # pieces are whole words
-        return Oracle(oracle.back_end, oracle.asked_s, age_s, text, "cut off")
-    if kind == "oracle_done":
-        return Oracle(oracle.back_end, oracle.asked_s, oracle.age_s, oracle.text, "whole")
-    if kind == "oracle_failed":
-        return Oracle(oracle.back_end, oracle.asked_s, oracle.age_s, oracle.text, f"failed: {data.get('reason')}")
-    return oracle

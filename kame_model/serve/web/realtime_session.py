@@ -16,21 +16,18 @@ from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_S
 from kame_model.serve.session.hearing import TurnTaking
 from kame_model.serve.session.session import Session
-from kame_model.serve.web.realtime_events import AUDIO_FORMAT, Event, Fault
+from kame_model.serve.web.realtime_events import AUDIO_FORMAT, VOICE, Event, RealtimeError
 from kame_model.serve.web.session_changes import Changes
 
 MAX_DIFFERENCES = 32
 """Of one update that are told; a client may send any number of fields."""
-VOICE = "kame"
-"""The front-end has the one voice it was trained with."""
 _Form = TypeVar("_Form", bound=Config)
 INSTRUCTIONS, _MODEL = "session.instructions", "session.model"
-_PROTOCOLS_NAMES = {"session.back_end": _MODEL}
 _TRANSCRIPTION = "session.audio.input.transcription"
 _TURNS = "session.audio.input.turn_detection"
 
 
-class TurnWishes(Config):
+class TurnDetection(Config):
     """What a client may say of turns (openai/types/realtime/realtime_audio_input_turn_detection.py, ServerVad)."""
 
     threshold: float = Field(gt=0, lt=1, description="Probability of speech above which somebody speaks.")
@@ -38,62 +35,42 @@ class TurnWishes(Config):
     silence_duration_ms: int = Field(ge=100, le=5000, description="Silence after which a turn has ended.")
     interrupt_response: bool = Field(description="Whether no more of a response is sent once the user speaks.")
 
-    @classmethod
-    def of(cls, turns: TurnTaking, interrupts: bool) -> "TurnWishes":
-        """What is so."""
-        return cls(
-            threshold=turns.speech_probability,
-            prefix_padding_ms=round(turns.before_s * 1000),
-            silence_duration_ms=round(turns.turn_end_silence_s * 1000),
-            interrupt_response=interrupts,
-        )
 
-
-class Wishes(NamedTuple):
-    """What a `session.update` would change.
+class Update(NamedTuple):
+    """What came of a `session.update`.
 
     Attributes:
-        changes: values for `Changes` by their names.
-        wants_transcripts: whether the user's words are told.
-        turns: how turns are told apart.
-        echoed: fields that need nothing to be done, by their names.
+        changes: values for `Changes` by their names, which are still to be applied.
         differences: of what is not as was wished: `param`, what `holds` instead, and the `reason`.
-        faults: what cannot be had at all.
+        errors: what cannot be had at all.
     """
 
     changes: dict[str, Any]
-    wants_transcripts: bool
-    turns: TurnWishes
-    echoed: Event
     differences: list[Event]
-    faults: list[Fault]
+    errors: list[RealtimeError]
 
 
-class RealtimeConfig:
+class SessionSettings:
     """A session as the protocol describes it.
 
-    Args:
-        session: the conversation.
-        config: the server's.
-        instructions: that the session began with.
-
     Attributes:
-        instructions: of the client, now.
+        instructions: of the client: those it began with, or has sent since.
         wants_transcripts: whether the client is told what the user says.
         interrupts: whether no more of a response is sent once the user speaks.
     """
 
     def __init__(self, session: Session, config: ServeConfig, instructions: str) -> None:
         self._session = session
-        self._recogniser = config.listener.engine
+        self._transcription = {"model": config.listener.engine}
         self._back_ends = frozenset(each.name for each in config.back_ends)
         self._echoed: Event = {}
         self.instructions = instructions
         self.wants_transcripts = True
         self.interrupts = False  # the model hears the user while it speaks, and decides
 
-    def shown(self) -> Event:
+    def describe(self) -> Event:
         """The whole configuration, as it is in force; `instructions` are empty where the back-end's own are."""
+        turns = {"type": "server_vad", **self._turn_detection().model_dump(), "create_response": True}
         return {
             "type": "realtime",
             "object": "realtime.session",
@@ -107,20 +84,16 @@ class RealtimeConfig:
             "audio": {
                 "input": {
                     "format": AUDIO_FORMAT,
-                    "transcription": self._transcription() if self.wants_transcripts else None,
-                    "turn_detection": {
-                        "type": "server_vad",
-                        **self._turns().model_dump(),
-                        "create_response": True,
-                    },
+                    "transcription": self._transcription if self.wants_transcripts else None,
+                    "turn_detection": turns,
                 },
                 "output": {"format": AUDIO_FORMAT, "voice": VOICE, "speed": 1.0},
             },
             **self._echoed,
         }
 
-    def wishes(self, wanted: object) -> Wishes:
-        """What a `session.update` would change; nothing is changed yet.
+    def update(self, wanted: object) -> Update:
+        """Does what a `session.update` wishes, but for instructions and back-end, which are returned as `changes`.
 
         Each field is judged by itself, so that one that cannot be had costs none of the others: OpenAI's own server
         refuses an update whole, and instructions beside a tool of too long a name are lost there
@@ -128,90 +101,95 @@ class RealtimeConfig:
         which it turns off, and for what is only said again.
 
         Raises:
-            Fault: it is no session.
+            RealtimeError: it is no session; nothing has changed.
         """
         if not isinstance(wanted, dict):
-            raise Fault("invalid_type", "session is an object.", "session")
-        wishes = Wishes({}, self.wants_transcripts, self._turns(), {}, [], [])
-        turns = wishes.turns.model_dump()
-        for param, value, holds in _differences(_nested(wanted), self.shown(), "session"):
+            raise RealtimeError("invalid_type", "session is an object.", "session")
+        update = Update({}, [], [])
+        turns = self._turn_detection().model_dump()
+        for param, value, holds in list(_find_differences(_modernise(wanted), self.describe(), "session")):
             name = param.rpartition(".")[2]
             if value is None and param not in (_TRANSCRIPTION, _TURNS, *_ECHOED):
                 continue
             if param == _TRANSCRIPTION and value is None:
-                wishes = wishes._replace(wants_transcripts=False)
+                self.wants_transcripts = False
             elif param == _TRANSCRIPTION and isinstance(value, dict):
-                wishes = wishes._replace(wants_transcripts=True)
-                others = _differences(value, self._transcription(), param)
-                wishes.differences.extend(_difference(*each) for each in others)
+                self.wants_transcripts = True
+                for difference in _find_differences(value, self._transcription, param):
+                    update.differences.append(_explain(*difference))
             elif param == INSTRUCTIONS:
-                wishes.changes["instructions"] = value
+                update.changes["instructions"] = value
             elif param == _MODEL and isinstance(value, str) and value in self._back_ends:
-                wishes.changes["back_end"] = value
+                update.changes["back_end"] = value
             elif param.startswith(f"{_TURNS}.") and name in turns:
                 turns[name] = value
             elif param in _ECHOED and _is_small(value):
-                wishes.echoed[name] = value
-            elif (why := _impossible(param, value, holds)) is not None:
-                wishes.faults.append(Fault("not_supported", why, param))
+                self._echo(name, value)
+            elif (why := _find_obstacle(param, value, holds)) is not None:
+                update.errors.append(RealtimeError("not_supported", why, param))
             else:
-                wishes.differences.append(_difference(param, value, holds))
-        differences = wishes.differences[:MAX_DIFFERENCES]
-        wishes = wishes._replace(differences=differences)
+                update.differences.append(_explain(param, value, holds))
+        del update.differences[MAX_DIFFERENCES:]
         try:
-            return wishes._replace(turns=_read(TurnWishes, turns, _TURNS))
-        except Fault as fault:
-            return wishes._replace(faults=[*wishes.faults, fault])
-
-    def take(self, wishes: Wishes) -> None:
-        """Has the session so from now on, but for `changes`, which are the caller's; see `take_turns`."""
-        self.wants_transcripts = wishes.wants_transcripts
-        self._echoed = {name: value for name, value in (self._echoed | wishes.echoed).items() if value is not None}
-        self.take_turns(wishes.turns)
-
-    def take_turns(self, wished: TurnWishes) -> None:
-        """Tells turns apart as is wished; `prefix_padding_ms` in whole frames."""
-        if wished == self._turns():
-            return
-        self.interrupts = wished.interrupt_response
-        before_s = round(wished.prefix_padding_ms / 1000 / FRAME_S) * FRAME_S
-        self._session.take_turns(TurnTaking(wished.threshold, wished.silence_duration_ms / 1000, before_s))
+            self._take_turns(_read(TurnDetection, turns, _TURNS))
+        except RealtimeError as error:
+            update.errors.append(error)
+        return update
 
     def check_response(self, wanted: object) -> Any:
         """Looks at what a `response.create` asks for; its metadata.
 
         Raises:
-            Fault: something cannot be had for one response alone.
+            RealtimeError: something cannot be had for one response alone.
         """
         if wanted is None:
             return None
         if not isinstance(wanted, dict):
-            raise Fault("invalid_type", "response is an object.", "response")
+            raise RealtimeError("invalid_type", "response is an object.", "response")
         metadata = wanted.get("metadata")
         if not _is_metadata(metadata):
-            raise Fault("invalid_value", "metadata is up to 16 short strings by name.", "response.metadata")
-        here = {**self.shown(), "conversation": "auto", "metadata": metadata}
-        for param, _, _ in _differences(wanted, here, "response"):
-            raise Fault("not_supported", "Responses are as the session is; session.update changes it.", param)
+            raise RealtimeError("invalid_value", "metadata is up to 16 short strings by name.", "response.metadata")
+        here = {**self.describe(), "conversation": "auto", "metadata": metadata}
+        for param, _, _ in _find_differences(wanted, here, "response"):
+            raise RealtimeError("not_supported", "Responses are as the session is; session.update changes it.", param)
         return metadata
 
-    def _turns(self) -> TurnWishes:
-        return TurnWishes.of(self._session.turn_taking, self.interrupts)
+    def _echo(self, name: str, value: Any) -> None:
+        """Shows a field again that needs nothing to be done; null: no more."""
+        if value is None:
+            self._echoed.pop(name, None)
+        else:
+            self._echoed[name] = value
 
-    def _transcription(self) -> Event:
-        return {"model": self._recogniser}
+    def _turn_detection(self) -> TurnDetection:
+        turns = self._session.turn_taking
+        return TurnDetection(
+            threshold=turns.speech_probability,
+            prefix_padding_ms=round(turns.before_s * 1000),
+            silence_duration_ms=round(turns.turn_end_silence_s * 1000),
+            interrupt_response=self.interrupts,
+        )
+
+    def _take_turns(self, wished: TurnDetection) -> None:
+        """Tells turns apart as is wished; `prefix_padding_ms` in whole frames."""
+        if wished == self._turn_detection():
+            return
+        self.interrupts = wished.interrupt_response
+        before_s = round(wished.prefix_padding_ms / 1000 / FRAME_S) * FRAME_S
+        self._session.take_turns(TurnTaking(wished.threshold, wished.silence_duration_ms / 1000, before_s))
 
 
-def changes_of(wanted: object, param: str) -> Changes:
+def read_changes(wanted: object, param: str) -> Changes:
     """Changes from what a client sent.
 
     Raises:
-        Fault: it is of the wrong form.
+        RealtimeError: it is of the wrong form.
     """
     try:
         return _read(Changes, wanted, param)
-    except Fault as fault:
-        fault.param = _PROTOCOLS_NAMES.get(fault.param or "", fault.param)
+    except RealtimeError as error:
+        if error.param == "session.back_end":
+            error.param = _MODEL
         raise
 
 
@@ -222,48 +200,38 @@ def _read(form: type[_Form], wanted: object, param: str) -> _Form:
         first = error.errors()[0]
         where = ".".join(str(each) for each in (param, *first["loc"]))
         told = f"{first['msg']}; there are {', '.join(form.model_fields)}."
-        raise Fault("invalid_value", told, where[:256]) from error
+        raise RealtimeError("invalid_value", told, where[:256]) from error
 
 
-def _nested(wanted: Event) -> Event:
-    """A session in the present form; the names and formats of the protocol's first version (2024) have their places."""
-    session = {name: value for name, value in wanted.items() if name not in _FORMER}
-    for name, place in _FORMER.items():
-        if name in wanted:
-            value = wanted[name]
-            _put(session, place, _FORMER_FORMATS.get(value, value) if isinstance(value, str) else value)
+def _modernise(session: Event) -> Event:
+    """Puts names and formats of the protocol's first version (2024) in their present places, unless one is there."""
+    for name, (*way, last) in _FORMER.items():
+        if name not in session:
+            continue
+        value, place = session.pop(name), session
+        for each in way:
+            place = place.setdefault(each, {}) if isinstance(place, dict) else None
+        if isinstance(place, dict):
+            place.setdefault(last, _FORMER_FORMATS.get(value, value) if isinstance(value, str) else value)
     return session
 
 
-def _put(session: Event, place: tuple[str, ...], value: Any) -> None:
-    """Puts a value in its place, unless one is there or the way to it is no object."""
-    *way, name = place
-    for each in way:
-        inner = session.get(each, {})
-        if not isinstance(inner, dict):
-            return
-        copy = dict(inner)
-        session[each] = copy
-        session = copy
-    session.setdefault(name, value)
-
-
-def _differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[str, Any, Any]]:
+def _find_differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[str, Any, Any]]:
     """Name and value of all that is not so already, and what is; null is the same as nothing."""
     for name, value in wanted.items():
         place, now = f"{param}.{name}"[:256], here.get(name)
         if isinstance(value, dict) and isinstance(now, dict):
-            yield from _differences(value, now, place)
+            yield from _find_differences(value, now, place)
         elif value != now:
             yield place, value, now
 
 
-def _difference(param: str, _: Any, holds: Any) -> Event:
+def _explain(param: str, _: Any, holds: Any) -> Event:
     """What is told of a field that is not as was wished."""
     return {"param": param, "holds": holds, "reason": _WHY.get(param, "This server has no such setting.")}
 
 
-def _impossible(param: str, value: Any, holds: Any) -> str | None:
+def _find_obstacle(param: str, value: Any, holds: Any) -> str | None:
     """Why a client cannot go on with what holds in a field's place; None: it can, and is told the difference."""
     if isinstance(holds, dict) and value is not None:
         return "An object is expected here."
@@ -277,31 +245,20 @@ def _impossible(param: str, value: Any, holds: Any) -> str | None:
 
 
 def _is_metadata(wanted: object) -> bool:
-    """As openai/types/shared/metadata.py has it: 16 pairs, names of 64 characters and values of 512 at most."""
+    """As openai/types/shared/metadata.py has it: names of 64 characters at most, and else what is small."""
     return wanted is None or (
         isinstance(wanted, dict)
-        and len(wanted) <= 16
-        and all(isinstance(value, str) and len(name) <= 64 and len(value) <= 512 for name, value in wanted.items())
+        and _is_small(wanted)
+        and all(isinstance(value, str) and len(name) <= 64 for name, value in wanted.items())
     )
 
 
 def _is_small(value: object, depth: int = 2) -> bool:
     """Whether a value may be kept and said again with each answer: short texts, and few of them."""
-    match value:
-        case None | bool():
-            return True
-        case str():
-            return len(value) <= 512
-        case list():
-            return depth > 0 and len(value) <= 16 and all(_is_small(each, depth - 1) for each in value)
-        case dict():
-            return (
-                depth > 0
-                and len(value) <= 16
-                and all(_is_small(name) and _is_small(each, depth - 1) for name, each in value.items())
-            )
-        case _:
-            return False
+    if isinstance(value, dict | list):
+        parts = [*value, *value.values()] if isinstance(value, dict) else value
+        return depth > 0 and len(value) <= 16 and all(_is_small(each, depth - 1) for each in parts)
+    return value is None or isinstance(value, bool) or (isinstance(value, str) and len(value) <= 512)
 
 
 _ECHOED = frozenset(

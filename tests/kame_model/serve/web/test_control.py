@@ -1,13 +1,11 @@
 """HTTP beside the sockets."""
 
 import asyncio
-import base64
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import schemathesis
 from hypothesis import given, settings
@@ -15,34 +13,27 @@ from prometheus_client.parser import text_string_to_metric_families
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
+from backends.chat.live import LiveUsage
 from data_schemas.config.serving import RecordConfig
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.web.access import make_consent_word
 from kame_model.serve.web.app import create_app
-from kame_model.serve.web.disclosure import consent_to
-from kame_model.serve.web.realtime_responses import to_pcm16
+from kame_model.serve.web.metrics import Metrics
 from tests.support.inline_threads import InlineThreads
 from tests.support.realtime_protocol import of_type, say
-from tests.support.served import AsgiSocket, app_of, served
-from tests.support.serving import RepeatingChat, doubles, saying, until
+from tests.support.served import AsgiSocket, app_of, http_client, served
+from tests.support.serving import Client, RepeatingChat, doubles, inline, saying, serve_config, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.full]
-MINE = "192.0.2.1"
 
 
-@asynccontextmanager
-async def asking(app: Any, address: str = MINE, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app, client=(address, 4711))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
-        yield client
-
-
-async def session_of(app: Any, server: KameServer, address: str = MINE) -> tuple[AsgiSocket, str]:
+async def session_of(app: Any, server: KameServer, address: str = "192.0.2.1") -> tuple[AsgiSocket, str]:
     before = set(server.sessions)
-    agreed = f"?record={consent_to(server.config.record.notice)}" if server.recordings else ""
+    agreed = f"?record={make_consent_word(server.config.record.notice)}" if server.recordings else ""
     socket = AsgiSocket(app, f"/api/chat{agreed}", address=address)
     await until(lambda: len(server.sessions) > len(before) and socket.accepted is not None)
     (session_id,) = set(server.sessions) - before
@@ -51,7 +42,7 @@ async def session_of(app: Any, server: KameServer, address: str = MINE) -> tuple
 
 @pytest.mark.looptime
 async def test_a_caller_sees_and_changes_its_own_sessions_alone(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint) as (server, app), asking(app) as me, asking(app, "192.0.2.2") as somebody:
+    async with app_of(checkpoint) as (server, app), http_client(app) as me, http_client(app, "192.0.2.2") as somebody:
         socket, session_id = await session_of(app, server)
         shown = (await me.get(f"/v1/sessions/{session_id}")).json()
         assert shown == {
@@ -78,7 +69,7 @@ async def test_a_caller_sees_and_changes_its_own_sessions_alone(checkpoint: Chec
 
 @pytest.mark.looptime
 async def test_readiness_follows_the_server(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint, limits={"max_sessions": 1}) as (server, app), asking(app) as client:
+    async with app_of(checkpoint, limits={"max_sessions": 1}) as (server, app), http_client(app) as client:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         assert (await client.get("/readyz")).status_code == 200
         socket, _ = await session_of(app, server)
@@ -93,7 +84,7 @@ async def test_readiness_follows_the_server(checkpoint: Checkpoint) -> None:
 
 @pytest.mark.looptime
 async def test_readiness_is_whether_a_caller_is_let_in_and_asking_counts_for_nothing(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint) as (server, app), asking(app) as client:
+    async with app_of(checkpoint) as (server, app), http_client(app) as client:
         socket, _ = await session_of(app, server)
         server.meter.learn({1: 0.05, 4: 0.2})  # a device that keeps the time of one caller
         busy = await client.get("/readyz")
@@ -111,7 +102,7 @@ async def test_readiness_is_whether_a_caller_is_let_in_and_asking_counts_for_not
 
 @pytest.mark.looptime
 async def test_a_machine_too_slow_for_one_caller_is_not_ready_and_keeps_nobody_out(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint) as (server, app), asking(app) as client:
+    async with app_of(checkpoint) as (server, app), http_client(app) as client:
         server.meter.learn({1: 0.1, 4: 0.4})
         slow = await client.get("/readyz")
         assert (slow.status_code, slow.json()["error"]["code"]) == (503, "too_slow")
@@ -124,7 +115,11 @@ async def test_a_machine_too_slow_for_one_caller_is_not_ready_and_keeps_nobody_o
 @pytest.mark.looptime
 async def test_a_caller_who_is_refused_is_told_its_own_reason(checkpoint: Checkpoint) -> None:
     limits = {"max_sessions_per_address": 1, "max_starts_per_minute": 2}
-    async with app_of(checkpoint, limits=limits) as (server, app), asking(app) as me, asking(app, "192.0.2.2") as other:
+    async with (
+        app_of(checkpoint, limits=limits) as (server, app),
+        http_client(app) as me,
+        http_client(app, "192.0.2.2") as other,
+    ):
 
         async def reasons() -> list[str | None]:
             abouts = [(await each.get("/v1/about")).json() for each in (me, other)]
@@ -139,22 +134,25 @@ async def test_a_caller_who_is_refused_is_told_its_own_reason(checkpoint: Checkp
         assert await reasons() == ["too_many_starts", None]
 
 
-@pytest.mark.looptime
-async def test_figures_are_told_to_prometheus(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint) as (_, app), asking(app) as client:
-        socket = AsgiSocket(app, "/v1/realtime")
-        for word in ["alpha"] * 12 + [None] * 12:
-            sound = base64.b64encode(to_pcm16(saying(word))).decode()
-            socket.send({"type": "input_audio_buffer.append", "audio": sound})
-            await asyncio.sleep(FRAME_S)
-        await client.get("/v1/sessions/x", headers={"origin": "https://evil.example"})
-        text = (await client.get("/metrics")).text
-        await socket.leave()
-    found = {
+def figures_in(text: str) -> dict[tuple[str, ...], float]:
+    """Figures as Prometheus reads them, by name and labels."""
+    return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+@pytest.mark.looptime
+async def test_figures_are_told_to_prometheus(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint) as (_, app), http_client(app) as client:
+        socket = AsgiSocket(app, "/v1/realtime")
+        await say(socket, "alpha", 12)
+        await say(socket, None, 12)
+        await client.get("/v1/sessions/x", headers={"origin": "https://evil.example"})
+        text = (await client.get("/metrics")).text
+        await socket.leave()
+    found = figures_in(text)
     assert found["kame_sessions", "tandem"] == 1
     assert found["kame_steps_total",] >= 20
     assert found["kame_events_total", "started"] == 1
@@ -165,11 +163,34 @@ async def test_figures_are_told_to_prometheus(checkpoint: Checkpoint) -> None:
 
 
 @pytest.mark.looptime
+@pytest.mark.parametrize("mode", ["tandem", "cascade"])
+async def test_requests_are_told_by_outcome_and_tokens_by_chat_model(checkpoint: Checkpoint, mode: str) -> None:
+    usage = LiveUsage(n_tokens_in=200, n_tokens_cached=150, n_tokens_out=30)
+    parts = replace(doubles(), usage=lambda: {"default": usage})
+    async with KameServer(checkpoint, serve_config(mode=mode), parts, run=inline) as server:
+        client = Client(await server.open_session("here"))
+        await client.talk(["alpha"] * 12 + [None] * 30)
+        await client.session.close("bye")
+        await client.over()
+        text = Metrics(server).text().decode()
+        found = figures_in(text)
+        n_asked = found["kame_requests_total", "asked"]
+        assert n_asked == found["kame_events_total", "oracle_asked"] >= 1
+        assert found["kame_requests_total", "answered"] == found["kame_events_total", "oracle_done"] >= 1
+        assert n_asked == sum(found["kame_requests_total", each] for each in ("answered", "given_up", "failed"))
+        assert [found["kame_chat_tokens_total", "default", each] for each in ("in", "cached", "out")] == [200, 150, 30]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.looptime
 async def test_a_recording_is_deleted_by_who_knows_its_session(checkpoint: Checkpoint, tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     config = RecordConfig(folder=str(folder))
     recordings = Recordings(config, About(checkpoint="tiny", recogniser="double", notice=""), thread=InlineThreads())
-    async with app_of(checkpoint, doubles(recordings=recordings), record=config) as (server, app), asking(app) as me:
+    async with (
+        app_of(checkpoint, doubles(recordings=recordings), record=config) as (server, app),
+        http_client(app) as me,
+    ):
         assert (await me.get("/v1/about")).json()["records"] is True
         socket, session_id = await session_of(app, server)
         for _ in range(3):
@@ -185,35 +206,24 @@ async def test_a_recording_is_deleted_by_who_knows_its_session(checkpoint: Check
 
 
 @pytest.mark.looptime
-async def test_everything_but_health_wants_the_token(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAME_SERVE_TOKEN", "s3cret")
-    async with app_of(checkpoint) as (_, app), asking(app) as client, asking(app, authorization="Bearer s3cret") as me:
-        assert (await client.get("/v1/about")).json()["needs_token"] is True
-        for path, status in (("/metrics", 200), ("/v1/sessions/x", 404)):
-            assert (await client.get(path)).status_code == 401
-            assert (await me.get(path)).status_code == status
-        assert (await client.patch("/v1/sessions/x", json={})).status_code == 401
-        assert (await client.delete("/v1/recordings/x")).status_code == 401
-
-
-@pytest.mark.looptime
-async def test_figures_have_a_token_of_their_own_and_wrong_ones_are_throttled(
+async def test_everything_but_health_wants_its_token_and_wrong_ones_are_throttled(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAME_SERVE_TOKEN", "s3cret")
     monkeypatch.setenv("KAME_METRICS_TOKEN", "figures")
     async with (
         app_of(checkpoint) as (_, app),
-        asking(app, authorization="Bearer s3cret") as caller,
-        asking(app, authorization="Bearer figures") as prometheus,
-        asking(app, "192.0.2.9", authorization="Bearer guess") as stranger,
+        http_client(app) as nobody,
+        http_client(app, authorization="Bearer s3cret") as caller,
+        http_client(app, authorization="Bearer figures") as prometheus,
+        http_client(app, "192.0.2.9", authorization="Bearer guess") as stranger,
     ):
-        assert ((await caller.get("/metrics")).status_code, (await prometheus.get("/metrics")).status_code) == (
-            401,
-            200,
-        )
-        told = [(await caller.get(path)).status_code for path in ("/v1/sessions/x", "/metrics")]
-        assert told == [404, 401]
+        assert (await nobody.get("/healthz")).status_code == 200
+        assert (await nobody.get("/v1/about")).json()["needs_token"] is True
+        assert (await nobody.patch("/v1/sessions/x", json={})).status_code == 401
+        assert (await nobody.delete("/v1/recordings/x")).status_code == 401
+        assert [(await each.get("/metrics")).status_code for each in (nobody, caller, prometheus)] == [401, 401, 200]
+        assert [(await each.get("/v1/sessions/x")).status_code for each in (nobody, caller)] == [401, 404]
         assert (await prometheus.get("/v1/sessions/x")).status_code == 401
         for _ in range(10):
             assert (await stranger.get("/v1/sessions/x")).status_code == 401
@@ -235,7 +245,7 @@ async def test_a_host_that_locks_the_prompts_has_them_everywhere(checkpoint: Che
     chat = RepeatingChat()
     async with (
         app_of(checkpoint, doubles(chat), care={"prompts": "locked"}) as (server, app),
-        asking(app) as client,
+        http_client(app) as client,
     ):
         assert (await client.get("/v1/about")).json()["prompts"] == "locked"
         for path in ("/api/chat", "/v1/realtime"):
@@ -270,7 +280,7 @@ async def test_a_host_that_locks_the_prompts_has_them_everywhere(checkpoint: Che
 
 @pytest.mark.looptime
 async def test_every_answer_says_what_speaks_and_long_requests_are_not_read(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint) as (_, app), asking(app) as client:
+    async with app_of(checkpoint) as (_, app), http_client(app) as client:
         answer = await client.get("/nowhere")
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
         assert "machine" in answer.headers["kame-notice"]
@@ -291,7 +301,7 @@ async def test_the_page_is_served_beside_the_rest(checkpoint: Checkpoint, tmp_pa
     (tmp_path / "index.html").write_text("<h1>Talk</h1>")
     async with (
         app_of(checkpoint, care={"origins": ["https://talk.example"]}) as (server, _),
-        asking(create_app(server, tmp_path)) as client,
+        http_client(create_app(server, tmp_path)) as client,
     ):
         page = await client.get("/")
         assert "Talk" in page.text

@@ -9,7 +9,7 @@ import pytest
 
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.web.realtime_responses import from_pcm16
+from kame_model.serve.web.realtime_events import from_pcm16
 from tests.support.realtime_protocol import append, checked, of_type, say, types
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying, until

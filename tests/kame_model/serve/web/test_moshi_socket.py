@@ -11,52 +11,33 @@ import sphn
 
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.web import caller
+from kame_model.serve.web import client_socket
+from tests.support.moshi_protocol import MoshiClient
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, saying, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 
 
-class Talker:
-    """A client that says words, as Opus."""
-
-    def __init__(self, socket: AsgiSocket) -> None:
-        self.socket = socket
-        self._opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
-
-    async def say(self, word: str | None, n_frames: int) -> None:
-        for _ in range(n_frames):
-            self.socket.send(b"\x01" + self._opus.append_pcm(saying(word)))
-            await asyncio.sleep(FRAME_S)
-
-    def of_kind(self, kind: int) -> list[bytes]:
-        """What came of one kind, without its first byte."""
-        return [each[1:] for each in self.socket.received if isinstance(each, bytes) and each[0] == kind]
-
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        return [event["data"] for event in map(json.loads, self.of_kind(4)) if event["kind"] == kind]
-
-
 async def test_a_frame_is_said_for_each_one_heard_and_nothing_is_sent_that_was_not_asked_for(
     checkpoint: Checkpoint,
 ) -> None:
     async with app_of(checkpoint) as (server, app):
-        talker = Talker(AsgiSocket(app, "/api/chat"))
+        talker = MoshiClient(app)
         await talker.say("alpha", 30)
         await asyncio.sleep(0.5)
         (session,) = server.sessions.values()
-        await talker.socket.leave()
+        await talker.leave()
         assert session.has_ended
         assert server.sessions == {}
-    assert talker.socket.received[0] == b"\x00"
-    assert {each[0] for each in talker.socket.received[1:]} == {1, 2}
+    assert talker.received[0] == b"\x00"
+    assert {each[0] for each in talker.received[1:]} == {1, 2}
     reader = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
     n_samples = sum(len(reader.append_bytes(each)) for each in talker.of_kind(1))
     assert n_samples == 30 * FRAME_N_SAMPLES
     assert b"".join(talker.of_kind(2)).decode().strip()
-    assert talker.socket.accepted is not None
-    assert "machine" in talker.socket.accepted["kame-notice"]
+    assert talker.accepted is not None
+    assert "machine" in talker.accepted["kame-notice"]
 
 
 NOTICE = "You are talking to a machine; its voice is synthetic."
@@ -75,27 +56,27 @@ async def test_a_client_that_knows_no_events_reads_the_notice_before_anything_is
     checkpoint: Checkpoint, query: str, care: dict[str, Any], texts: list[bytes]
 ) -> None:
     async with app_of(checkpoint, care=care) as (_, app):
-        talker = Talker(AsgiSocket(app, f"/api/chat{query}"))
+        talker = MoshiClient(app, f"{query}")
         await asyncio.sleep(0.5)
-        await talker.socket.leave()
+        await talker.leave()
     assert talker.of_kind(2) == texts
 
 
 async def test_events_are_told_and_wishes_are_done_where_they_were_asked_for(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (_, app):
-        talker = Talker(AsgiSocket(app, "/api/chat?events=1&mode=tandem"))
+        talker = MoshiClient(app, "?events=1&mode=tandem")
         await talker.say("alpha", 6)
-        talker.socket.send(b'\x04{"mode": "direct"}')
+        talker.send(b'\x04{"mode": "direct"}')
         await talker.say("alpha", 6)
-        talker.socket.send(b'\x04{"mode": "loud"}')
-        talker.socket.send(b'\x04{"back_end": "nobody"}')
-        talker.socket.send(b"\x04[")
-        talker.socket.send(b"\x03\x03")
+        talker.send(b'\x04{"mode": "loud"}')
+        talker.send(b'\x04{"back_end": "nobody"}')
+        talker.send(b"\x04[")
+        talker.send(b"\x03\x03")
         await talker.say(None, 6)
-        await talker.socket.leave()
-    assert [event["mode"] for event in talker.events("started")] == ["tandem", "direct"]
-    assert talker.events("changed") == [{"mode": "direct", "back_end": "default", "model": ""}]
-    assert talker.events("heard")[0]["text"] == "alpha"
+        await talker.leave()
+    assert [event["mode"] for event in talker.told("started")] == ["tandem", "direct"]
+    assert talker.told("changed") == [{"mode": "direct", "back_end": "default", "model": ""}]
+    assert talker.told("heard")[0]["text"] == "alpha"
     errors = [each.decode() for each in talker.of_kind(5)]
     assert len(errors) == 3
     assert "mode, back_end, model, prompt, reset" in errors[0]
@@ -104,7 +85,7 @@ async def test_events_are_told_and_wishes_are_done_where_they_were_asked_for(che
 
 async def test_messages_of_other_kinds_are_passed_over(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (_, app):
-        talker = Talker(AsgiSocket(app, "/api/chat"))
+        talker = MoshiClient(app)
         for strange in (
             b"",
             b"\x00",
@@ -116,10 +97,10 @@ async def test_messages_of_other_kinds_are_passed_over(checkpoint: Checkpoint) -
             "text",
             b'\x04{"mode":"x"}',
         ):
-            talker.socket.send(strange)
+            talker.send(strange)
         await talker.say("bravo", 5)
-        assert talker.socket.closed is None
-        await talker.socket.leave()
+        assert talker.closed is None
+        await talker.leave()
     assert len(talker.of_kind(1)) > 0
     assert talker.of_kind(5) == []
 
@@ -132,11 +113,11 @@ LONG = "You answer as a pirate would. " * 530
 async def test_a_long_prompt_comes_in_the_first_message(checkpoint: Checkpoint, query: str) -> None:
     chat = RepeatingChat()
     async with app_of(checkpoint, doubles(chat)) as (_, app):
-        talker = Talker(AsgiSocket(app, f"/api/chat{query}"))
-        talker.socket.send(b"\x04" + json.dumps({"prompt": LONG}).encode())
+        talker = MoshiClient(app, f"{query}")
+        talker.send(b"\x04" + json.dumps({"prompt": LONG}).encode())
         await talker.say("alpha", 12)
         await talker.say(None, 12)
-        await talker.socket.leave()
+        await talker.leave()
     assert chat.asked
     assert all(payload["messages"][0]["content"].startswith(LONG.strip()) for payload in chat.asked)
     assert len(talker.of_kind(1)) == 24
@@ -147,13 +128,13 @@ async def test_a_first_message_that_cannot_be_done_is_told_and_later_ones_are_pa
     checkpoint: Checkpoint,
 ) -> None:
     async with app_of(checkpoint) as (server, app):
-        talker = Talker(AsgiSocket(app, "/api/chat"))
-        talker.socket.send(b"\x04" + json.dumps({"prompt": 2 * LONG}).encode())
+        talker = MoshiClient(app)
+        talker.send(b"\x04" + json.dumps({"prompt": 2 * LONG}).encode())
         await talker.say(None, 3)
-        talker.socket.send(b'\x04{"mode": "direct"}')
+        talker.send(b'\x04{"mode": "direct"}')
         await talker.say(None, 3)
         assert [session.mode for session in server.sessions.values()] == ["tandem"]
-        await talker.socket.leave()
+        await talker.leave()
     (told,) = talker.of_kind(5)
     assert b"16000 are taken at most" in told
 
@@ -191,14 +172,14 @@ async def test_what_is_no_microphone_ends_its_own_session_alone(
     checkpoint: Checkpoint, message: bytes, reason: str
 ) -> None:
     async with app_of(checkpoint) as (server, app):
-        other = Talker(AsgiSocket(app, "/api/chat"))
+        other = MoshiClient(app)
         bad = AsgiSocket(app, "/api/chat?events=1")
         await other.say("golf", 3)
         bad.send(message)
         await other.say("golf", 20)
         await bad.over
         assert len(server.sessions) == 1
-        await other.socket.leave()
+        await other.leave()
     assert bad.closed is not None
     assert bad.closed[0] == 1008
     assert reason in bad.closed[1]
@@ -221,20 +202,20 @@ async def test_too_many_messages_end_the_session(checkpoint: Checkpoint) -> None
 async def test_a_client_that_takes_nothing_is_let_go_and_slows_nobody(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caller, "SEND_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(client_socket, "SEND_TIMEOUT_S", 2.0)
     async with app_of(checkpoint, limits={"max_sessions": 2, "max_unsent_s": 0.4}) as (server, app):
-        stuck, other = Talker(AsgiSocket(app, "/api/chat")), Talker(AsgiSocket(app, "/api/chat"))
+        stuck, other = MoshiClient(app), MoshiClient(app)
         await asyncio.gather(stuck.say("alpha", 3), other.say("golf", 3))
-        stuck.socket.takes.clear()
+        stuck.takes.clear()
         n_frames = round(2.0 / FRAME_S) + 10
         await asyncio.gather(stuck.say("alpha", n_frames), other.say("golf", n_frames))
         assert len(other.of_kind(1)) == 3 + n_frames
         assert len(server.sessions) == 1
         assert server.n_dropped["said"] > 0
-        stuck.socket.takes.set()
-        await stuck.socket.over
-        await other.socket.leave()
-    assert stuck.socket.closed == (1008, "the client does not take what is sent")
+        stuck.takes.set()
+        await stuck.over
+        await other.leave()
+    assert stuck.closed == (1008, "the client does not take what is sent")
 
 
 async def test_the_end_is_told_with_its_reason(checkpoint: Checkpoint) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.engine import Samples
-from kame_model.serve.web.rate_limits import BURST_S, CATCH_UP, GAP_S, Allowance, Pacer
+from kame_model.serve.web.rate_limits import BURST_S, CATCH_UP, GAP_S, MAX_KEYS, Allowance, Pacer, RateLimiter
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
 RATE_HZ = 24_000
@@ -55,6 +55,16 @@ async def test_an_allowance_is_used_up_and_comes_back() -> None:
     assert [allowance.take() for _ in range(3)] == [True, True, False]
     await asyncio.sleep(100)
     assert allowance.left == 5
+
+
+async def test_allowances_of_any_number_of_keys_are_kept_in_constant_memory() -> None:
+    limiter = RateLimiter(per_s=0.1, most=10)
+    for key in ("first", *map(str, range(MAX_KEYS - 1))):
+        assert limiter.take(key, 10)
+    assert limiter.left("first") == 0
+    assert not limiter.take("0", 10)
+    assert limiter.take("one more")
+    assert (limiter.left("first"), limiter.left("0")) == (10, 0), "it took its last the longest ago"
 
 
 async def test_a_live_client_does_not_wait() -> None:

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 import sphn
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.web.connections import MAX_ADDRESSES, Connection, Connections, most_connections
-from kame_model.serve.web.realtime import MAX_WAITING_S
-from tests.support.raw_sockets import BINARY, CONTINUED, PING, frame
+from kame_model.serve.web.connections import Connection, Connections, WsFrameCounter, find_most_connections
+from kame_model.serve.web.rate_limits import MAX_KEYS
+from kame_model.serve.web.realtime_socket import MAX_WAITING_S
+from tests.support.raw_sockets import BINARY, CONTINUED, PING, TEXT, frame
 from tests.support.serving import saying
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -115,7 +118,7 @@ def stalled_network() -> Iterator[tuple[float, bytes]]:
 async def test_who_does_the_most_that_is_allowed_is_not_cut_off(send: Any) -> None:
     async with connections() as home:
         connection, transport = connect(home)
-        connection.enter()
+        connection.has_entered = True
         for wait_s, sent in send():
             await asyncio.sleep(wait_s)
             assert connection.take_frames(sent)
@@ -128,7 +131,7 @@ async def test_a_flood_of_frames_is_cut_off_before_a_burst_of_them_is_parsed(pie
     limits = LimitsConfig()
     async with connections() as home:
         connection, transport = connect(home)
-        connection.enter()
+        connection.has_entered = True
         n_taken = 0
         for _ in range(100):
             await asyncio.sleep(0.01)  # 0.8 MB/s
@@ -154,7 +157,7 @@ async def test_a_flood_of_bytes_is_cut_off_too() -> None:
 async def test_who_has_not_entered_in_time_is_closed_and_who_has_is_not() -> None:
     async with connections(entry_timeout_s=10) as home:
         (_, silent), (asking, page), (entered, caller) = connect(home), connect(home), connect(home)
-        entered.enter()
+        entered.has_entered = True
         await asyncio.sleep(9)
         asking.answer()
         assert not silent.is_aborted
@@ -171,7 +174,7 @@ async def test_who_reads_nothing_is_cut_off_and_who_reads_slowly_is_not() -> Non
     async with connections(write_timeout_s=10) as home:
         (stuck, gone), (slow, there) = connect(home), connect(home)
         for each in (stuck, slow):
-            each.enter()
+            each.has_entered = True
             each.pause()
         for _ in range(12):
             await asyncio.sleep(1)
@@ -185,7 +188,7 @@ async def test_who_reads_nothing_is_cut_off_and_who_reads_slowly_is_not() -> Non
 async def test_a_connection_that_closes_does_not_wait_for_ever_for_what_is_left_to_be_read() -> None:
     async with connections(write_timeout_s=10) as home:
         connection, transport = connect(home)
-        connection.enter()
+        connection.has_entered = True
         transport.close()
         await asyncio.sleep(9)
         assert not transport.is_aborted
@@ -233,7 +236,7 @@ async def test_whoever_asks_finds_a_place_while_sessions_have_all_others() -> No
         callers: list[Transport] = []
         while home.may_enter:
             connection, caller = connect(home, f"192.0.2.{len(callers)}")
-            connection.enter()
+            connection.has_entered = True
             callers.append(caller)
         assert len(callers) == 8
         asking = [connect(home, "198.51.100.1")[1] for _ in range(20)]
@@ -244,11 +247,11 @@ async def test_whoever_asks_finds_a_place_while_sessions_have_all_others() -> No
 async def test_connections_of_one_address_are_few_and_those_of_a_trusted_proxy_are_not() -> None:
     async with connections(max_sessions_per_address=2, max_connections_per_address=2, proxies=["10.0.0.1"]) as home:
         (first, caller), (_, waiting) = connect(home), connect(home)
-        first.enter()
+        first.has_entered = True
         second, newest = connect(home)
         assert waiting.is_aborted, "its own older one makes room"
         assert not caller.is_aborted
-        second.enter()
+        second.has_entered = True
         assert home.open("192.0.2.1") is None, "sessions make none"
         assert not newest.is_aborted
         assert not any(connect(home, "10.0.0.1")[1].is_aborted for _ in range(20))
@@ -259,29 +262,28 @@ async def test_who_is_over_gives_the_place_back() -> None:
     async with connections(max_sessions_per_address=1, max_connections_per_address=1) as home:
         for _ in range(5):
             connection, _ = connect(home)
-            connection.enter()
+            connection.has_entered = True
             connection.end()
     assert not home.n_closed
 
 
 async def test_requests_of_an_address_are_counted_together_and_those_of_a_trusted_proxy_are_not() -> None:
     async with connections(max_requests_per_s=5, proxies=["10.0.0.1"]) as home:
-        clients = [connect(home)[0] for _ in range(2)]
-        assert [clients[number % 2].take_request() for number in range(22)] == [True] * 20 + [False] * 2
+        assert [home.take_request("192.0.2.1") for _ in range(22)] == [True] * 20 + [False] * 2
         assert not home.may_ask("192.0.2.1")
         assert home.may_ask("192.0.2.2")
         proxy, _ = connect(home, "10.0.0.1")
-        assert all(proxy.take_request() for _ in range(1_000))
+        assert all(home.take_request(proxy.address) for _ in range(1_000))
         assert home.may_ask("10.0.0.1")
         await asyncio.sleep(1)
         assert home.may_ask("192.0.2.1")
-        assert [clients[0].take_request() for _ in range(6)] == [True] * 5 + [False]
+        assert [home.take_request("192.0.2.1") for _ in range(6)] == [True] * 5 + [False]
     assert home.n_closed == {"too_many_requests": 4}
 
 
 async def test_requests_of_any_number_of_addresses_are_counted_in_constant_memory() -> None:
     async with connections(max_requests_per_s=5) as home:
-        for address in ["first"] * 20 + [str(number) for number in range(MAX_ADDRESSES - 1)]:
+        for address in ["first"] * 20 + [str(number) for number in range(MAX_KEYS - 1)]:
             assert home.take_request(address)
         assert not home.may_ask("first")
         assert home.take_request("one more")
@@ -294,10 +296,10 @@ async def test_as_many_sessions_as_are_set_find_connections_and_requests_beside_
 ) -> None:
     limits: dict[str, Any] = {"max_sessions": n_sessions, "max_sessions_per_address": n_sessions}
     descriptors(monkeypatch, 100_000)
-    async with connections(most_connections(LimitsConfig(**limits)), **limits) as home:
+    async with connections(find_most_connections(LimitsConfig(**limits)), **limits) as home:
         for _ in range(n_sessions):
             assert home.may_enter
-            connect(home)[0].enter()
+            connect(home)[0].has_entered = True
         assert not any(connect(home)[1].is_aborted for _ in range(20))
     assert not home.n_closed
 
@@ -325,15 +327,52 @@ async def test_there_are_fewer_places_where_the_process_may_open_few_files(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     descriptors(monkeypatch, 5_000)
-    assert 1_000 < most_connections(LimitsConfig(max_connections=5_000, reserved_descriptors=64)) < 4_936
+    assert 1_000 < find_most_connections(LimitsConfig(max_connections=5_000, reserved_descriptors=64)) < 4_936
     assert "in place of limits.max_connections=5000" in caplog.text
     descriptors(monkeypatch, 1_000_000)
-    assert most_connections(LimitsConfig()) == 512
+    assert find_most_connections(LimitsConfig()) == 512
     descriptors(monkeypatch, resource.RLIM_INFINITY)
-    assert most_connections(LimitsConfig()) == 512
+    assert find_most_connections(LimitsConfig()) == 512
 
 
 async def test_a_server_that_could_hold_next_to_nobody_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     descriptors(monkeypatch, 70)
     with pytest.raises(ConfigError, match=r"limits\.reserved_descriptors=64 .*ulimit -n"):
-        most_connections(LimitsConfig())
+        find_most_connections(LimitsConfig())
+
+
+OPCODES = (0x0, 0x1, 0x2, 0x8, 0x9, 0xA)
+FRAMES = st.lists(
+    st.builds(
+        frame,
+        st.sampled_from(OPCODES),
+        st.sampled_from([bytes(n) for n in (0, 1, 125, 126, 127, 300, 65_535, 65_536)]),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@given(frames=FRAMES, data=st.data())
+async def test_bytes_cut_anywhere_have_the_same_number_of_frames(frames: list[bytes], data: st.DataObject) -> None:
+    sent = b"".join(frames)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=30)))
+    pieces = [sent[start:end] for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True)]
+    counter = WsFrameCounter()
+    assert sum(counter.count(piece) for piece in pieces) == len(frames)
+
+
+async def test_bytes_that_come_one_by_one_have_the_same_number_of_frames() -> None:
+    sent = (
+        frame(PING, b"")
+        + frame(BINARY, bytes(70_000))
+        + frame(CONTINUED, b"", False) * 3
+        + frame(TEXT, bytes(126), True, False)
+    )
+    counter = WsFrameCounter()
+    assert sum(counter.count(sent[at : at + 1]) for at in range(len(sent))) == 6
+
+
+async def test_of_a_flood_no_more_is_counted_than_decides() -> None:
+    assert WsFrameCounter().count(frame(PING, b"") * 100_000, most=20.5) == 21

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from data_schemas.errors import StoreError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.client.kept_talk import PLAYER_S, Player, Talked
+from kame_model.serve.client.talk_record import PLAYER_S, Player, TalkRecord
 
 FRAME = np.ones(FRAME_N_SAMPLES, np.float32)
 
@@ -51,8 +51,8 @@ def test_nothing_is_lost_played_twice_or_before_it_came(pieces: list[tuple[float
         assert np.argmax(sound == number) / SAMPLE_RATE_HZ >= came_s - 1e-4
 
 
-def talked_with(*events: tuple[float, str, dict[str, object]]) -> Talked:
-    talked = Talked(start_s=100.0)
+def talked_with(*events: tuple[float, str, dict[str, object]]) -> TalkRecord:
+    talked = TalkRecord(start_s=100.0)
     for at_s, kind, data in events:
         talked.note(100.0 + at_s, {"kind": kind, "time_s": at_s, "data": data})
     return talked
@@ -106,7 +106,7 @@ def test_the_first_reason_of_an_end_counts() -> None:
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StoreError, match="--out"):
-        Talked(0.0).save(tmp_path / "file" / "talk")
+        TalkRecord(0.0).save(tmp_path / "file" / "talk")
 
 
 def test_a_talk_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_a_talk_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     def interrupted(value: object, **options: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kame_model.serve.client.kept_talk.json.dumps", interrupted)
+    monkeypatch.setattr("kame_model.serve.client.talk_record.json.dumps", interrupted)
     with pytest.raises(KeyboardInterrupt):
         talked.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -133,5 +133,5 @@ def test_events_are_kept_as_they_came_half_a_character_too(tmp_path: Path) -> No
 
 
 def test_a_talk_in_which_nobody_said_anything_is_saved(tmp_path: Path) -> None:
-    Talked(0.0).save(tmp_path)
+    TalkRecord(0.0).save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["conversation.wav", "events.jsonl", "transcript.txt"]

@@ -13,7 +13,7 @@ import sphn
 
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.web.realtime_responses import to_pcm16
+from kame_model.serve.web.realtime_events import to_pcm16
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying, until
 

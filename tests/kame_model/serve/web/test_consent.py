@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +19,7 @@ from kame_model.serve.parts import build_parts
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.recordings import About, Recordings
 from tests.support.inline_threads import InlineThreads
-from tests.support.served import AsgiSocket, app_of
+from tests.support.served import AsgiSocket, app_of, http_client
 from tests.support.serving import doubles, serve_config, until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
@@ -41,14 +40,14 @@ async def recording(
 
 async def consent_of(app: ASGIApp) -> str:
     """What `/v1/about` says beside the notice."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+    async with http_client(app) as client:
         about = (await client.get("/v1/about")).json()
     assert about["record_notice"] == NOTICE
     return str(about["record_consent"])
 
 
 @pytest.mark.parametrize("path", ["/api/chat", "/v1/realtime"])
-@pytest.mark.parametrize("said", ["yes", "true", "1", "no", "0123456789abcdef"])
+@pytest.mark.parametrize("said", ["yes", "0123456789abcdef"])
 async def test_who_does_not_name_the_notice_is_not_let_in_and_told_how(
     checkpoint: Checkpoint, tmp_path: Path, path: str, said: str
 ) -> None:
@@ -74,7 +73,7 @@ async def test_a_server_that_records_no_more_keeps_its_word_on_what_it_has(
     sweeping = asyncio.create_task(recordings.run())
     async with (
         app_of(checkpoint, doubles(recordings=recordings), record=config) as (_, app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client,
+        http_client(app) as client,
     ):
         said = (await client.get("/v1/about")).json()
         assert said["records"] is False

@@ -5,6 +5,7 @@ import errno
 import json
 import logging
 import socket
+import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
@@ -13,7 +14,8 @@ import httpx
 import pytest
 
 from kame_model.checkpoint.load import Checkpoint
-from tests.support.raw_sockets import CONTINUED, PING, TEXT, asking, connected, frame
+from kame_model.serve.web.app import keep_tokens_out_of_logs
+from tests.support.raw_sockets import BINARY, CONTINUED, PING, RESERVED, TEXT, asking, connected, frame
 from tests.support.served import Served, served
 from tests.support.serving import until
 
@@ -164,23 +166,6 @@ async def test_sockets_beyond_all_places_are_refused_and_health_is_told(checkpoi
             writer.transport.abort()
 
 
-async def test_a_server_out_of_descriptors_lets_clients_connect_again(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    accept = asyncio.SelectorEventLoop.sock_accept
-    failures = iter([OSError(errno.EMFILE, "Too many open files")] * 2)
-
-    async def fails_twice(loop: asyncio.SelectorEventLoop, listener: socket.socket) -> Any:
-        for failure in failures:
-            raise failure
-        return await accept(loop, listener)
-
-    monkeypatch.setattr(asyncio.SelectorEventLoop, "sock_accept", fails_twice)
-    async with running(checkpoint) as server:
-        assert await is_healthy(server.place)
-    assert [record.levelname for record in caplog.records if "Too many open files" in record.getMessage()] == ["ERROR"]
-
-
 class FailingAccept:
     """The event loop's accept, which fails once with each of `errors`, whenever they are given."""
 
@@ -194,6 +179,16 @@ class FailingAccept:
             return await accept(loop, listener)
 
         monkeypatch.setattr(asyncio.SelectorEventLoop, "sock_accept", failing)
+
+
+async def test_a_server_out_of_descriptors_lets_clients_connect_again(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    FailingAccept(monkeypatch).errors += [errno.EMFILE] * 2
+    async with running(checkpoint) as server:
+        assert await is_healthy(server.place)
+    told = [record.levelname for record in caplog.records if "Nobody can connect" in record.getMessage()]
+    assert told == ["ERROR"]
 
 
 async def test_clients_that_have_gone_before_they_are_accepted_push_nobody_out(
@@ -287,3 +282,47 @@ async def test_who_is_refused_leaves_no_error_in_the_log(
                     writer.write(asking(target))
                     assert b"HTTP/1.1 4" in await rest(reader)
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+BAD = {
+    "no UTF-8": frame(TEXT, b"\xff\xfe"),
+    "no UTF-8 in parts": frame(TEXT, b'{"\xe2', is_last=False) + frame(CONTINUED, b'("}'),
+    "unmasked": frame(TEXT, b"{}", is_masked=False),
+    "reserved": frame(RESERVED, b"x"),
+    "a gigabyte": b"\x82\xff" + struct.pack(">Q", 10**9) + b"maskxxxx",
+    "continues nothing": frame(CONTINUED, b"x"),
+}
+
+
+async def test_frames_that_are_none_and_clients_that_vanish(
+    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = {"max_sessions": 2, "max_sessions_per_address": 2}
+    async with served(checkpoint, limits=limits) as running, asyncio.timeout(60):
+        logging.getLogger("uvicorn.error").addHandler(caplog.handler)
+        n_tasks = len(asyncio.all_tasks())
+        for path in ("/api/chat", "/v1/realtime"):
+            for bad in BAD.values():
+                reader, writer = await connected(running.place, path)
+                writer.write(bad)
+                await reader.read()  # until the server closes
+                writer.close()
+            _, writer = await connected(running.place, path)
+            writer.write(frame(BINARY, b"\x01half a frame")[:5])
+            # SO_LINGER of 0: the connection is reset, as when a machine loses its network
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.close()
+        await until(lambda: not running.server.sessions)
+        await until(lambda: len(asyncio.all_tasks()) <= n_tasks)
+        logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
+    assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
+
+
+async def test_tokens_stay_out_of_the_logs(caplog: pytest.LogCaptureFixture) -> None:
+    keep_tokens_out_of_logs()
+    log = logging.getLogger("uvicorn.error")
+    log.addHandler(caplog.handler)
+    log.error('%s - "WebSocket %s" [accepted]', "192.0.2.1", "/api/chat?mode=tandem&token=s3cret&events=1")
+    log.removeHandler(caplog.handler)
+    assert "/api/chat?mode=tandem&token=...&events=1" in caplog.text
+    assert "s3cret" not in caplog.text

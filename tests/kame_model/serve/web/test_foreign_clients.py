@@ -15,7 +15,7 @@ from openai import AsyncOpenAI
 
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.web.realtime_responses import to_pcm16
+from kame_model.serve.web.realtime_events import to_pcm16
 from tests.support.served import Served, served
 from tests.support.serving import saying
 

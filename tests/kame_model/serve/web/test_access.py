@@ -5,16 +5,8 @@ from starlette.requests import HTTPConnection
 
 from data_schemas.config.serving import CareConfig
 from data_schemas.errors import ConfigError
-from kame_model.serve.web.access import (
-    MAX_ADDRESSES,
-    WRONG_AT_ONCE,
-    WRONG_EVERY_S,
-    Denied,
-    Door,
-    WrongTokens,
-    chosen_protocol,
-    notice_headers,
-)
+from kame_model.serve.web.access import WRONG_AT_ONCE, WRONG_EVERY_S, AccessControl, Denied, choose_protocol
+from kame_model.serve.web.app import make_common_headers
 
 TOKEN = {"KAME_SERVE_TOKEN": "s3cret"}
 
@@ -36,7 +28,7 @@ def connection(query: str = "", end: str | None = "192.0.2.7", **headers: str) -
     ],
 )
 def test_the_token_lets_in_wherever_it_is_shown(shown: HTTPConnection) -> None:
-    Door(CareConfig(), TOKEN).check(shown)
+    AccessControl(CareConfig(), TOKEN).check(shown)
 
 
 @pytest.mark.parametrize(
@@ -53,17 +45,17 @@ def test_the_token_lets_in_wherever_it_is_shown(shown: HTTPConnection) -> None:
 )
 def test_without_the_token_nobody_comes_in(shown: HTTPConnection) -> None:
     with pytest.raises(Denied) as denied:
-        Door(CareConfig(), TOKEN).check(shown)
+        AccessControl(CareConfig(), TOKEN).check(shown)
     assert denied.value.status == 401
     assert denied.value.response().headers["www-authenticate"] == "Bearer"
 
 
 def test_where_no_token_is_set_nobody_needs_one_but_an_empty_one_is_a_mistake() -> None:
-    door = Door(CareConfig(), {})
-    door.check(connection())
-    assert not door.needs_token
+    access = AccessControl(CareConfig(), {})
+    access.check(connection())
+    assert not access.needs_token
     with pytest.raises(ConfigError, match="set and empty"):
-        Door(CareConfig(), {"KAME_SERVE_TOKEN": " "})
+        AccessControl(CareConfig(), {"KAME_SERVE_TOKEN": " "})
 
 
 @pytest.mark.parametrize(
@@ -83,13 +75,13 @@ def test_where_no_token_is_set_nobody_needs_one_but_an_empty_one_is_a_mistake() 
     ],
 )
 def test_pages_of_other_origins_are_kept_out(origins: list[str], origin: str | None, host: str, may: bool) -> None:
-    door = Door(CareConfig(origins=origins, hosts=["kame.example"]), {})
+    access = AccessControl(CareConfig(origins=origins, hosts=["kame.example"]), {})
     shown = connection(host=host) if origin is None else connection(host=host, origin=origin)
     if may:
-        door.check(shown)
+        access.check(shown)
     else:
         with pytest.raises(Denied) as denied:
-            door.check(shown)
+            access.check(shown)
         assert denied.value.status == 403
 
 
@@ -108,14 +100,14 @@ def test_pages_of_other_origins_are_kept_out(origins: list[str], origin: str | N
     ],
 )
 def test_the_address_is_the_nearest_hop_that_no_trusted_proxy_is(end: str, forwarded: str, address: str) -> None:
-    door = Door(CareConfig(trusted_proxies=["10.0.0.0/8"]), {})
-    assert door.address_of(connection(end=end, x_forwarded_for=forwarded)) == address
+    access = AccessControl(CareConfig(trusted_proxies=["10.0.0.0/8"]), {})
+    assert access.address_of(connection(end=end, x_forwarded_for=forwarded)) == address
 
 
 def test_one_ipv6_customer_is_one_caller_whatever_addresses_it_takes() -> None:
-    door = Door(CareConfig(), {})
+    access = AccessControl(CareConfig(), {})
     ends = ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1", "::1", "fe80::1%eth0")
-    addresses = [door.address_of(connection(end=end)) for end in ends]
+    addresses = [access.address_of(connection(end=end)) for end in ends]
     assert addresses[0] == addresses[1] == "2001:db8:1:2::/64"
     assert len(set(addresses)) == 4
 
@@ -144,37 +136,37 @@ REBOUND = "http://evil.example:8998"
 def test_by_a_name_that_is_not_the_servers_nobody_comes_in(
     care: dict[str, list[str]], listens_at: str, host: str, may: bool
 ) -> None:
-    door = Door(CareConfig.model_validate(care), {}, listens_at)
+    access = AccessControl(CareConfig.model_validate(care), {}, listens_at)
     if may:
-        door.check(connection(host=host, origin=f"http://{host}"))
+        access.check(connection(host=host, origin=f"http://{host}"))
     else:
         with pytest.raises(Denied) as denied:
-            door.check(connection(host=host, origin=f"http://{host}"))
+            access.check(connection(host=host, origin=f"http://{host}"))
         assert denied.value.status == 421
 
 
 def test_where_origins_are_listed_a_page_of_another_name_is_kept_out_by_them() -> None:
-    door = Door(CareConfig(origins=["https://talk.example"]), {})
-    door.check(connection(host="whatever.example", origin="https://talk.example"))
+    access = AccessControl(CareConfig(origins=["https://talk.example"]), {})
+    access.check(connection(host="whatever.example", origin="https://talk.example"))
     with pytest.raises(Denied) as denied:
-        door.check(connection(host="evil.example:8998", origin=REBOUND))
+        access.check(connection(host="evil.example:8998", origin=REBOUND))
     assert denied.value.status == 403
 
 
 def test_a_proxy_without_an_address_is_told() -> None:
     with pytest.raises(ConfigError, match="trusted_proxies"):
-        Door(CareConfig(trusted_proxies=["nginx"]), {})
+        AccessControl(CareConfig(trusted_proxies=["nginx"]), {})
 
 
 def test_the_notice_fits_into_a_header_whatever_it_says() -> None:
-    assert notice_headers("A machine\r\nspeaks.") == [("Kame-Notice", "A machine speaks.")]
-    assert notice_headers("機械") == [("Kame-Notice", "%E6%A9%9F%E6%A2%B0")]
-    assert notice_headers("  ") == []
+    assert make_common_headers(CareConfig(notice="A machine\r\nspeaks.")) == [("Kame-Notice", "A machine speaks.")]
+    assert make_common_headers(CareConfig(notice="機械")) == [("Kame-Notice", "%E6%A9%9F%E6%A2%B0")]
+    assert make_common_headers(CareConfig(notice="  ")) == []
 
 
 def test_a_token_among_the_subprotocols_is_not_sent_back() -> None:
-    assert chosen_protocol(connection(sec_websocket_protocol="openai-insecure-api-key.x, realtime")) == "realtime"
-    assert chosen_protocol(connection(sec_websocket_protocol="openai-insecure-api-key.x")) is None
+    assert choose_protocol(connection(sec_websocket_protocol="openai-insecure-api-key.x, realtime")) == "realtime"
+    assert choose_protocol(connection(sec_websocket_protocol="openai-insecure-api-key.x")) is None
 
 
 class Hand:
@@ -187,10 +179,10 @@ class Hand:
         return self.now_s
 
 
-def status(door: Door, shown: HTTPConnection, *, of_metrics: bool = False) -> int:
+def status(access: AccessControl, shown: HTTPConnection, *, of_metrics: bool = False) -> int:
     """What a connection is answered; 200: it is let in."""
     try:
-        (door.check_metrics if of_metrics else door.check)(shown)
+        (access.check_metrics if of_metrics else access.check)(shown)
     except Denied as denied:
         return denied.status
     return 200
@@ -201,48 +193,48 @@ WRONG, RIGHT = "Bearer guess", "Bearer s3cret"
 
 def test_wrong_tokens_of_an_address_are_throttled_and_others_are_not() -> None:
     clock = Hand()
-    door = Door(CareConfig(), TOKEN, wrong=WrongTokens(clock))
-    told = [status(door, connection(authorization=WRONG)) for _ in range(WRONG_AT_ONCE + 2)]
+    access = AccessControl(CareConfig(), TOKEN, clock_s=clock)
+    told = [status(access, connection(authorization=WRONG)) for _ in range(WRONG_AT_ONCE + 2)]
     assert told == [401] * WRONG_AT_ONCE + [429, 429]
-    assert status(door, connection(authorization=RIGHT)) == 429, "or guessing would go on as fast as before"
-    assert status(door, connection()) == 401, "who shows no token guesses nothing"
-    assert status(door, connection(end="192.0.2.8", authorization=RIGHT)) == 200
+    assert status(access, connection(authorization=RIGHT)) == 429, "or guessing would go on as fast as before"
+    assert status(access, connection()) == 401, "who shows no token guesses nothing"
+    assert status(access, connection(end="192.0.2.8", authorization=RIGHT)) == 200
     with pytest.raises(Denied) as denied:
-        door.check(connection(authorization=WRONG))
+        access.check(connection(authorization=WRONG))
     wait_s = int(denied.value.response().headers["retry-after"])
     assert wait_s == WRONG_EVERY_S
     clock.now_s += wait_s
-    assert [status(door, connection(authorization=WRONG)) for _ in range(2)] == [401, 429]
+    assert [status(access, connection(authorization=WRONG)) for _ in range(2)] == [401, 429]
     clock.now_s += wait_s
-    assert [status(door, connection(authorization=RIGHT)) for _ in range(3)] == [200] * 3, "right ones cost nothing"
+    assert [status(access, connection(authorization=RIGHT)) for _ in range(3)] == [200] * 3, "right ones cost nothing"
     clock.now_s += WRONG_AT_ONCE * WRONG_EVERY_S
-    told = [status(door, connection(authorization=WRONG)) for _ in range(WRONG_AT_ONCE + 1)]
+    told = [status(access, connection(authorization=WRONG)) for _ in range(WRONG_AT_ONCE + 1)]
     assert told == [401] * WRONG_AT_ONCE + [429]
 
 
 def test_each_token_of_a_request_counts_once_and_an_empty_one_does_not() -> None:
-    door = Door(CareConfig(), TOKEN, wrong=WrongTokens(Hand()))
+    access = AccessControl(CareConfig(), TOKEN, clock_s=Hand())
     for _ in range(WRONG_AT_ONCE // 2):
-        assert status(door, connection("token=one&token=one", authorization=WRONG)) == 401
-    assert status(door, connection("token=guess")) == 429
-    assert status(door, connection("token=")) == 401
+        assert status(access, connection("token=one&token=one", authorization=WRONG)) == 401
+    assert status(access, connection("token=guess")) == 429
+    assert status(access, connection("token=")) == 401
 
 
 def test_no_more_tokens_of_a_request_are_compared_than_one_client_has() -> None:
-    door = Door(CareConfig(), TOKEN, wrong=WrongTokens(Hand()))
+    access = AccessControl(CareConfig(), TOKEN, clock_s=Hand())
     many = [f"token=guess{number}" for number in range(500)]
-    assert status(door, connection("&".join([*many, "token=s3cret"]))) == 400
+    assert status(access, connection("&".join([*many, "token=s3cret"]))) == 400
     many_protocols = ", ".join(f"openai-insecure-api-key.guess{number}" for number in range(500))
-    assert status(door, connection("token=s3cret", sec_websocket_protocol=many_protocols)) == 400
-    assert status(door, connection("token=guess", authorization=RIGHT)) == 200
+    assert status(access, connection("token=s3cret", sec_websocket_protocol=many_protocols)) == 400
+    assert status(access, connection("token=guess", authorization=RIGHT)) == 200
 
 
 def test_no_more_tokens_are_compared_than_the_address_may_still_show() -> None:
-    door = Door(CareConfig(), TOKEN, wrong=WrongTokens(Hand()))
+    access = AccessControl(CareConfig(), TOKEN, clock_s=Hand())
     for _ in range(WRONG_AT_ONCE - 1):
-        assert status(door, connection(authorization=WRONG)) == 401
-    assert status(door, connection("token=guess", authorization=RIGHT)) == 429
-    assert status(door, connection(authorization=RIGHT)) == 200
+        assert status(access, connection(authorization=WRONG)) == 401
+    assert status(access, connection("token=guess", authorization=RIGHT)) == 429
+    assert status(access, connection(authorization=RIGHT)) == 200
 
 
 @pytest.mark.parametrize(
@@ -259,46 +251,36 @@ def test_no_more_tokens_are_compared_than_the_address_may_still_show() -> None:
 def test_a_page_of_another_site_shows_no_tokens_by_what_it_embeds(
     origins: list[str], headers: dict[str, str], expected: int
 ) -> None:
-    wrong = WrongTokens(Hand())
-    door = Door(CareConfig(origins=origins), TOKEN, wrong=wrong, wrong_for_metrics=wrong)
-    assert status(door, connection("token=guess", **headers)) == expected
-    assert status(door, connection("token=guess", **headers), of_metrics=True) == expected
-    assert wrong.n_addresses == (expected == 401), "who is kept out before has shown none"
+    access = AccessControl(CareConfig(origins=origins), TOKEN, clock_s=Hand())
+    for of_metrics in (False, True):
+        told = {status(access, connection("token=guess", **headers), of_metrics=of_metrics) for _ in range(50)}
+        assert told == ({403} if expected == 403 else {401, 429})
+        right = status(access, connection(authorization=RIGHT), of_metrics=of_metrics)
+        assert right == (200 if expected == 403 else 429), "who is kept out before has shown none"
 
 
 def test_wrong_tokens_for_the_figures_lock_no_caller_out_and_the_other_way_round() -> None:
-    door = Door(CareConfig(), TOKEN)
+    access = AccessControl(CareConfig(), TOKEN)
     for _ in range(WRONG_AT_ONCE):
-        assert status(door, connection(authorization=WRONG), of_metrics=True) == 401
-    assert status(door, connection(authorization=RIGHT), of_metrics=True) == 429
-    assert status(door, connection(authorization=RIGHT)) == 200
+        assert status(access, connection(authorization=WRONG), of_metrics=True) == 401
+    assert status(access, connection(authorization=RIGHT), of_metrics=True) == 429
+    assert status(access, connection(authorization=RIGHT)) == 200
     for _ in range(WRONG_AT_ONCE):
-        assert status(door, connection(end="192.0.2.8", authorization=WRONG)) == 401
-    assert status(door, connection(end="192.0.2.8", authorization=RIGHT), of_metrics=True) == 200
+        assert status(access, connection(end="192.0.2.8", authorization=WRONG)) == 401
+    assert status(access, connection(end="192.0.2.8", authorization=RIGHT), of_metrics=True) == 200
 
 
 def test_wrong_tokens_count_for_the_caller_behind_a_trusted_proxy_and_for_nobody_he_names() -> None:
-    door = Door(CareConfig(trusted_proxies=["192.0.2.7"]), TOKEN, wrong=WrongTokens(Hand()))
+    access = AccessControl(CareConfig(trusted_proxies=["192.0.2.7"]), TOKEN, clock_s=Hand())
     for _ in range(WRONG_AT_ONCE):
-        assert status(door, connection(authorization=WRONG, x_forwarded_for="198.51.100.1")) == 401
-    assert status(door, connection(authorization=RIGHT, x_forwarded_for="198.51.100.1")) == 429
-    assert status(door, connection(authorization=RIGHT, x_forwarded_for="198.51.100.2")) == 200
+        assert status(access, connection(authorization=WRONG, x_forwarded_for="198.51.100.1")) == 401
+    assert status(access, connection(authorization=RIGHT, x_forwarded_for="198.51.100.1")) == 429
+    assert status(access, connection(authorization=RIGHT, x_forwarded_for="198.51.100.2")) == 200
     for number in range(WRONG_AT_ONCE):  # not through the proxy: whatever it says of itself
         shown = connection(end="203.0.113.9", authorization=WRONG, x_forwarded_for=f"198.51.100.{10 + number}")
-        assert status(door, shown) == 401
+        assert status(access, shown) == 401
     shown = connection(end="203.0.113.9", authorization=RIGHT, x_forwarded_for="198.51.100.99")
-    assert status(door, shown) == 429
-
-
-def test_wrong_tokens_of_any_number_of_addresses_are_remembered_in_constant_memory() -> None:
-    wrong = WrongTokens(Hand())
-    wrong.add("first", WRONG_AT_ONCE)
-    for number in range(MAX_ADDRESSES - 1):
-        wrong.add(str(number), WRONG_AT_ONCE)
-    assert wrong.wait_s("first") > 0
-    wrong.add("one more", 1)
-    assert (wrong.wait_s("first"), wrong.wait_s("0") > 0) == (0.0, True)
-    assert wrong.n_addresses == MAX_ADDRESSES
+    assert status(access, shown) == 429
 
 
 @pytest.mark.parametrize(
@@ -313,13 +295,13 @@ def test_wrong_tokens_of_any_number_of_addresses_are_remembered_in_constant_memo
 def test_figures_may_have_a_token_of_their_own(
     tokens: dict[str, str], opens: set[str], opens_metrics: set[str]
 ) -> None:
-    door = Door(CareConfig(), tokens)
+    access = AccessControl(CareConfig(), tokens)
     for token in ("", "s3cret", "figures"):
         shown = connection(authorization=f"Bearer {token}") if token else connection()
-        assert status(door, shown) == (200 if token in opens else 401)
-        assert status(door, shown, of_metrics=True) == (200 if token in opens_metrics else 401)
+        assert status(access, shown) == (200 if token in opens else 401)
+        assert status(access, shown, of_metrics=True) == (200 if token in opens_metrics else 401)
 
 
 def test_an_empty_token_for_figures_is_a_mistake() -> None:
     with pytest.raises(ConfigError, match="KAME_METRICS_TOKEN is set and empty"):
-        Door(CareConfig(), {"KAME_METRICS_TOKEN": ""})
+        AccessControl(CareConfig(), {"KAME_METRICS_TOKEN": ""})

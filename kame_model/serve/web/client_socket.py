@@ -1,0 +1,277 @@
+"""One client's web socket and its session: both ways at once, until either ends, and what is left is cleared away."""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
+from dataclasses import replace
+from typing import cast
+
+from starlette.types import Message
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from data_schemas.config.serving import Mode
+from data_schemas.errors import BackendError, ConfigError
+from kame_model.serve.server import KameServer, Refused
+from kame_model.serve.session.events import EventKind, SessionEvent
+from kame_model.serve.session.mailbox import SaidFrame
+from kame_model.serve.session.session import Session
+from kame_model.serve.web.access import AccessControl, Denied, choose_protocol, make_consent_word
+from kame_model.serve.web.metrics import Metrics
+from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance, RateLimiter
+from kame_model.serve.web.session_changes import Changes
+
+SEND_TIMEOUT_S = 10.0
+"""A client that takes nothing for so long is gone; until then its oldest sound is dropped, and nobody else waits."""
+CHANGES_PER_S, CHANGES_AT_ONCE = 2.0, 10.0
+"""Of one session. Each may have the recogniser listen anew and the device clear a slot, which costs the others."""
+DONE, GOING_AWAY, POLICY, OWN_FAULT = 1000, 1001, 1008, 1011
+"""Codes that sockets are closed with (RFC 6455, 7.4.1)."""
+_GONE = (WebSocketDisconnect, RuntimeError, OSError)
+"""What sending to a client that has left raises: Starlette's, Starlette's where it is closed already, uvicorn's."""
+_FAULTS: dict[EventKind, str] = {
+    "listening_failed": "The recogniser does not work just now.",
+    "oracle_failed": "The chat model did not answer as it should.",
+}
+"""What callers are told of a fault. Reasons of back-ends hold addresses inside the host's network and words of foreign
+servers; what failed stands in the log (backends/listener, `BackEndCycle`)."""
+_log = logging.getLogger(__name__)
+
+
+class UnfitMessage(Exception):
+    """A client's message ends the connection; the text says why, to the client."""
+
+
+class ConnectionManager:
+    """Lets clients in or refuses them with a reason, by socket and by HTTP, and counts them."""
+
+    def __init__(self, server: KameServer, access: AccessControl, metrics: Metrics) -> None:
+        self.server, self.access, self.metrics = server, access, metrics
+        self._changes = RateLimiter(CHANGES_PER_S, CHANGES_AT_ONCE)
+
+    async def enter(self, socket: WebSocket, back_end: str | None = None, model: str | None = None) -> Session | None:
+        """Opens the session a socket asks for and accepts the socket; None where it was refused, by an HTTP answer.
+
+        Args:
+            socket: its query says what is wished: mode, back_end, prompt, record.
+            back_end: where the query names none.
+            model: one of the back-end's; not read from the query, where OpenAI's protocol calls a back-end so.
+        """
+        try:
+            self.access.check(socket)
+            session = await self._open(socket, back_end, model)
+        except Denied as denied:
+            await self.refuse(socket, denied)
+            return None
+        try:
+            await socket.accept(choose_protocol(socket))
+        except _GONE:
+            await session.close("the client left")
+            return None
+        return session
+
+    async def refuse(self, socket: WebSocket, denied: Denied) -> None:
+        """Answers a socket that is not let in with an HTTP error."""
+        self.metrics.n_denied[denied.code] += 1
+        with suppress(*_GONE):
+            await socket.send_denial_response(denied.response())
+
+    def change(self, session: Session, changes: Changes) -> None:
+        """Changes a session, no oftener than others bear; what wishes nothing counts for nothing.
+
+        Raises:
+            Denied: it has been changed too often, or the device has no time for the mode.
+            ConfigError: there is no such mode or back-end here; nothing has changed.
+        """
+        if changes == Changes():
+            return
+        if not self._changes.take(session.id):
+            raise Denied(429, "too_many_changes", f"A session is changed {CHANGES_PER_S:g} times a second at most.")
+        try:
+            changes.apply(session)
+        except Refused as refusal:
+            raise Denied.because(refusal) from refusal
+
+    async def _open(self, socket: WebSocket, back_end: str | None, model: str | None) -> Session:
+        """A session of the caller's wishes.
+
+        Raises:
+            Denied: not now, or not so.
+        """
+        wishes = socket.query_params
+        try:
+            return await self.server.open_session(
+                self.access.address_of(socket),
+                mode=cast(Mode | None, wishes.get("mode") or None),
+                back_end=wishes.get("back_end") or back_end,
+                model=model,
+                prompt=wishes.get("prompt") or None,
+                record=self._agrees(wishes.get("record")),
+            )
+        except (Refused, ConfigError, BackendError) as error:
+            if isinstance(error, BackendError):
+                _log.error("A caller could not be let in: %s", error)
+            raise Denied.because(error) from error
+
+    def _agrees(self, consent: str | None) -> bool:
+        """Whether a caller wishes to be recorded and has been told what that means.
+
+        Raises:
+            Denied: it wishes so, and has not been told.
+        """
+        if not consent:
+            return False
+        if self.server.takes_recordings and consent != make_consent_word(self.server.config.record.notice):
+            message = (
+                "Nobody is recorded who was not told: show your user record_notice of /v1/about, and if they agree "
+                "say record= and the word in its record_consent."
+            )
+            raise Denied(400, "consent", message)
+        return True
+
+
+class ClientSocket(ABC):
+    """A client that is connected; a protocol says what its messages mean, and what it is sent.
+
+    Args:
+        socket: accepted.
+    """
+
+    def __init__(self, manager: ConnectionManager, socket: WebSocket, session: Session) -> None:
+        self._manager, self._socket, self._session = manager, socket, session
+        self._config = manager.server.config
+        self._may_be_told = Allowance(per_s=1, most=1)
+        self._oracle: object = None  # the last one that had words
+        self._ended: tuple[int, str] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._is_lost = False
+
+    @abstractmethod
+    async def _on_message(self, message: Message) -> None:
+        """Does what the client's next message asks for.
+
+        Raises:
+            UnfitMessage: the message ends the session.
+        """
+
+    @abstractmethod
+    async def _on_drop(self, reason: str) -> None:
+        """Tells the client that messages are dropped."""
+
+    @abstractmethod
+    async def _on_frame(self, frame: SaidFrame) -> None:
+        """Sends the session's next frame."""
+
+    @abstractmethod
+    async def _on_event(self, event: SessionEvent) -> None:
+        """Tells the client what happened."""
+
+    async def _work_beside(self) -> None:  # noqa: B027
+        """More work for as long as the session lasts."""
+
+    async def converse(self) -> None:
+        """Both ways at once, until the session has ended."""
+        events = self._session.events()  # now: the first message may wait already, and what comes of it is told
+        work = (self._receive_messages(), self._work_beside(), self._send_frames(), self._send_events(events))
+        *others, saying, telling = [asyncio.create_task(self._guard(each)) for each in work]
+        try:
+            await asyncio.wait({saying, telling})  # both end with the session, whoever ends it
+        finally:
+            for task in (saying, telling, *others):
+                task.cancel()
+            await asyncio.gather(saying, telling, *others, return_exceptions=True)
+            await self.end(GOING_AWAY, "the server stops")
+            await self._close_socket()
+
+    async def send(self, message: bytes | str) -> None:
+        """Sends a message; one that cannot be sent ends the session, and nothing is sent after it."""
+        if self._is_lost:
+            return
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                if isinstance(message, bytes):
+                    await self._socket.send_bytes(message)
+                else:
+                    await self._socket.send_text(message)
+        except TimeoutError:
+            self._is_lost = True
+            await self.end(POLICY, "the client does not take what is sent")
+        except _GONE:
+            await self._leave()
+
+    async def end(self, code: int, reason: str) -> None:
+        """Ends the session, and the socket after it with this code."""
+        if self._ended is None:
+            self._ended = (code, reason)
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._session.close(reason))
+        await asyncio.shield(self._closing)  # what it gives back is given back, whoever waits no more
+
+    def change(self, changes: Changes) -> None:
+        """Changes the session; raises as `ConnectionManager.change` does."""
+        try:
+            self._manager.change(self._session, changes)
+        except Denied as denied:
+            self._manager.metrics.n_denied[denied.code] += 1
+            raise
+
+    def count_drop(self, code: str) -> bool:
+        """Counts a message that is not taken; True where the client should be told, which is once a second."""
+        self._manager.metrics.n_denied[code] += 1
+        return self._may_be_told.take()
+
+    async def _receive_messages(self) -> None:
+        limits = self._config.limits
+        per_s = limits.max_messages_per_s
+        n_messages = Allowance(per_s, MESSAGES_AT_ONCE_S * per_s)
+        n_bytes = Allowance(limits.max_bytes_per_s, limits.max_burst_bytes)
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return await self._leave()
+            if not n_messages.take():
+                return await self.end(POLICY, f"more than {per_s} messages in a second")
+            # A character of text is a byte or more.
+            if not n_bytes.take(len(message.get("bytes") or message.get("text") or "")):
+                if self.count_drop("too_many_bytes"):
+                    await self._on_drop(f"Messages are dropped: more than {limits.max_bytes_per_s} bytes in a second.")
+                continue
+            try:
+                await self._on_message(message)
+            except UnfitMessage as error:
+                return await self.end(POLICY, str(error))
+
+    async def _send_frames(self) -> None:
+        async for frame in self._session.frames():
+            await self._on_frame(frame)
+
+    async def _send_events(self, events: AsyncIterator[SessionEvent]) -> None:
+        async for event in events:
+            if event.kind == "oracle" and event.data["oracle"] != self._oracle:  # its first words
+                self._oracle = event.data["oracle"]
+                self._manager.metrics.oracle_age_s.observe(event.data["age_s"])
+            if event.kind == "ended" and self._ended is None:
+                self._ended = (DONE, str(event.data.get("reason", "")))
+            if event.kind in _FAULTS and event.data.get("reason"):  # empty: the fault is over
+                event = replace(event, data={**event.data, "reason": _FAULTS[event.kind]})
+            await self._on_event(event)
+
+    async def _guard(self, work: Awaitable[None]) -> None:
+        """A fault of ours ends this session, and is told in the log with where it was."""
+        try:
+            await work
+        except Exception:
+            _log.exception("Session %s ends: a fault of the server", self._session.id)
+            await self.end(OWN_FAULT, "a fault of the server")
+            raise
+
+    async def _leave(self) -> None:
+        self._is_lost = True
+        await self.end(GOING_AWAY, "the client left")
+
+    async def _close_socket(self) -> None:
+        code, reason = self._ended or (DONE, "")
+        with suppress(*_GONE, TimeoutError):
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))

@@ -1,0 +1,293 @@
+"""OpenAI's realtime protocol, `/v1/realtime`, over a front-end that hears and speaks at once.
+
+The protocol is made for models that take turns; what it means here: sound appended goes to the model as it comes, so
+there is no buffer but of what came faster than real time; turns of the user are the server's detection of speech, and a
+commit ends one behind the sound that was sent before it; a response is what the model says between two silences
+(`Responses`). What cannot be had (tools, other formats, items written into the conversation) is answered with
+the protocol's `error`, and the conversation goes on; what is as it is and harms nobody (a voice, a transcriber) is told
+in `session.updated`, in `kame.differences`.
+
+Beyond the protocol: `{"type": "session.update", "kame": {"events": true}}` asks for every event of the session as
+`{"type": "kame.event", "event": {...}}`; `kame` may also hold mode, back_end, model, prompt and reset (`Changes`).
+"""
+
+import asyncio
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from starlette.types import Message
+from starlette.websockets import WebSocket
+
+from data_schemas.errors import ConfigError
+from data_schemas.units import FRAME_S
+from kame_model.serve.session.events import SessionEvent
+from kame_model.serve.session.mailbox import SaidFrame
+from kame_model.serve.session.session import Session
+from kame_model.serve.web.access import Denied
+from kame_model.serve.web.client_socket import POLICY, ClientSocket, ConnectionManager
+from kame_model.serve.web.rate_limits import Pacer
+from kame_model.serve.web.realtime_events import (
+    Course,
+    Event,
+    Items,
+    RealtimeError,
+    Responses,
+    UserTurns,
+    from_pcm16,
+    read_message,
+    to_event,
+)
+from kame_model.serve.web.realtime_session import INSTRUCTIONS, SessionSettings, read_changes
+from kame_model.serve.web.session_changes import Changes
+
+MAX_WAITING_S = 30.0
+"""Sound of one client that waits for its time; more is refused."""
+ANY_MODEL = "kame"
+"""A model's name for clients that must give one: the server's default back-end."""
+
+
+async def serve_realtime(manager: ConnectionManager, socket: WebSocket) -> None:
+    """One client of the realtime protocol, from its coming to its end."""
+    model = socket.query_params.get("model") or ANY_MODEL
+    names = [each.name for each in manager.server.config.back_ends]
+    session = await manager.enter(socket, model if model in names else None)
+    if session is not None:
+        await RealtimeSocket(manager, socket, session).run(None if model in (*names, ANY_MODEL) else model)
+
+
+class RealtimeSocket(ClientSocket):
+    """What a client's messages mean, and what it is sent; arguments as of `ClientSocket`."""
+
+    def __init__(self, manager: ConnectionManager, socket: WebSocket, session: Session) -> None:
+        super().__init__(manager, socket, session)
+        self._settings = SessionSettings(session, self._config, socket.query_params.get("prompt", ""))
+        self._items = Items()
+        self._turns = UserTurns(self._items)
+        self._responses = Responses(self._items)
+        self._pacer = Pacer(session.hear, session.miss, MAX_WAITING_S, self._config.limits.max_backlog_s)
+        self._wants_events = self._has_begun = False
+        self._n_resets = 0
+        self._n_before = 0  # samples that came before the response that is waited for
+        self._late: list[Event] = []  # answers that had to wait for sound to be heard
+        self._order = asyncio.Lock()  # frames, events and answers come from three tasks
+        self._does: dict[str, Callable[[Event], list[Event]]] = {
+            "session.update": self._update,
+            "input_audio_buffer.append": self._append,
+            "input_audio_buffer.commit": self._commit,
+            "input_audio_buffer.clear": self._clear,
+            "conversation.item.retrieve": self._retrieve,
+            "response.create": self._create,
+            "response.cancel": self._cancel,
+        }
+
+    async def run(self, unknown_model: str | None) -> None:
+        """The conversation, until it ends.
+
+        Args:
+            unknown_model: what the client asked for and nobody here is called.
+        """
+        conversation = {"id": self._items.conversation_id, "object": "realtime.conversation"}
+        first = [self._describe("session.created"), to_event("conversation.created", conversation=conversation)]
+        if unknown_model is not None:
+            message = f"There is no model {unknown_model[:80]!r} here; {self._session.back_end!r} answers."
+            first.append(RealtimeError("model_not_found", message, "model").to_event())
+        await self._send(lambda: first)
+        await self.converse()
+
+    async def _work_beside(self) -> None:
+        """Gives the client's sound on as it is spoken."""
+        idle_s = self._config.limits.idle_s
+        await self._pacer.run(idle_s)
+        await self.end(POLICY, f"no sound came for {idle_s:g} s")
+
+    async def _on_message(self, message: Message) -> None:
+        """Does what a message asks for, or tells why not."""
+        asked = None
+        try:
+            asked = read_message(message)
+            do = self._does.get(asked["type"])
+            if do is None:
+                raise RealtimeError("not_supported", f"This server does not do {asked['type'][:80]!r}.", "type")
+            await self._send(partial(do, asked))
+        except RealtimeError as error:
+            told = error.to_event(asked)
+            await self._send(lambda: [told])
+
+    async def _on_drop(self, reason: str) -> None:
+        """Tells it as an error."""
+        told = RealtimeError("rate_limit_exceeded", reason).to_event()
+        await self._send(lambda: [told])
+
+    async def _on_frame(self, frame: SaidFrame) -> None:
+        """Sends what a frame is in the protocol's events; see `Responses`."""
+        before = self._n_resets
+        await self._send(lambda: self._tell_frame(frame) if self._n_resets == before else [])
+
+    async def _on_event(self, event: SessionEvent) -> None:
+        """Tells what happened in the protocol's events."""
+        before = self._n_resets
+        await self._send(lambda: self._tell_event(event) if self._n_resets == before else [])
+
+    async def _send(self, make: Callable[[], list[Event]]) -> None:
+        """Makes messages and sends them, so that they are sent in the order they were made in.
+
+        While one waits for its place a client may begin anew: what it said of before is then of nobody's any more.
+        """
+        async with self._order:
+            for message in make():
+                await self.send(json.dumps(message))
+
+    def _tell_frame(self, frame: SaidFrame) -> list[Event]:
+        course = Course(
+            is_behind=self._pacer.n_over < self._n_before,
+            is_spoken_to=self._turns.is_speaking,
+            is_asking=self._session.is_asking,
+            reads_out=self._session.mode == "cascade",
+        )
+        return [*self._take_late(), *self._responses.add_frame(frame, course)]
+
+    def _take_late(self) -> list[Event]:
+        late, self._late = self._late, []
+        return late
+
+    def _tell_event(self, event: SessionEvent) -> list[Event]:
+        """The protocol's events for one of ours."""
+        data, time_s = event.data, event.time_s
+        told: list[Event] = []
+        match event.kind:
+            case "started":
+                told = self._begin()
+            case "speech_started":
+                told = self._turns.start(time_s)
+                if self._settings.interrupts or self._session.mode == "cascade":
+                    told += self._responses.interrupt()
+            case "speech_stopped":
+                self._responses.unmute()
+                told = self._turns.stop(time_s)
+            case "heard":
+                told = self._turns.hear(data["text"], data["is_final"], time_s)
+            case "changed" if "prompt" in data:
+                self._settings.instructions = data["prompt"]
+            case "dropped" if data["direction"] == "heard":
+                lost_s = data["n_frames"] * FRAME_S
+                message = f"{lost_s:.2f} s of your sound were too late."
+                told = [RealtimeError("input_audio_dropped", message).to_event()]
+            case "ended":
+                message = f"The session has ended: {data['reason']}."
+                told = [*self._responses.finish("cancelled"), RealtimeError("session_ended", message).to_event()]
+            case _:
+                pass
+        if self._wants_events:
+            told.append(to_event("kame.event", event=asdict(event)))
+        return told
+
+    def _begin(self) -> list[Event]:
+        """The session has begun; where it is not the first time, what was under way is over."""
+        is_first, self._has_begun = not self._has_begun, True
+        if is_first:
+            return []
+        self._pacer.clear()
+        self._turns.reset()
+        return self._responses.finish("cancelled")
+
+    def _update(self, asked: Event) -> list[Event]:
+        if "session" not in asked and "kame" not in asked:
+            raise RealtimeError("missing_required_parameter", "session is missing.", "session")
+        update = self._settings.update(asked.get("session", {}))
+        errors, ours = update.errors, asked.get("kame", {})
+        if not isinstance(ours, dict):
+            errors.append(RealtimeError("invalid_type", "kame is an object.", "kame"))
+            ours = {}
+        wants_events = ours.pop("events", self._wants_events)
+        if not isinstance(wants_events, bool):
+            errors.append(RealtimeError("invalid_type", "events is true or false.", "kame.events"))
+            wants_events = self._wants_events
+        for wanted, part, blamed in ((update.changes, "session", INSTRUCTIONS), (ours, "kame", "kame")):
+            try:
+                self._change(read_changes(wanted, part), blamed)
+            except RealtimeError as error:
+                errors.append(error)
+        self._turns.wants_transcripts = self._settings.wants_transcripts
+        self._wants_events = wants_events
+        updated = self._describe("session.updated", differences=update.differences)
+        return [updated, *(error.to_event(asked) for error in errors)]
+
+    def _change(self, changes: Changes, param: str) -> None:
+        """Changes the session as a part of a client's message wishes.
+
+        Raises:
+            RealtimeError: it cannot be had, or not now; nothing has changed.
+        """
+        try:
+            self.change(changes)
+        except (ConfigError, Denied) as error:
+            code = error.code if isinstance(error, Denied) else "invalid_value"
+            raise RealtimeError(code, str(error), param) from error
+        if changes.reset:
+            self._n_resets += 1
+            self._late.clear()
+            self._pacer.clear()
+        if changes.prompt_text is not None:
+            self._settings.instructions = changes.prompt_text
+
+    def _append(self, asked: Event) -> list[Event]:
+        sound = asked.get("audio")
+        if not isinstance(sound, str):
+            raise RealtimeError("invalid_type", "audio is base64 of PCM16, 24 kHz, mono.", "audio")
+        try:
+            data = base64.b64decode(sound, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise RealtimeError("invalid_value", "audio is no base64.", "audio") from error
+        if len(data) % 2:
+            raise RealtimeError("invalid_value", "audio has half a sample: PCM16 has two bytes each.", "audio")
+        if not self._pacer.put(from_pcm16(data)):
+            self.count_drop("too_much_sound")
+            message = f"{MAX_WAITING_S:g} s of your sound wait already; send it as fast as it is spoken."
+            raise RealtimeError("input_audio_buffer_full", message, "audio")
+        return []
+
+    def _commit(self, asked: Event) -> list[Event]:
+        """Ends the turn behind all that was sent so far; what the protocol says of a turn follows when it has ended."""
+
+        def told(has_ended: bool) -> None:
+            if not has_ended:
+                message = "Nobody speaks in what came since the last turn."
+                self._late.append(RealtimeError("input_audio_buffer_commit_empty", message).to_event(asked))
+
+        self._pacer.then(lambda: self._session.end_turn(told))
+        return self._take_late()
+
+    def _clear(self, asked: Event) -> list[Event]:
+        self._pacer.clear_last()
+        return [to_event("input_audio_buffer.cleared")]
+
+    def _retrieve(self, asked: Event) -> list[Event]:
+        return [to_event("conversation.item.retrieved", item=dict(self._items.find(asked.get("item_id"))))]
+
+    def _create(self, asked: Event) -> list[Event]:
+        told = self._responses.create(self._settings.check_response(asked.get("response")))
+        self._n_before = self._pacer.n_put
+        return told
+
+    def _cancel(self, asked: Event) -> list[Event]:
+        return self._responses.cancel(asked.get("response_id"))
+
+    def _describe(self, kind: str, **more: Any) -> Event:
+        """The session as it is; what the protocol has no word for is in `kame`, with `more`."""
+        session = self._session
+        ours: dict[str, Any] = {
+            "mode": session.mode,
+            "back_end": session.back_end,
+            "model": session.model,
+            "events": self._wants_events,
+            "is_recorded": session.is_recorded,
+            "notice": self._config.care.notice,
+            "record_notice": self._config.record.notice if session.is_recorded else "",
+            **more,
+        }
+        return to_event(kind, session=self._settings.describe(), kame=ours)
