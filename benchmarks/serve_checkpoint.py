@@ -17,7 +17,7 @@ from kame_model.checkpoint.codec_files import codec_files
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.codec.parts import codebooks_of
-from kame_model.model.presets import build_front_end
+from kame_model.model.front_end import build_front_end
 from tests.support.vocabularies import make_vocabulary
 
 

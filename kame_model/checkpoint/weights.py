@@ -14,7 +14,7 @@ from data_schemas.presets import PRESETS
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
 from kame_model.checkpoint.place import CODEC_WEIGHTS, CONFIG, FACTS, KAME_RELEASE_CONFIG, TOKENIZER, Place
 from kame_model.checkpoint.tensors import ORACLE_KEY, read_tensors
-from kame_model.model.presets import lm_kwargs
+from kame_model.model.front_end import lm_kwargs
 
 _NOT_LM = ("model_type", "lm_gen_config", "tts_config", "stt_config", "model_id", "depformer_causal", "lora_rank")
 """Keys of a `config.json` that stock moshi takes out before it builds the model, beside all that end in `_name`

@@ -5,9 +5,8 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_
 
 from data_schemas import ids
 from data_schemas.config.training import TrainConfig
-from kame_model.model.front_end import FrontEnd
+from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
-from kame_model.model.presets import build_front_end
 from kame_model.train.computing import Computing, freeze_sound
 from kame_model.train.parallel import parallelize
 from kame_model.train.runs import SpeaksWith, start_from

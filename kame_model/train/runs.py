@@ -18,9 +18,8 @@ from kame_model.checkpoint.place import find
 from kame_model.checkpoint.start import init_from
 from kame_model.checkpoint.weights import digest_of_files, look_into
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.model.front_end import FrontEnd
+from kame_model.model.front_end import FrontEnd, build_front_end, lm_kwargs
 from kame_model.model.lora import add_lora
-from kame_model.model.presets import build_front_end, lm_kwargs
 from kame_model.train.computing import SOUND
 from kame_model.train.processes import Processes
 from kame_model.train.saving import CHECKPOINTS, Saved, best_of, load_tensors, saved_in

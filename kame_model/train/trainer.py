@@ -14,8 +14,7 @@ from data_schemas import ids
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import TrainingError
 from kame_model.data.loader import Loader, MicroBatch
-from kame_model.model.dropout import drop_inputs
-from kame_model.model.front_end import FrontEnd
+from kame_model.model.front_end import FrontEnd, drop_inputs
 from kame_model.model.loss import compute_loss
 from kame_model.train.computing import Computing
 from kame_model.train.evaluating import Evaluation, Evaluator

@@ -13,8 +13,7 @@ from kame_model.frames.batch import Batch, Example, collate
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import lay_oracle
 from kame_model.frames.sequence import lay_sequence
-from kame_model.model.front_end import FrontEnd, Logits
-from kame_model.model.presets import build_front_end
+from kame_model.model.front_end import FrontEnd, Logits, build_front_end
 
 TEXT_CARD, CARD, N_CODEBOOKS = 40, 24, 3
 

@@ -24,7 +24,7 @@ from kame_model.checkpoint.codec_files import codec_files
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
-from kame_model.model.presets import build_front_end
+from kame_model.model.front_end import build_front_end
 from kame_model.serve.client.untrusted_events import read_event
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd

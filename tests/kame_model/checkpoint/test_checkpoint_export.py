@@ -21,9 +21,8 @@ from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.checkpoint.weights import digest_of_files
 from kame_model.frames.ids import ZERO_ID
-from kame_model.model.front_end import FrontEnd
+from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
-from kame_model.model.presets import build_front_end
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.codecs import TINY, tiny_nano_mimi
 from tests.support.front_ends import audio_of, random_batch, stock_logits, tiny_config, tiny_front_end

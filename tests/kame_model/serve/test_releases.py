@@ -21,7 +21,7 @@ from data_schemas.errors import ConfigError
 from kame_model.checkpoint import weights
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.tensors import ORACLE_KEY, stock_state
-from kame_model.model.presets import build_front_end
+from kame_model.model.front_end import build_front_end
 from kame_model.serve.server import KameServer
 from tests.support.codecs import TINY, random_model
 from tests.support.front_ends import tiny_config

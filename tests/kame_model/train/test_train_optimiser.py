@@ -10,9 +10,8 @@ import torch
 from data_schemas.config.model import LoraConfig
 from data_schemas.config.training import OptimConfig
 from data_schemas.presets import PRESETS
-from kame_model.model.front_end import FrontEnd
+from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
-from kame_model.model.presets import build_front_end
 from kame_model.train import trainer
 from kame_model.train.optimiser import make_optimiser, trained
 from kame_model.train.run import train

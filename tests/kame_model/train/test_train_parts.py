@@ -10,8 +10,8 @@ import torch
 from data_schemas.config.model import LoraConfig
 from data_schemas.config.training import HardwareConfig, OptimConfig
 from kame_model.frames.batch import Batch
+from kame_model.model.front_end import build_front_end
 from kame_model.model.lora import add_lora
-from kame_model.model.presets import build_front_end
 from kame_model.train.logs import METRICS, MetricsLog, SpikeWatch, Window, Windows, read_metrics
 from kame_model.train.optimiser import MovingAverage, learning_rate
 from kame_model.train.parallel import parallelize
