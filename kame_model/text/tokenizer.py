@@ -26,9 +26,6 @@ WORD_START = "▁"
 HUB_PREFIX = "hf://"
 """`hf://owner/repository/file`, as moshi's loaders have it (moshi/models/loaders.py, `hf_get`)."""
 
-MOSHI_TOKENIZER = "hf://kyutai/moshiko-pytorch-bf16/tokenizer_spm_32k_3.model"
-"""Moshi's own vocabulary of 32,000 pieces."""
-
 
 class WordToken(NamedTuple):
     """A token and its place among the words it was encoded with.
@@ -90,13 +87,6 @@ class Tokenizer:
         """The tokens of a text, stripped and without a start token; runs of white space count as one space."""
         ids: list[int] = self._pieces.encode(" ".join(text.split()))
         return ids
-
-    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
-        """The tokens of each word, from one encoding of all of them joined by spaces."""
-        tokens: list[list[int]] = [[] for _ in words]
-        for token in self.place_words(words):
-            tokens[token.word_index].append(token.id)
-        return tokens
 
     def place_words(self, words: Sequence[str]) -> list[WordToken]:
         """The tokens of words from one encoding of them joined by spaces, each with its place.

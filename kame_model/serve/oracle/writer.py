@@ -1,6 +1,6 @@
 """From the pieces of a chat model's answer to tokens in a session's oracle queue."""
 
-from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.serve.oracle.spoken_stream import Speakable, SpokenStream
 from kame_model.text.tokenizer import Tokenizer
 from spoken.whisper import Whispered

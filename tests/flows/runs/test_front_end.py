@@ -28,7 +28,6 @@ from kame_model.checkpoint.load import load_checkpoint
 from kame_model.encode import token_dataset
 from kame_model.encode.manifest import read_manifest
 from kame_model.evaluate import proof
-from kame_model.text.tokenizer import MOSHI_TOKENIZER
 from kame_model.train.logs import read_metrics
 from kame_model.train.plot import PICTURE, plot_losses
 from kame_model.train.runs import read_facts
@@ -146,7 +145,7 @@ def test_settings_that_do_not_hold_are_told_before_a_codec_is_trained(config: Fr
 def test_moshis_size_comes_with_moshis_weights_vocabulary_and_codec() -> None:
     config = FrontEndConfig.model_validate({"datasets": ["d"], "preset": "moshi-7b", "init_from": None})
     assert (config.init_from, config.tokenizer, config.codec) == tuple(PRESETS["moshi-7b"].begins_with.values())
-    assert config.tokenizer == MOSHI_TOKENIZER
+    assert config.tokenizer == "hf://kyutai/moshiko-pytorch-bf16/tokenizer_spm_32k_3.model"
     named = FrontEndConfig(datasets=["d"], preset="moshi-7b", init_from="mine", codec="mimi")
     assert named.init_from == "mine"
     with pytest.raises(ValidationError, match="moshi-7b speaks mimi"):
