@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from data_schemas.store import Store
-from kame_model.encode.packed import PackedFile, ragged, write_packed
+from kame_model.encode.rows import PackedFile, ragged, write_packed
 
 N_SHARD = 250
 Row = dict[str, NDArray[np.generic]]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from data_schemas.errors import DatasetError, StoreError
 from data_schemas.store import Store
 from kame_model.encode.manifest import MANIFEST
-from kame_model.encode.packed import PackedFile, ragged, scalars, write_packed
-from kame_model.encode.rows import SpeakerTokens, TokenRow
+from kame_model.encode.rows import PackedFile, SpeakerTokens, TokenRow, ragged, scalars, write_packed
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.oracle_stream import OracleTokens
 from tests.support.token_rows import MADE_WITH, write_token_rows
