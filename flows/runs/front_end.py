@@ -24,10 +24,9 @@ from data_schemas.errors import ConfigError, KameError
 from flows.cli.options import build_train_config, put, validated
 from flows.runs.front_end_data import check_datasets, spoken_datasets
 from flows.runs.front_end_text import check_vocabulary, trained_vocabulary
-from kame_model.checkpoint.export import tell_free_running
-from kame_model.checkpoint.from_run import export_run, training_facts
-from kame_model.checkpoint.index import Entry, register
+from kame_model.checkpoint.export import export_run, read_training_facts, record_free_running
 from kame_model.checkpoint.kame_json import FreeShare, KameJson, Measure, read_kame_json
+from kame_model.checkpoint.registry import Entry, register
 from kame_model.evaluate.figures import ConditionFigures
 from kame_model.evaluate.listening import Hearing
 from kame_model.train.processes import find_device
@@ -157,7 +156,7 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, str]) -> str
         ConfigError: that is taken too.
     """
     run, folder = config.of_seed / "run", Path(config.checkpoints)
-    training = training_facts(run)
+    training = read_training_facts(run)
     name = f"{config.preset}-{Path(config.out).resolve().name}-{config.max_steps}"
     name += f"-seed-{config.seed}" if config.seed else ""
     folder.mkdir(parents=True, exist_ok=True)
@@ -226,7 +225,7 @@ def register_checkpoint(config: FrontEndConfig, name: str, figures: Sequence[Con
         for measure in measures
         if (share := getattr(each, measure)) is not None
     ]
-    facts = tell_free_running(folder, shares) if shares else read_kame_json(folder / FACTS)
+    facts = record_free_running(folder, shares) if shares else read_kame_json(folder / FACTS)
     entry = Entry(
         name=name,
         preset=facts.preset,

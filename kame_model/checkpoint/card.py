@@ -1,7 +1,7 @@
 """The model's card: what it is, what it learnt from, how good it is, and how to use it."""
 
+from kame_model.checkpoint.folder import CODEC_WEIGHTS, CONFIG, FACTS, TOKENIZER, WEIGHTS
 from kame_model.checkpoint.kame_json import KameJson
-from kame_model.checkpoint.place import CODEC_WEIGHTS, CONFIG, FACTS, TOKENIZER, WEIGHTS
 
 _WITH_US = """\
 ```python
@@ -48,7 +48,7 @@ lm = loaders.get_moshi_lm("stock.safetensors", kwargs)
 """
 
 
-def card(facts: KameJson, n_parameters: int) -> str:
+def render_card(facts: KameJson, n_parameters: int) -> str:
     """The card as Markdown, for README.md of the folder.
 
     Args:

@@ -14,9 +14,8 @@ from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.store import Store
-from kame_model.checkpoint.place import find
-from kame_model.checkpoint.start import init_from
-from kame_model.checkpoint.weights import digest_of_files, look_into
+from kame_model.checkpoint.folder import digest_files, find_place, read_contents
+from kame_model.checkpoint.load import init_from
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.model.front_end import FrontEnd, build_front_end, lm_kwargs
 from kame_model.model.lora import add_lora
@@ -278,8 +277,8 @@ def digest_of(place: str) -> str:
         saved = saved_in(Path(place) / CHECKPOINTS)
         files = sorted(saved[-1].folder.glob("*.distcp")) if saved else []
     else:
-        files = [look_into(find(place)).path]
-    return digest_of_files(files)
+        files = [read_contents(find_place(place)).weights]
+    return digest_files(files)
 
 
 def _compare_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
