@@ -36,8 +36,9 @@ from kame_model.encode.manifest import MadeWith
 from kame_model.frames.batch import Batch
 from kame_model.model.front_end import FrontEnd, build_front_end, eager_on_cpu, lm_kwargs
 from kame_model.model.lora import add_lora
-from kame_model.train.processes import find_device
-from kame_model.train.run import Silent, train
+from kame_model.train.parallel import find_device
+from kame_model.train.run import train
+from kame_model.train.trainer import Silent
 from tests.support.made_rows import made_with, write_made
 
 

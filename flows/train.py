@@ -39,8 +39,7 @@ from flows.runs import front_end
 from kame_model.checkpoint.kame_json import KameJson
 from kame_model.evaluate.figures import ConditionFigures
 from kame_model.evaluate.run import REPORT
-from kame_model.train.logs import METRICS
-from kame_model.train.plot import plot_losses
+from kame_model.train.logs import METRICS, plot_losses
 from kame_model.train.run import RunResult
 from kame_model.train.trainer import Progress
 

@@ -28,7 +28,7 @@ def export(
         import torch
 
         from kame_model.checkpoint.export import export_run, find_codec
-        from kame_model.train.runs import FoundRun, find_run
+        from kame_model.train.run_folder import FoundRun, find_run
 
         found = find_run(run) or FoundRun(Path(run))  # of which the export says what it lacks
         if found.seed is not None:

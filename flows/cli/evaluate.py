@@ -45,8 +45,8 @@ def evaluate(
         from kame_model.evaluate.conditions import CONDITIONS
         from kame_model.evaluate.run import REPORT
         from kame_model.evaluate.run import evaluate as run
-        from kame_model.train.processes import find_device
-        from kame_model.train.runs import find_run
+        from kame_model.train.parallel import find_device
+        from kame_model.train.run_folder import find_run
 
         said = {"splits": split or ["validation"], "n_items": n_items, "delay_s": delay_s, "seed": seed}
         for name, value in parse_settings(settings).items():

@@ -130,8 +130,7 @@ class CodecLine:
 
 def _tell_losses(config: "FrontEndConfig") -> None:
     """How the loss fell, in one line, and where its picture is; copying has one too."""
-    from kame_model.train.logs import METRICS, read_metrics
-    from kame_model.train.plot import PICTURE, plot_losses
+    from kame_model.train.logs import METRICS, PICTURE, plot_losses, read_metrics
 
     run = config.of_seed / "run"
     if config.copy_steps:

@@ -29,9 +29,9 @@ from kame_model.checkpoint.kame_json import FreeShare, KameJson, Measure, read_k
 from kame_model.checkpoint.registry import Entry, register
 from kame_model.evaluate.figures import ConditionFigures
 from kame_model.evaluate.listening import Hearing
-from kame_model.train.processes import find_device
-from kame_model.train.run import SILENT, RunResult, train
-from kame_model.train.trainer import Progress
+from kame_model.train.parallel import find_device
+from kame_model.train.run import RunResult, train
+from kame_model.train.trainer import SILENT, Progress
 
 FACTS = "kame.json"
 HELD_OUT, EVALUATION = "held-out", "evaluation"

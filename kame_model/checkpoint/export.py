@@ -52,8 +52,8 @@ from kame_model.encode.manifest import read_manifest
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import has_lora, merge_lora
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.train.runs import RunFacts, chosen, load_run, read_facts
-from kame_model.train.saving import Saved
+from kame_model.train.checkpoints import Saved
+from kame_model.train.run_folder import RunFacts, choose_saved, load_run, read_facts
 
 Options = Mapping[str, str | int | float | bool]
 Which = Literal["last", "best"]
@@ -196,7 +196,7 @@ def read_training_facts(run: str | Path, which: Which = "best") -> TrainingFacts
         DatasetError: no run, or one without a checkpoint.
         StoreError: a checkpoint is damaged.
     """
-    return _training_facts(read_facts(run), chosen(run, which))
+    return _training_facts(read_facts(run), choose_saved(run, which))
 
 
 def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:

@@ -28,9 +28,8 @@ from kame_model.checkpoint.registry import read_registry
 from kame_model.encode import token_dataset
 from kame_model.encode.manifest import read_manifest
 from kame_model.evaluate import proof
-from kame_model.train.logs import read_metrics
-from kame_model.train.plot import PICTURE, plot_losses
-from kame_model.train.runs import read_facts
+from kame_model.train.logs import PICTURE, plot_losses, read_metrics
+from kame_model.train.run_folder import read_facts
 from tests.support.codecs import count_encoded
 from tests.support.small_datasets import noisy_dialogue, write_dataset
 from tests.support.vocabularies import make_vocabulary

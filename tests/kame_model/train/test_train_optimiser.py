@@ -13,7 +13,7 @@ from data_schemas.presets import PRESETS
 from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.train import trainer
-from kame_model.train.optimiser import make_optimiser, trained
+from kame_model.train.optimiser import make_optimiser, trained_parameters
 from kame_model.train.run import train
 from tests.support.train_runs import Asking, tiny_dataset, tiny_run
 
@@ -53,7 +53,7 @@ def groups(model: FrontEnd) -> tuple[set[str], set[str]]:
     """Names of the trained parameters that decay and of those that do not, with a star for each number."""
     optimiser = make_optimiser(model, OptimConfig(weight_decay=0.1))
     decay = {id(each): group["weight_decay"] for group in optimiser.param_groups for each in group["params"]}
-    named = [(re.sub(r"\.\d+", ".*", name), decay.pop(id(each))) for name, each in trained(model).items()]
+    named = [(re.sub(r"\.\d+", ".*", name), decay.pop(id(each))) for name, each in trained_parameters(model).items()]
     assert not decay, "the optimiser has what is not trained"
     return {name for name, each in named if each == 0.1}, {name for name, each in named if each == 0.0}
 
@@ -94,7 +94,7 @@ def test_a_run_begun_with_other_groups_goes_on_with_those_of_now(
     """Groups once went by the number of dimensions: a run with a table had one group, a run with a tied oracle two."""
 
     def by_dimensions(model: torch.nn.Module, config: OptimConfig) -> torch.optim.AdamW:
-        parameters = list(trained(model).values())
+        parameters = list(trained_parameters(model).values())
         decaying = {"params": [each for each in parameters if each.ndim > 1], "weight_decay": config.weight_decay}
         rest = {"params": [each for each in parameters if each.ndim <= 1], "weight_decay": 0.0}
         return torch.optim.AdamW([each for each in (decaying, rest) if each["params"]], lr=config.learning_rate)

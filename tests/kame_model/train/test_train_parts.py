@@ -1,6 +1,7 @@
 import math
 import random
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,9 @@ from kame_model.model.front_end import build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.train.logs import METRICS, MetricsLog, SpikeWatch, Window, Windows, read_metrics
 from kame_model.train.optimiser import MovingAverage, learning_rate
-from kame_model.train.parallel import parallelize
-from kame_model.train.processes import find_device
-from kame_model.train.stopping import StopRequest, listening
-from kame_model.train.throughput import Speedometer, flops_per_frame, n_frames_of, n_weights, peak_flops
+from kame_model.train.parallel import find_device, parallelize
+from kame_model.train.run import set_by_signals
+from kame_model.train.throughput import Speedometer, count_flops_per_frame, count_frames, count_weights, find_peak_flops
 from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_config, tiny_front_end
 
 pytestmark = pytest.mark.full
@@ -125,11 +125,11 @@ def test_tensorboard_has_the_numbers_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_is_a_request_and_the_second_one_interrupts(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    request = StopRequest()
-    with listening(request):
-        assert not request.is_made
+    request = threading.Event()
+    with set_by_signals(request):
+        assert not request.is_set()
         signal.raise_signal(number)
-        assert request.is_made
+        assert request.is_set()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
     assert signal.getsignal(number) is before
@@ -140,19 +140,19 @@ def test_operations_of_a_frame_are_six_a_trained_weight_and_four_a_frozen_one() 
         model = build_front_end(tiny_config(dim=512), TEXT_CARD, CARD, N_CODEBOOKS, "meta")
     layers = [model.lm.transformer, model.lm.text_linear]
     used = sum(each.numel() for layer in layers for each in layer.parameters() if each.ndim > 1)
-    full = flops_per_frame(model, with_audio=False)
+    full = count_flops_per_frame(model, with_audio=False)
     assert full == pytest.approx(6 * used, rel=0.3)  # attention comes on top
-    assert flops_per_frame(model, with_audio=True) > full
+    assert count_flops_per_frame(model, with_audio=True) > full
     add_lora(model, LoraConfig(rank=1), torch.bfloat16)
-    assert flops_per_frame(model, with_audio=False) == pytest.approx(full - 2 * used, rel=0.02)
+    assert count_flops_per_frame(model, with_audio=False) == pytest.approx(full - 2 * used, rel=0.02)
 
 
 def test_speed_counts_frames_without_padding_and_only_time_in_steps() -> None:
     batch: Batch = random_batch(2, n_frames=20)  # 20 and 17 frames, each with a tail
-    assert n_frames_of(batch) == 21 + 18
+    assert count_frames(batch) == 21 + 18
     speed = Speedometer(frame_flops=10.0, peak=100.0, n_rows=7)
     speed.begin()
-    speed.end(n_frames_of(batch))
+    speed.end(count_frames(batch))
     read = speed.read()
     assert read["tokens_per_s"] == pytest.approx(7 * read["frames_per_s"])
     assert read["mfu"] == pytest.approx(read["frames_per_s"] / 10)
@@ -170,7 +170,7 @@ def test_the_speed_of_this_machine_is_measured_in_the_runs_type(
         return ones(*size, **how)
 
     monkeypatch.setattr(torch, "ones", noted)
-    assert peak_flops(torch.device("cpu"), product_type) > 1e8
+    assert find_peak_flops(torch.device("cpu"), product_type) > 1e8
     assert types == {product_type}
 
 
@@ -178,7 +178,7 @@ def test_weights_are_counted_those_that_are_trained_apart() -> None:
     model = tiny_front_end()
     everything = sum(each.numel() for each in model.parameters())
     model.lm.emb.requires_grad_(False)
-    assert n_weights(model) == (everything, everything - 2 * N_CODEBOOKS * (CARD + 1) * 32)
+    assert count_weights(model) == (everything, everything - 2 * N_CODEBOOKS * (CARD + 1) * 32)
     assert TEXT_CARD
 
 

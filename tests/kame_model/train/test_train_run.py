@@ -13,11 +13,11 @@ from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from data_schemas.errors import ConfigError, DatasetError, StoreError, TrainingError
 from kame_model.model.loss import compute_loss
 from kame_model.train import trainer as trainer_module
-from kame_model.train.filling import filled
+from kame_model.train.checkpoints import CHECKPOINTS, DONE, list_saved
 from kame_model.train.logs import SpikeWatch
-from kame_model.train.run import Silent, train
-from kame_model.train.runs import load_run
-from kame_model.train.saving import CHECKPOINTS, DONE, saved_in
+from kame_model.train.run import fill_config, train
+from kame_model.train.run_folder import load_run
+from kame_model.train.trainer import Silent
 from tests.support.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
 
 pytestmark = pytest.mark.full
@@ -39,7 +39,7 @@ def whole(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def steps_saved(folder: Path) -> list[int]:
-    return [each.step for each in saved_in(folder / CHECKPOINTS)]
+    return [each.step for each in list_saved(folder / CHECKPOINTS)]
 
 
 def test_a_run_tells_losses_validation_and_speed(whole: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_last_checkpoints_and_the_best_one_are_kept(rows: Path, tmp_path: Pa
 def test_a_killed_saving_leaves_nothing_that_counts(rows: Path, whole: Path, tmp_path: Path) -> None:
     config = tiny_run(tmp_path / "run", rows)
     train(config, Asking(1))
-    (folder,) = (each.folder for each in saved_in(tmp_path / "run" / CHECKPOINTS))
+    (folder,) = (each.folder for each in list_saved(tmp_path / "run" / CHECKPOINTS))
     for name in (".saving-step-00000004", "step-00000004"):  # killed before the renaming, and before the mark
         half = folder.parent / name
         half.mkdir()
@@ -191,7 +191,7 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
 def test_a_damaged_checkpoint_is_told(rows: Path, tmp_path: Path) -> None:
     config = tiny_run(tmp_path / "run", rows)
     train(config, Asking(1))
-    (saved,) = saved_in(tmp_path / "run" / CHECKPOINTS)
+    (saved,) = list_saved(tmp_path / "run" / CHECKPOINTS)
     file = next(saved.folder.glob("*.distcp"))
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(StoreError, match="step-00000001 cannot be read") as told_of:
@@ -211,20 +211,20 @@ def test_two_runs_in_one_folder_are_refused(rows: Path, tmp_path: Path) -> None:
 
 def test_as_many_micro_batches_as_processes_unless_told(rows: Path, tmp_path: Path) -> None:
     open_ = tiny_run(tmp_path / "run", rows, max_steps=1, optim={"accumulation": None})
-    assert [filled(open_, world).optim.accumulation for world in (1, 3)] == [1, 3]
+    assert [fill_config(open_, world).optim.accumulation for world in (1, 3)] == [1, 3]
     told_four = tiny_run(tmp_path / "run", rows, max_steps=1, optim={"accumulation": 4})
     with pytest.raises(ConfigError, match="4 micro-batches a step cannot be shared by 3"):
-        filled(told_four, 3)
+        fill_config(told_four, 3)
     train(told_four)
-    assert filled(open_, 2).optim.accumulation == 4  # a run goes on as it began
+    assert fill_config(open_, 2).optim.accumulation == 4  # a run goes on as it began
     with pytest.raises(ConfigError, match="4 micro-batches a step cannot be shared by 3"):
-        filled(open_, 3)
+        fill_config(open_, 3)
 
 
 def test_figures_of_validation_have_their_step(rows: Path, tmp_path: Path) -> None:
     train(tiny_run(tmp_path / "run", rows, max_steps=3, keep={"evaluate_every": 2}), Asking(3))
     train(tiny_run(tmp_path / "on", rows, max_steps=9, keep={"evaluate_every": 2, "save_every": 9}), Asking(3))
-    (saved,) = saved_in(tmp_path / "on" / CHECKPOINTS)[-1:]
+    (saved,) = list_saved(tmp_path / "on" / CHECKPOINTS)[-1:]
     assert (saved.step, saved.state()["evaluation_step"]) == (3, 2)
 
 
