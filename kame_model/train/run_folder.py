@@ -10,6 +10,7 @@ from torch.distributed.checkpoint.state_dict import get_model_state_dict
 
 from data_schemas import ids
 from data_schemas.config import Config
+from data_schemas.config.front_end import COPY, RUN, find_seed_folders
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, DatasetError
@@ -109,8 +110,7 @@ def find_run(place: str | Path) -> FoundRun | None:
     folder = Path(place).expanduser()
     if _is_run(folder):
         return FoundRun(folder)
-    named = {each.parent.parent.name.removeprefix("seed-"): each.parent for each in folder.glob(f"seed-*/run/{CONFIG}")}
-    runs = {int(seed): each for seed, each in named.items() if seed.isdecimal()}
+    runs = {seed: each / RUN for seed, each in find_seed_folders(folder).items() if (each / RUN / CONFIG).is_file()}
     if not runs:
         return None
     first, *others = sorted(runs, key=lambda seed: (not list_saved(runs[seed] / CHECKPOINTS), seed))
@@ -125,7 +125,7 @@ def read_facts(folder: str | Path) -> RunFacts:
     """
     path = Path(folder) / CONFIG
     if not path.is_file():
-        if any(Path(folder).glob(f"seed-*/copy/{CONFIG}")):
+        if any((each / COPY / CONFIG).is_file() for each in find_seed_folders(folder).values()):
             raise DatasetError(f"{folder} has only learnt to copy so far.", "Let `kame train` go on with it.")
         raise DatasetError(
             f"{folder} is no training run: it has no {CONFIG}.", "Name a folder that `kame train` wrote."
