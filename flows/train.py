@@ -32,7 +32,7 @@ try:
 except ModuleNotFoundError as error:
     raise BackendError("Prefect is not installed.", "Type: pip install 'kame-pipeline[flows]'") from error
 
-from data_schemas.config.front_end import FrontEndConfig
+from data_schemas.config.front_end import EVALUATION, FrontEndConfig
 from data_schemas.config.training import TrainConfig
 from flows.cli.evaluate import hearing
 from flows.runs import front_end
@@ -88,7 +88,7 @@ def evaluate(
 ) -> list[ConditionFigures]:
     """Held-out dialogues, run freely."""
     figures = front_end.evaluate(config, checkpoint, rows, hear, on_batch)
-    report = config.of_seed / front_end.EVALUATION / REPORT
+    report = config.of_seed / EVALUATION / REPORT
     if figures:
         create_markdown_artifact(report.read_text(encoding="utf-8"), key="evaluation", description=checkpoint)
     return figures
