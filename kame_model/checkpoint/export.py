@@ -50,7 +50,7 @@ from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.encode.manifest import read_manifest
 from kame_model.model.front_end import FrontEnd
-from kame_model.model.lora import has_lora, merge_lora
+from kame_model.model.lora import merge_lora
 from kame_model.text.tokenizer import Tokenizer
 from kame_model.train.checkpoints import Saved
 from kame_model.train.run_folder import RunFacts, choose_saved, load_run, read_facts
@@ -107,8 +107,7 @@ def export_checkpoint(
     _check_sizes(front_end, tokenizer, codec)
     try:
         with new_folder(out) as aside:
-            if has_lora(front_end):
-                merge_lora(front_end)
+            if merge_lora(front_end):
                 training = training.model_copy(update={"lora": True})
             facts = _collect_facts(front_end, tokenizer, codec, training)
             _write(aside, front_end, tokenizer, codec, facts, dtype)
@@ -189,14 +188,14 @@ def find_codec(run: str | Path) -> tuple[str, Options]:
     return manifest.made_with.codec, manifest.codec_options
 
 
-def read_training_facts(run: str | Path, which: Which = "best") -> TrainingFacts:
-    """What an export of the run would say of its training.
+def read_training_facts(run: str | Path) -> TrainingFacts:
+    """What an export of the run's best weights would say of its training.
 
     Raises:
         DatasetError: no run, or one without a checkpoint.
         StoreError: a checkpoint is damaged.
     """
-    return _training_facts(read_facts(run), choose_saved(run, which))
+    return _training_facts(read_facts(run), choose_saved(run, "best"))
 
 
 def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:

@@ -85,15 +85,12 @@ class Checkpoint(NamedTuple):
         return self.facts.codec
 
 
-def load_checkpoint(
-    source: str | Path, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
-) -> Checkpoint:
+def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> Checkpoint:
     """A front-end from an export of ours, KAME's release or Moshi's.
 
     Args:
         source: a folder, or `owner/name[@revision]` on the Hub.
-        device: where it goes.
-        dtype: of its weights; None: as in the file.
+        device: where it goes; its weights stay of the file's type.
 
     Raises:
         ConfigError: no checkpoint.
@@ -103,7 +100,7 @@ def load_checkpoint(
     place = find_place(source)
     contents = read_contents(place)
     state, table = contents.read_tensors()
-    state = {name: tensor.to(device, dtype) for name, tensor in state.items()}
+    state = {name: tensor.to(device) for name, tensor in state.items()}
     try:
         lm = loaders.get_moshi_lm(None, dict(contents.lm_kwargs), device="meta")
     except (TypeError, AssertionError, ValueError) as error:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
-from kame_model.frames.sequence import labels_of
+from kame_model.frames.sequence import make_labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ class Example:
             text_card: initial id of the text.
             card: initial id of the codes.
         """
-        text_labels, audio_labels = labels_of(columns, text_card, card)
+        text_labels, audio_labels = make_labels(columns, text_card, card)
         return cls(columns, oracle, text_labels, audio_labels, answer_mask, oracle != PADDING_ID)
 
     @property

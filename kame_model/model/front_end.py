@@ -174,9 +174,8 @@ def build_front_end(
     card: int,
     n_codebooks: int,
     device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
 ) -> FrontEnd:
-    """A front-end with random weights, from torch's global generator: seed it first.
+    """A front-end with random float32 weights, from torch's global generator: seed it first.
 
     Args:
         config: its shape.
@@ -185,7 +184,7 @@ def build_front_end(
         n_codebooks: codebooks of one voice.
     """
     kwargs = lm_kwargs(config, text_card, card, n_codebooks)
-    lm = LMModel(device=device, dtype=dtype, **kwargs)
+    lm = LMModel(device=device, dtype=torch.float32, **kwargs)
     return FrontEnd(lm, config.oracle, kwargs, config.preset, config.tie_text_head)
 
 

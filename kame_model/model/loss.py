@@ -46,20 +46,12 @@ class LossParts:
 
     Attributes:
         total: scalar with gradient, what is minimised.
-        text: scalar, the text part before its weight in the total.
-        audio: scalar, the audio part before its weight; zero where the depth transformer was left out.
         tallies: [len(METRICS), 2] float64 without gradient: sum in nats and count of each metric, to be added up over
             micro-batches and ranks before `means`.
     """
 
     total: Tensor
-    text: Tensor
-    audio: Tensor
     tallies: Tensor
-
-    def figures(self) -> dict[str, float]:
-        """The metrics of this micro-batch alone."""
-        return means(self.tallies)
 
 
 def means(tallies: Tensor) -> dict[str, float]:
@@ -92,14 +84,12 @@ def compute_loss(logits: Logits, batch: "Batch", config: LossConfig) -> LossPart
         "text_right": (right, words),
         "answer_right": (right, answer),
     }
-    audio = torch.zeros_like(text)
     if logits.audio is not None:
         audio_nats, coded = _nats(logits.audio, batch.audio_labels), batch.audio_labels != ZERO_ID
         semantic, acoustic = audio_nats[:, :1], audio_nats[:, 1:]
         scale = torch.ones_like(audio_nats)
         scale[:, 0] = config.semantic_weight
-        audio = _mean(audio_nats, coded * scale)
-        total = total + config.audio_weight * audio
+        total = total + config.audio_weight * _mean(audio_nats, coded * scale)
         measured |= {
             "semantic": (semantic, coded[:, :1]),
             "acoustic": (acoustic, coded[:, 1:]),
@@ -108,7 +98,7 @@ def compute_loss(logits: Logits, batch: "Batch", config: LossConfig) -> LossPart
         }
     nothing = (torch.zeros(1, device=total.device), torch.zeros(1, device=total.device))
     tallies = torch.stack([_tally(*measured.get(name, nothing)) for name in METRICS])
-    return LossParts(total, text.detach(), audio.detach(), tallies)
+    return LossParts(total, tallies)
 
 
 def _nats(logits: Tensor, labels: Tensor) -> Tensor:

@@ -140,10 +140,6 @@ class Window:
             **{name: n / n_examples for name, n in shares},
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return asdict(self)
-
 
 class Windows:
     """A window for each kind of step: of the run's own stage, and of words that are copied again among dialogues."""
@@ -161,7 +157,7 @@ class Windows:
 
     def state_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {f"{kind}window": one.state_dict() for kind, one in self._by_kind.items()}
+        return {f"{kind}window": asdict(one) for kind, one in self._by_kind.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on with sums; a run of before has fewer of them."""
@@ -214,10 +210,6 @@ class SpikeWatch:
         self.mean += weight * away
         self.variance = (1 - weight) * (self.variance + weight * away**2)
         return leap
-
-    def state_dict(self) -> dict[str, float]:
-        """As JSON has it."""
-        return asdict(self)
 
 
 def plot_losses(run: str) -> bytes:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -305,7 +306,7 @@ class Trainer:
         """A checkpoint of all that is needed to go on."""
         state = {
             "loader": self._parts.loader.state_dict(),
-            "spikes": self._spikes.state_dict(),
+            "spikes": asdict(self._spikes),
             **self._windows.state_dict(),
             "evaluation": self.evaluation,
             "evaluation_step": self._evaluation_step,

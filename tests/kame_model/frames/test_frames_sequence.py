@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
-from kame_model.frames.sequence import chunks, delays, events_in, labels_of, lay_sequence
+from kame_model.frames.sequence import chunks, delays, events_in, lay_sequence, make_labels
 
 TEXT_CARD, CARD = 1000, 64
 
@@ -44,16 +44,16 @@ def test_a_sequence_by_hand() -> None:
         [64, 30, 31, 32, 64],
         [64, 64, 40, 41, 42],
     ]
-    labels = labels_of(columns, TEXT_CARD, CARD)
-    assert labels.text.tolist() == [5, 6, 3, 3]
-    assert labels.audio.tolist() == [[10, 11, 12, -1], [-1, 20, 21, 22]]
+    text, audio = make_labels(columns, TEXT_CARD, CARD)
+    assert text.tolist() == [5, 6, 3, 3]
+    assert audio.tolist() == [[10, 11, 12, -1], [-1, 20, 21, 22]]
 
 
 def test_missing_codes_stay_missing_and_are_no_labels() -> None:
     text, own, other = dialogue(4)
     columns = lay_sequence(text, np.full_like(own, ZERO_ID), other, TEXT_CARD, CARD)
     assert columns[1, 1:5].tolist() == [ZERO_ID] * 4
-    assert set(labels_of(columns, TEXT_CARD, CARD).audio.ravel().tolist()) == {ZERO_ID}
+    assert set(make_labels(columns, TEXT_CARD, CARD)[1].ravel().tolist()) == {ZERO_ID}
 
 
 def test_parts_of_different_dialogues_are_refused() -> None:

@@ -2,6 +2,7 @@ import math
 import random
 import signal
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_a_watch_gone_on_with_tells_the_same() -> None:
     one = SpikeWatch(6.0)
     for step in range(60):
         one.is_spike(math.sin(step))
-    other = SpikeWatch(**one.state_dict())  # type: ignore[arg-type]  # as JSON has it
+    other = SpikeWatch(**asdict(one))
     assert (
         [one.is_spike(each) for each in (0.5, 90.0)] == [other.is_spike(each) for each in (0.5, 90.0)] == [False, True]
     )
@@ -87,7 +88,7 @@ def test_a_window_tells_means_over_its_steps() -> None:
     window.add(3.0, 0.75, [8.0, 4.0, 2.0, 0.0], text)
     shares = {"swapped": 0.5, "corrected": 0.25, "substituted": 0.0}
     assert window.figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0, **shares}
-    assert Window(**window.state_dict()) == window
+    assert Window(**asdict(window)) == window
 
 
 def test_steps_of_copying_again_have_a_window_of_their_own() -> None:
