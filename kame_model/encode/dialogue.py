@@ -11,7 +11,7 @@ from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, Turn, Wo
 from data_schemas.units import event_frame
 from kame_model.encode.manifest import Counts
 from kame_model.encode.rows import SpeakerTokens, TokenRow
-from kame_model.frames.inner_monologue import text_on_frames
+from kame_model.frames.inner_monologue import lay_text
 from kame_model.frames.oracle_stream import OracleTokens
 from kame_model.text.tokenizer import Tokenizer
 
@@ -82,7 +82,7 @@ def _encode_speaker(
 ) -> tuple[SpeakerTokens, Counts]:
     n_frames = codes.shape[1]
     said = _find_words(dialogue.turns, speaker)
-    text = text_on_frames([word for word, _ in said], tokenizer, n_frames)
+    text = lay_text([word for word, _ in said], tokenizer, n_frames)
     bears_answer = np.asarray([*(bears for _, bears in said), False])  # -1, no word, finds the last
     mask: NDArray[np.bool_] = bears_answer[text.word_of_frame]
     oracle, counts = make_oracle_tokens([each for each in events if each.speaker == speaker], n_frames, tokenizer)

@@ -202,15 +202,15 @@ class RowsFile(PackedFile):
             **texts,
             n_frames=int(self.value("n_frames", row)),
             duration_s=float(self.value("duration_s", row)),
-            a=self._speaker("a", row, a_codes),
-            b=self._speaker("b", row, b_codes),
+            a=self._read_speaker("a", row, a_codes),
+            b=self._read_speaker("b", row, b_codes),
         )
 
     def rows(self) -> Iterator[TokenRow]:
         """All rows in order."""
         return (self.row(row) for row in range(len(self)))
 
-    def _speaker(self, speaker: str, row: int, codes: Codes) -> SpeakerTokens:
+    def _read_speaker(self, speaker: str, row: int, codes: Codes) -> SpeakerTokens:
         oracle = {name: self.array(f"{speaker}_oracle_{name}", row) for name in _ORACLE}
         oracle["skip_forbid"] = oracle["skip_forbid"].view(np.bool_)
         return SpeakerTokens(

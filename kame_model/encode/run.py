@@ -154,7 +154,7 @@ class _ShardEncoder:
         counts = Counts(n_flagged=len(hidden))
         rows: list[TokenRow] = []
         codes_rows: list[int] = []
-        for number, (dialogue, oracle) in enumerate(self._dialogues(entry)):
+        for number, (dialogue, oracle) in enumerate(self._read_dialogues(entry)):
             if dialogue.dialogue_id in hidden:
                 continue
             row, counted = make_token_row(dialogue, oracle, codes.codes(number), self.tokenizer)
@@ -163,7 +163,7 @@ class _ShardEncoder:
             counts += counted
         return put_record(self.store, write_rows(self.store, path, rows, codes_rows), len(rows), counts)
 
-    def _dialogues(self, entry: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
+    def _read_dialogues(self, entry: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
         try:
             yield from self.reader.rows(entry)
         except StoreError as error:

@@ -101,13 +101,13 @@ def collate(examples: Sequence[Example]) -> Batch:
     """Examples of any lengths as one batch. Attention is causal: padding at the end changes nothing before it."""
     return Batch(
         **{
-            each.name: _padded([getattr(example, each.name) for example in examples], _FILL.get(each.name, 0))
+            each.name: _pad([getattr(example, each.name) for example in examples], _FILL.get(each.name, 0))
             for each in fields(Batch)
         }
     )
 
 
-def _padded(arrays: Sequence[NDArray[np.generic]], fill: int) -> torch.Tensor:
+def _pad(arrays: Sequence[NDArray[np.generic]], fill: int) -> torch.Tensor:
     """Arrays that differ in their last axis only, stacked; integers as int64, which embeddings take."""
     n_last = max(array.shape[-1] for array in arrays)
     dtype = np.bool_ if arrays[0].dtype == np.bool_ else np.int64

@@ -34,7 +34,7 @@ class TextFrames:
     n_cut_tokens: int
 
 
-def text_on_frames(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -> TextFrames:
+def lay_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -> TextFrames:
     """A speaker's words, in any order, on the frames of the dialogue.
 
     Tokens never overtake each other, so the text read off the frames is the text said, whatever the times.
@@ -60,7 +60,7 @@ def text_on_frames(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: 
     return TextFrames(tokens, word_of_frame, n_moved, n_cut)
 
 
-def words_on_frames(tokens: Sequence[int] | NDArray[np.integer], tokenizer: Tokenizer) -> list[tuple[int, str]]:
+def read_words(tokens: Sequence[int] | NDArray[np.integer], tokenizer: Tokenizer) -> list[tuple[int, str]]:
     """The words of a text stream, each with the frame of its first token; as the tokenizer writes them."""
     words: list[tuple[int, list[int]]] = []
     for frame, token in enumerate(map(int, tokens)):

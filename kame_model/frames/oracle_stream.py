@@ -74,8 +74,8 @@ class OracleTokens:
             np.asarray(ratio, np.float32),
             np.asarray(level, np.int8),
             np.asarray(skip_forbid, np.bool_),
-            *_packed(preds),
-            *_packed(hints),
+            *_pack(preds),
+            *_pack(hints),
         )
 
     def pred(self, event: int) -> NDArray[np.int32]:
@@ -96,7 +96,7 @@ class OracleTokens:
         return [(int(frame), self.said(event)) for event, frame in enumerate(self.frame)]
 
 
-def _packed(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _pack(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     offsets = np.cumsum([0, *(len(each) for each in lists)], dtype=np.int32)
     values = np.fromiter((token for each in lists for token in each), np.int32, count=int(offsets[-1]))
     return values, offsets

@@ -92,7 +92,7 @@ def chunks(n_columns: int, max_columns: int = MAX_COLUMNS) -> list[Chunk]:
     return [Chunk(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
 
 
-def events_in(events: Iterable[OracleTokenEvent], chunk: Chunk) -> list[OracleTokenEvent]:
+def select_events(events: Iterable[OracleTokenEvent], chunk: Chunk) -> list[OracleTokenEvent]:
     """The oracle events that start in a chunk, at frames that `lay_oracle` places on the chunk's own positions.
 
     An event at frame f starts at column f + 1. What is left of an earlier one at the chunk's border is lost, as in the

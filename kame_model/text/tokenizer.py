@@ -59,7 +59,7 @@ class Tokenizer:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        content = _content(self.path)
+        content = _read_file(self.path)
         self._pieces = sentencepiece.SentencePieceProcessor()
         try:
             self._pieces.LoadFromSerializedProto(content)
@@ -81,7 +81,7 @@ class Tokenizer:
             BackendError: it is not there, the Hub cannot be reached, or it is no vocabulary that Moshi could use.
         """
         name = str(place)
-        return cls(_from_hub(name) if name.startswith(HUB_PREFIX) else name)
+        return cls(_fetch(name) if name.startswith(HUB_PREFIX) else name)
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, stripped and without a start token; runs of white space count as one space."""
@@ -212,7 +212,7 @@ class StreamedText:
         return new
 
 
-def _content(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -224,7 +224,7 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _from_hub(name: str) -> str:
+def _fetch(name: str) -> str:
     """The local copy of a file on the Hub, fetched where there is none."""
     owner, _, rest = name.removeprefix(HUB_PREFIX).partition("/")
     repository, _, file = rest.partition("/")

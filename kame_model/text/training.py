@@ -60,15 +60,17 @@ def training_texts(reader: DatasetReader) -> Iterator[str]:
     """
     left_out = flagged(reader.store)
     for entry in reader.manifest.of_kind(DATA):
-        for row in _training_rows(reader, entry.path, "turns", left_out):
+        for row in _read_training_rows(reader, entry.path, "turns", left_out):
             yield from (turn["spoken_text"] for turn in row["turns"])
     for entry in reader.manifest.of_kind(ORACLE):
         if entry.oracle_version == reader.oracle_version:
-            for row in _training_rows(reader, entry.path, "events", left_out):
+            for row in _read_training_rows(reader, entry.path, "events", left_out):
                 yield from sorted({event["text"] for event in row["events"] if event["text"] is not None})
 
 
-def _training_rows(reader: DatasetReader, path: str, column: str, left_out: Container[str]) -> Iterator[dict[str, Any]]:
+def _read_training_rows(
+    reader: DatasetReader, path: str, column: str, left_out: Container[str]
+) -> Iterator[dict[str, Any]]:
     table = reader.store.read_table(path, ["dialogue_id", "split", column])
     for row in table.to_pylist():
         if row["split"] == "train" and row["dialogue_id"] not in left_out:

@@ -48,7 +48,7 @@ class Saved(NamedTuple):
         try:
             state: dict[str, Any] = json.loads((self.folder / STATE).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise _damage_error(self.folder, error) from error
+            raise _make_damage_error(self.folder, error) from error
         return state
 
 
@@ -203,7 +203,7 @@ def load_tensors(saved: Saved, tensors: dict[str, Any], processes: Processes) ->
         with _without_warning():
             load(tensors, checkpoint_id=saved.folder, process_group=processes.control, no_dist=alone)
     except (CheckpointException, OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
-        raise _damage_error(saved.folder, error) from error
+        raise _make_damage_error(saved.folder, error) from error
 
 
 def _find_left_over(folder: Path) -> list[Path]:
@@ -222,7 +222,7 @@ def _writing(aside: Path) -> Iterator[None]:
         shutil.rmtree(aside, ignore_errors=True)
         if not isinstance(error, OSError | CheckpointException | RuntimeError):
             raise
-        causes = [error, *_causes(error)]
+        causes = [error, *_list_causes(error)]
         full = any(isinstance(each, OSError) and each.errno in (errno.ENOSPC, errno.EDQUOT) for each in causes)
         why = "no space is left on the disk" if full else str(causes[-1])
         raise StoreError(
@@ -239,7 +239,7 @@ def _without_warning() -> Iterator[None]:
         yield
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def _list_causes(error: BaseException) -> list[BaseException]:
     """What a checkpoint's exception holds of each process, and what was raised before that; the first comes last.
 
     On a full disk PyTorch's zip writer raises once more while it closes ("unexpected pos"), over the disk's own error.
@@ -253,8 +253,8 @@ def _causes(error: BaseException) -> list[BaseException]:
     return causes
 
 
-def _damage_error(folder: Path, error: BaseException) -> StoreError:
-    cause = [error, *_causes(error)][-1]
+def _make_damage_error(folder: Path, error: BaseException) -> StoreError:
+    cause = [error, *_list_causes(error)][-1]
     why = (str(cause) or type(cause).__name__).splitlines()[0]
     return StoreError(
         f"The checkpoint {folder} cannot be read: {why}.",

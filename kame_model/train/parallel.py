@@ -3,7 +3,7 @@
 Nothing else does: activation checkpointing, then compile, then sharding. In this order, as torchtitan has it
 (pytorch/torchtitan, `models/llama3/parallelize.py`), but for what lies inside what: moshi's switch for checkpointing
 runs a layer again from outside, so it is the compiled layer that is run again; and modules of a layer are sharded, not
-the layer (see `_units`), so its compiled code is cut where they are gathered.
+the layer (see `_list_units`), so its compiled code is cut where they are gathered.
 """
 
 import os
@@ -120,12 +120,12 @@ def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None
         if config.precision == "bf16-mixed":  # layers are gathered in bf16, as their products are made in it
             policy = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
         for layer in layers:
-            fully_shard(list(_units(layer)), mesh=mesh, mp_policy=policy)  # gathered together, freed together
+            fully_shard(list(_list_units(layer)), mesh=mesh, mp_policy=policy)  # gathered together, freed together
         fully_shard(model, mesh=mesh)  # the rest in float32, so that embeddings are summed as one process sums them
     return model
 
 
-def _units(module: nn.Module) -> Iterator[nn.Module]:
+def _list_units(module: nn.Module) -> Iterator[nn.Module]:
     """The modules that make up a layer, each run once in a forward pass.
 
     Not the layer itself: `fully_shard` changes a module's class in place, and Python refuses that for moshi's streaming
@@ -133,6 +133,6 @@ def _units(module: nn.Module) -> Iterator[nn.Module]:
     """
     for child in module.children():
         if isinstance(child, StreamingModule | nn.ModuleList):
-            yield from _units(child)
+            yield from _list_units(child)
         elif next(child.parameters(), None) is not None:
             yield child

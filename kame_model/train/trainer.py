@@ -166,7 +166,7 @@ class Trainer:
         saved = self._parts.checkpoints.latest()
         if saved is None:
             return False
-        tensors = self._tensors()
+        tensors = self._collect_tensors()
         groups = tensors["optimiser"].pop("param_groups")  # the configuration's; a checkpoint may hold others
         state = self._parts.checkpoints.load(saved, tensors)
         set_state_dict(
@@ -190,7 +190,7 @@ class Trainer:
         """One optimiser step."""
         self._parts.speedometer.begin()
         batches = self._parts.loader.next_step()
-        losses, tallies, n_frames = self._gradients(batches)
+        losses, tallies, n_frames = self._compute_gradients(batches)
         clipped = torch.nn.utils.clip_grad_norm_(self._parts.model.parameters(), self._config.optim.clip_norm)
         norm = float(clipped.full_tensor() if hasattr(clipped, "full_tensor") else clipped)
         is_late = self.hours * 3600 >= self._limit_s
@@ -212,7 +212,7 @@ class Trainer:
             self._parts.speedometer.end(int(frames))
         self._note({"loss": loss, "learning_rate": rate, "gradient_norm": norm}, sums, batches)
 
-    def _gradients(self, batches: list[MicroBatch]) -> tuple[torch.Tensor, torch.Tensor, int]:
+    def _compute_gradients(self, batches: list[MicroBatch]) -> tuple[torch.Tensor, torch.Tensor, int]:
         """Gradients of a step's micro-batches; their losses, summed tallies and frames."""
         model, forward, config = self._parts.model, self._parts.forward, self._config
         device = self._processes.device
@@ -295,7 +295,7 @@ class Trainer:
         self._best = score if is_better else self._best
         return is_better
 
-    def _tensors(self) -> dict[str, Any]:
+    def _collect_tensors(self) -> dict[str, Any]:
         """All tensors of the run: weights (with LoRA the trained ones), optimiser, moving average."""
         options = StateDictOptions(ignore_frozen_params=self._config.lora is not None)
         model, optimiser = get_state_dict(self._parts.model, self._optimiser, options=options)
@@ -312,5 +312,5 @@ class Trainer:
             "evaluation_step": self._evaluation_step,
             "trained_s": self.hours * 3600,
         }
-        self._parts.checkpoints.save(self.step, self._tensors(), state)
+        self._parts.checkpoints.save(self.step, self._collect_tensors(), state)
         self._saved_step = self.step

@@ -9,7 +9,7 @@ from data_schemas.records import OracleEvent, Turn
 from kame_model.encode.dialogue import find_answer_words, find_question_and_answer, make_oracle_tokens, make_token_row
 from kame_model.encode.manifest import Counts
 from kame_model.encode.rows import TokenRow
-from kame_model.frames.inner_monologue import words_on_frames
+from kame_model.frames.inner_monologue import read_words
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.builders import make_turn, make_utterance
 from tests.support.token_rows import audio_dialogue, event, oracle_row, said_turn, timed
@@ -46,13 +46,13 @@ TOLD = said_turn(
 
 
 def masked_words(row: TokenRow, tokenizer: Tokenizer) -> list[str]:
-    return [word for frame, word in words_on_frames(row.a.text, tokenizer) if row.a.answer_mask[frame]]
+    return [word for frame, word in read_words(row.a.text, tokenizer) if row.a.answer_mask[frame]]
 
 
 def test_each_speaker_has_their_own_words_codes_and_no_more(tokenizer: Tokenizer) -> None:
     row, counts = row_of(tokenizer, [ASKED, TOLD])
-    assert [word for _, word in words_on_frames(row.b.text, tokenizer)] == ["how", "many", "litres"]
-    assert len(words_on_frames(row.a.text, tokenizer)) == 7
+    assert [word for _, word in read_words(row.b.text, tokenizer)] == ["how", "many", "litres"]
+    assert len(read_words(row.a.text, tokenizer)) == 7
     assert (row.a.codes.max(), row.b.codes.min()) == (0, 1)
     assert (counts.n_rows, counts.n_frames, counts.n_without_oracles) == (1, 50, 0)
 
@@ -69,7 +69,7 @@ def test_a_backchannel_is_said_but_counts_for_no_answer(tokenizer: Tokenizer) ->
     speech = make_utterance("That's sixty.", timed(("that's", 1.6, 1.7), ("sixty", 2.0, 2.1)))
     told = make_turn(1, "A", [hm, speech], answer_word_index=1)
     row, _ = row_of(tokenizer, [ASKED, told])
-    assert [word for _, word in words_on_frames(row.a.text, tokenizer)] == ["sorry", "that's", "sixty"]
+    assert [word for _, word in read_words(row.a.text, tokenizer)] == ["sorry", "that's", "sixty"]
     assert masked_words(row, tokenizer) == ["sixty"]
 
 

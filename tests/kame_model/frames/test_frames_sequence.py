@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
-from kame_model.frames.sequence import chunks, delays, events_in, lay_sequence, make_labels
+from kame_model.frames.sequence import chunks, delays, lay_sequence, make_labels, select_events
 
 TEXT_CARD, CARD = 1000, 64
 
@@ -91,7 +91,7 @@ def test_a_chunks_oracle_is_the_wholes_less_tails_across_its_border(frames: list
     events: list[OracleTokenEvent] = [(frame, [10 + index] * 5) for index, frame in enumerate(frames)]
     whole = lay_oracle(events, 61, TEXT_CARD)
     for chunk in chunks(62, longest):
-        laid = lay_oracle(events_in(events, chunk), chunk.stop - chunk.start - 1, TEXT_CARD)
+        laid = lay_oracle(select_events(events, chunk), chunk.stop - chunk.start - 1, TEXT_CARD)
         expected = whole[chunk.start : chunk.stop - 1].copy()
         starts = np.flatnonzero(expected == TEXT_CARD)
         expected[: starts[0] if len(starts) else None] = PADDING_ID
