@@ -131,12 +131,6 @@ def test_adapters_are_merged(tmp_path: Path) -> None:
     assert (applied.text - loaded.text).abs().max() < 1e-5
 
 
-def test_weights_may_be_written_in_bf16(tmp_path: Path) -> None:
-    export_checkpoint(tiny_front_end(), None, None, tmp_path / "out", TRAINING, torch.bfloat16)
-    assert list(summarise(tmp_path / "out").dtypes) == ["BF16"]
-    assert load_checkpoint(tmp_path / "out").front_end.lm.dtype == torch.bfloat16
-
-
 def test_the_summary_tells_without_reading_tensors(voice: Path, tmp_path: Path) -> None:
     summary = summarise(exported(voice, tmp_path / "out"))
     assert summary.n_parameters == sum(each.numel() for each in speaking().state_dict().values())
@@ -207,12 +201,6 @@ def test_a_full_disk_leaves_nothing_behind(tiny_disk: Path) -> None:
     with pytest.raises(StoreError, match="No space left"):
         export_checkpoint(tiny_front_end(dim=64), None, None, tiny_disk / "out", TRAINING)
     assert list(tiny_disk.iterdir()) == []
-
-
-def test_a_folder_that_is_there_is_not_touched(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is there already"):
-        export_checkpoint(tiny_front_end(), None, None, tmp_path, TRAINING)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_vocabulary_and_codec_of_other_sizes_are_refused(voice: Path, tmp_path: Path) -> None:

@@ -119,20 +119,21 @@ def test_without_its_mark_a_checkpoint_does_not_count_and_goes_at_the_next_start
 
 
 @pytest.mark.parametrize(
-    ("spoil", "reason"),
+    "spoil",
     [
-        (lambda folder: (folder / "state.json").write_text("{"), "cannot be read"),
-        (lambda folder: (folder / ".metadata").unlink(), "cannot be read"),
-        (lambda folder: next(folder.glob("*.distcp")).write_bytes(b"none of it"), "cannot be read"),
+        lambda folder: (folder / "state.json").write_text("{"),
+        lambda folder: (folder / ".metadata").unlink(),
+        lambda folder: next(folder.glob("*.distcp")).write_bytes(b"none of it"),
     ],
 )
-def test_a_damaged_checkpoint_is_told(tmp_path: Path, spoil: Any, reason: str) -> None:
+def test_a_damaged_checkpoint_is_told(tmp_path: Path, spoil: Any) -> None:
     keeping = checkpoints(tmp_path)
     keeping.save(1, tensors(1.0), {})
     (saved,) = list_saved(tmp_path / CHECKPOINTS)
     spoil(saved.folder)
-    with pytest.raises(StoreError, match=reason):
+    with pytest.raises(StoreError, match="cannot be read") as told:
         keeping.load(saved, tensors(0.0))
+    assert "remove" not in str(told.value).lower()  # it may be whole, and only read wrongly
 
 
 def test_a_checkpoint_of_another_shape_is_told(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which weights decay: every parameter of every preset by name, and a run that was begun with other groups."""
+"""Learning rate, moving average, and which weights decay: every parameter of every preset, and of an older run."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from data_schemas.presets import PRESETS
 from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.train import trainer
-from kame_model.train.optimiser import make_optimiser, trained_parameters
+from kame_model.train.optimiser import MovingAverage, learning_rate, make_optimiser, trained_parameters
 from kame_model.train.run import train
 from tests.support.train_runs import Asking, tiny_dataset, tiny_run
 
@@ -41,6 +41,46 @@ MATRICES = {
 }
 ORACLE = {"table": ({"oracle.embedding"}, set[str]()), "tied": ({"oracle.projection"}, {"oracle.shift"})}
 """Modules whose weight decays, and parameters that do not, of either oracle."""
+
+
+CONFIG = OptimConfig(learning_rate=1.0, warmup_steps=10, final_share=0.1)
+
+
+def test_learning_rate_rises_in_a_line_and_falls_as_a_cosine() -> None:
+    rates = [learning_rate(step, 110, CONFIG) for step in range(111)]
+    assert rates[:10] == pytest.approx([(step + 1) / 10 for step in range(10)])
+    assert rates[10] == pytest.approx(1.0)
+    assert rates[60] == pytest.approx(0.55)  # half-way between 1 and the last share
+    assert rates[110] == pytest.approx(0.1)
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+
+
+def test_learning_rate_without_warm_up_begins_at_its_height() -> None:
+    assert learning_rate(0, 10, OptimConfig(learning_rate=0.5, warmup_steps=0)) == 0.5
+
+
+def test_moving_average_follows_and_gives_the_weights_back() -> None:
+    model = torch.nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        model.weight.fill_(0.0)
+        average = MovingAverage(model, decay=0.5)
+        for value in (1.0, 3.0):
+            model.weight.fill_(value)
+            average.update(100)
+    with average.in_place():
+        assert model.weight.item() == pytest.approx(0.5 * (0.5 * 1.0) + 0.5 * 3.0)
+    assert model.weight.item() == 3.0
+
+
+def test_moving_average_of_few_steps_is_not_of_the_random_start() -> None:
+    model = torch.nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        model.weight.fill_(0.0)
+        average = MovingAverage(model, decay=0.999)
+        model.weight.fill_(1.0)
+        for step in range(20):
+            average.update(step)
+    assert average.weights["weight"].item() > 0.99  # 0.02 with the full decay
 
 
 def front_end(preset: str, oracle: Literal["table", "tied"]) -> FrontEnd:
