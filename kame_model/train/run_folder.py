@@ -57,6 +57,11 @@ class SpeaksWith(Config):
         """What a dataset was encoded with."""
         return cls(**{name: getattr(dataset, name) for name in cls.model_fields})
 
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Vocabulary, entries of a codebook, codebooks of one voice: what a model's shape depends on."""
+        return self.text_card, self.card, self.n_codebooks
+
 
 class RunFacts(Config):
     """`config.json` of a run's folder."""
@@ -223,8 +228,7 @@ def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tup
         ConfigError: a run with adapters whose `init_from` is gone, or has other weights now.
     """
     facts = read_facts(folder)
-    speaks = facts.speaks_with
-    model = build_front_end(facts.config.model, speaks.text_card, speaks.card, speaks.n_codebooks)
+    model = build_front_end(facts.config.model, *facts.speaks_with.sizes)
     if facts.config.lora is not None and facts.config.init_from is not None:  # neither without the other
         check_base(folder, facts, digest_weights(facts.config.init_from))
         start_from(model, facts.config.init_from)
@@ -282,9 +286,12 @@ def digest_weights(place: str) -> str:
 
 def _check_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
     """Whether a run's weights fit a model, told before any of them is read."""
-    theirs, speaks = facts.config.model, facts.speaks_with
-    kwargs = lm_kwargs(theirs, speaks.text_card, speaks.card, speaks.n_codebooks)
-    there = {**kwargs, "oracle": theirs.oracle, "tie_text_head": theirs.tie_text_head}
+    theirs = facts.config.model
+    there = {
+        **lm_kwargs(theirs, *facts.speaks_with.sizes),
+        "oracle": theirs.oracle,
+        "tie_text_head": theirs.tie_text_head,
+    }
     here = {**model.lm_kwargs, "oracle": model.oracle.mode, "tie_text_head": model.tie_text_head}
     differing = [
         f"{name} is {there[name]} there and {here[name]} here" for name in sorted(_SHAPE) if there[name] != here[name]
