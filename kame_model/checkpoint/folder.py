@@ -5,7 +5,8 @@ Only what describes the model is read; the tensors stay where they are until `Co
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,12 +105,8 @@ class Contents(NamedTuple):
         Raises:
             StoreError: the file cannot be read, or is damaged.
         """
-        try:
+        with reading(self.weights):
             state = load_file(self.weights)
-        except (SafetensorError, OSError) as error:
-            raise StoreError(
-                f"{self.weights} cannot be read: {error}.", "Fetch or export the checkpoint again."
-            ) from error
         return state, state.pop(ORACLE_KEY, None)
 
 
@@ -159,6 +156,15 @@ def read_contents(place: Place) -> Contents:
     )
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A block that reads a file of a checkpoint; what goes wrong there is a `StoreError`."""
+    try:
+        yield
+    except (SafetensorError, OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read: {error}.", "Fetch or export the checkpoint again.") from error
+
+
 def digest_files(paths: Sequence[Path]) -> str:
     """Stands for weights: 16 hexadecimal digits. Reads all of them.
 
@@ -177,10 +183,8 @@ def _kwargs_7b() -> dict[str, Any]:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
+    with reading(path):
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path} cannot be read: {error}.", "Fetch or export the checkpoint again.") from error
     return config
 
 

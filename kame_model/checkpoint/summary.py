@@ -5,10 +5,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
-from data_schemas.errors import StoreError
-from kame_model.checkpoint.folder import ORACLE_KEY, find_place, read_contents
+from kame_model.checkpoint.folder import ORACLE_KEY, find_place, read_contents, reading
 from kame_model.checkpoint.kame_json import KameJson
 
 
@@ -76,16 +75,11 @@ def summarise(source: str | Path) -> Summary:
     """
     contents = read_contents(find_place(source))
     dtypes: Counter[str] = Counter()
-    try:
-        with safe_open(contents.weights, "pt") as file:
-            names = set(file.keys())
-            for name in names:
-                header = file.get_slice(name)
-                dtypes[header.get_dtype()] += prod(header.get_shape())
-    except (SafetensorError, OSError) as error:
-        raise StoreError(
-            f"{contents.weights} cannot be read: {error}.", "Fetch or export the checkpoint again."
-        ) from error
+    with reading(contents.weights), safe_open(contents.weights, "pt") as file:
+        names = set(file.keys())
+        for name in names:
+            header = file.get_slice(name)
+            dtypes[header.get_dtype()] += prod(header.get_shape())
     return Summary(
         str(source),
         dtypes.total(),

@@ -118,7 +118,9 @@ def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view", category=UserWarning)
         policy = MixedPrecisionPolicy()
         if config.precision == "bf16-mixed":  # layers are gathered in bf16, as their products are made in it
-            policy = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
+            policy = MixedPrecisionPolicy(
+                param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
+            )
         for layer in layers:
             fully_shard(list(_list_units(layer)), mesh=mesh, mp_policy=policy)  # gathered together, freed together
         fully_shard(model, mesh=mesh)  # the rest in float32, so that embeddings are summed as one process sums them
