@@ -37,8 +37,7 @@ from data_schemas.config.codec import NanoMimiConfig
 from data_schemas.config.encode import EncodeConfig
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
-from kame_model.encode.sound import Sound
-from kame_model.encode.workers import Encoded, Encoders
+from kame_model.encode.sound import Encoded, Encoders, Sound
 from tests.support.codecs import random_model
 
 N_ROUNDS = 3

@@ -23,7 +23,7 @@ from kame_model.data.loader import DialogueLoader
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import BatchPlan, Planned
 from kame_model.frames.batch import Batch, collate
-from kame_model.train.throughput import n_frames_of
+from kame_model.train.throughput import count_frames
 
 
 def naive(batches: list[list[Planned]], batch_frames: int, lengths: "np.ndarray[Any, Any]") -> list[list[Planned]]:
@@ -44,7 +44,7 @@ def naive(batches: list[list[Planned]], batch_frames: int, lengths: "np.ndarray[
 
 def padding(batches: list[Batch]) -> float:
     """Share of input positions that are padding."""
-    return 1 - sum(map(n_frames_of, batches)) / sum(each.oracle.numel() for each in batches)
+    return 1 - sum(map(count_frames, batches)) / sum(each.oracle.numel() for each in batches)
 
 
 def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
         timed = batches[: max(2, n_steps // 4)]
         bare.step(timed[0])
         spent_s = [bare.step(batch) for batch in timed]
-        n_frames = sum(map(n_frames_of, timed))
+        n_frames = sum(map(count_frames, timed))
         ways[name] = {"padding": padding(batches), "frames_per_s": n_frames / sum(spent_s), "step_s": np.mean(spent_s)}
     return {"loading_s": loading_s, "loading_share": loading_s / ways["packed"]["step_s"], **ways}
 

@@ -17,7 +17,7 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.units import FRAME_N_SAMPLES, seconds_to_samples
 from kame_model.checkpoint.load import load_checkpoint
-from kame_model.encode.dialogue import question_and_answer
+from kame_model.encode.dialogue import find_question_and_answer
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.conditions import question_end_frame
 from kame_model.evaluate.proof import INTERRUPTION, held_out
@@ -83,6 +83,6 @@ def _question(dialogue: AudioDialogue) -> Question:
     assert answering is not None
     end_s = max(turn.end_s or 0.0 for turn in dialogue.turns[:answering] if turn.speaker == "B")
     user = from_flac(dialogue.flac)[: seconds_to_samples(end_s), CHANNEL["B"]]
-    _, answer = question_and_answer(dialogue.turns)
+    _, answer = find_question_and_answer(dialogue.turns)
     user = np.pad(user, (0, -len(user) % FRAME_N_SAMPLES))
     return Question(dialogue.dialogue_id, user.astype(np.float32), key_words(words_of(answer)))

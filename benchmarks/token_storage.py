@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from data_schemas.store import Store
-from kame_model.encode.packed import PackedFile, ragged, write_packed
+from kame_model.encode.rows import PackedFile, to_ragged, write_packed
 
 N_SHARD = 250
 Row = dict[str, NDArray[np.generic]]
@@ -46,7 +46,7 @@ def write_all(folder: Path, n_rows: int) -> dict[str, int]:
     sizes = {"arrow": 0, "npy": 0, "parquet": 0}
     for shard in range(-(-n_rows // N_SHARD)):
         rows = [made_row(draw) for _ in range(min(N_SHARD, n_rows - shard * N_SHARD))]
-        columns = {name: ragged([row[name] for row in rows], dtype) for name, dtype in COLUMNS.items()}
+        columns = {name: to_ragged([row[name] for row in rows], dtype) for name, dtype in COLUMNS.items()}
         sizes["arrow"] += write_packed(store, f"{shard}.arrow", columns).n_bytes
         table = pa.table(columns)
         for n_group in (1, 16):

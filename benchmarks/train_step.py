@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import torch
+from moshi.models.lm import LMModel
 from torch.nn import functional
 
 from data_schemas.config.model import ModelConfig
@@ -33,12 +34,11 @@ from kame_model.data.loader import DialogueLoader
 from kame_model.data.mixture import open_datasets
 from kame_model.encode.manifest import MadeWith
 from kame_model.frames.batch import Batch
-from kame_model.model.front_end import FrontEnd
+from kame_model.model.front_end import FrontEnd, build_front_end, eager_on_cpu, lm_kwargs
 from kame_model.model.lora import add_lora
-from kame_model.model.presets import build_front_end, build_lm, lm_kwargs
-from kame_model.model.stock import eager_on_cpu
-from kame_model.train.processes import find_device
-from kame_model.train.run import Silent, train
+from kame_model.train.parallel import find_device
+from kame_model.train.run import train
+from kame_model.train.trainer import Silent
 from tests.support.made_rows import made_with, write_made
 
 
@@ -122,7 +122,7 @@ class Bare:
         kwargs = lm_kwargs(config.model, dataset.text_card, dataset.card, dataset.n_codebooks)
         self.device = find_device(config.hardware.device)
         self.is_mixed = config.hardware.precision == "bf16-mixed"
-        self.lm = build_lm(kwargs, self.device)
+        self.lm = LMModel(device=self.device, dtype=torch.float32, **kwargs)
         if config.lora is not None:
             frozen_type = torch.bfloat16 if self.is_mixed else torch.float32
             add_lora(FrontEnd(self.lm, config.model.oracle, kwargs), config.lora, frozen_type)

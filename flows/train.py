@@ -32,15 +32,14 @@ try:
 except ModuleNotFoundError as error:
     raise BackendError("Prefect is not installed.", "Type: pip install 'kame-pipeline[flows]'") from error
 
-from data_schemas.config.front_end import FrontEndConfig
+from data_schemas.config.front_end import EVALUATION, FrontEndConfig
 from data_schemas.config.training import TrainConfig
 from flows.cli.evaluate import hearing
 from flows.runs import front_end
 from kame_model.checkpoint.kame_json import KameJson
 from kame_model.evaluate.figures import ConditionFigures
 from kame_model.evaluate.run import REPORT
-from kame_model.train.logs import METRICS
-from kame_model.train.plot import plot_losses
+from kame_model.train.logs import METRICS, plot_losses
 from kame_model.train.run import RunResult
 from kame_model.train.trainer import Progress
 
@@ -89,7 +88,7 @@ def evaluate(
 ) -> list[ConditionFigures]:
     """Held-out dialogues, run freely."""
     figures = front_end.evaluate(config, checkpoint, rows, hear, on_batch)
-    report = config.of_seed / front_end.EVALUATION / REPORT
+    report = config.of_seed / EVALUATION / REPORT
     if figures:
         create_markdown_artifact(report.read_text(encoding="utf-8"), key="evaluation", description=checkpoint)
     return figures

@@ -10,6 +10,15 @@ from data_schemas.config.base import Config, at_home
 from data_schemas.config.evaluation import Split
 from data_schemas.presets import PRESETS
 
+SEED_PREFIX, COPY, RUN, EVALUATION = "seed-", "copy", "run", "evaluation"
+"""OUT/seed-N/copy, run and evaluation: what differs from seed to seed."""
+
+
+def find_seed_folders(out: str | Path) -> dict[int, Path]:
+    """The folders of the seeds that were trained in OUT, by seed."""
+    named = {each.name.removeprefix(SEED_PREFIX): each for each in Path(out).glob(f"{SEED_PREFIX}*/")}
+    return {int(seed): each for seed, each in named.items() if seed.isdecimal()}
+
 
 class DatasetShare(NamedTuple):
     """One dataset of a mixture as it is named: its folder, whose oracles (None: its own), how often it is met."""
@@ -170,7 +179,7 @@ class FrontEndConfig(Config):
     @property
     def of_seed(self) -> Path:
         """The folder of what differs from seed to seed."""
-        return Path(self.out) / f"seed-{self.seed}"
+        return Path(self.out) / f"{SEED_PREFIX}{self.seed}"
 
     def _share(self, text: str) -> DatasetShare:
         share = dataset_share(text)

@@ -27,13 +27,13 @@ def export(
     with speaking_plainly(as_json):
         import torch
 
-        from kame_model.checkpoint.from_run import codec_of, export_run
-        from kame_model.train.runs import FoundRun, find_run
+        from kame_model.checkpoint.export import export_run, find_codec
+        from kame_model.train.run_folder import FoundRun, find_run
 
         found = find_run(run) or FoundRun(Path(run))  # of which the export says what it lacks
         if found.seed is not None:
             typer.echo(f"from {found}", err=True)
-        name, options = codec_of(found.folder) if codec is None else (codec, {})
+        name, options = find_codec(found.folder) if codec is None else (codec, {})
         facts = export_run(
             found.folder,
             out,

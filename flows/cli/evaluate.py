@@ -39,14 +39,14 @@ def evaluate(
 
         from data_schemas.config.evaluation import EvaluationConfig
         from flows.cli.options import parse_settings, put, validated
-        from kame_model.checkpoint.from_run import exported
+        from kame_model.checkpoint.export import open_run
         from kame_model.checkpoint.load import load_checkpoint
         from kame_model.encode.token_dataset import TokenDataset
         from kame_model.evaluate.conditions import CONDITIONS
         from kame_model.evaluate.run import REPORT
         from kame_model.evaluate.run import evaluate as run
-        from kame_model.train.processes import find_device
-        from kame_model.train.runs import find_run
+        from kame_model.train.parallel import find_device
+        from kame_model.train.run_folder import find_run
 
         said = {"splits": split or ["validation"], "n_items": n_items, "delay_s": delay_s, "seed": seed}
         for name, value in parse_settings(settings).items():
@@ -55,7 +55,7 @@ def evaluate(
         found, where = find_run(checkpoint), find_device(device)
         if found is not None:
             typer.echo(f"of {found}", err=True)
-        opened = nullcontext(load_checkpoint(checkpoint, where)) if found is None else exported(found.folder, where)
+        opened = nullcontext(load_checkpoint(checkpoint, where)) if found is None else open_run(found.folder, where)
         with opened as loaded, Progress(disable=as_json, transient=True) as progress:
             dataset = TokenDataset(tokens)
             n_rows = min(n_items, sum(each in config.splits for each in dataset.splits))

@@ -31,8 +31,7 @@ def train(
         from data_schemas.config.text import TextTrainConfig
         from data_schemas.reader import DatasetReader
         from flows.cli.options import validated
-        from kame_model.text.corpus import training_texts
-        from kame_model.text.training import train_tokenizer
+        from kame_model.text.training import train_tokenizer, training_texts
 
         typed = {"vocabulary": vocabulary, "whole_words": whole_words}
         config = validated(TextTrainConfig, {name: value for name, value in typed.items() if value is not None})

@@ -130,12 +130,12 @@ class CodecLine:
 
 def _tell_losses(config: "FrontEndConfig") -> None:
     """How the loss fell, in one line, and where its picture is; copying has one too."""
-    from kame_model.train.logs import METRICS, read_metrics
-    from kame_model.train.plot import PICTURE, plot_losses
+    from data_schemas.config.front_end import COPY, RUN
+    from kame_model.train.logs import METRICS, PICTURE, plot_losses, read_metrics
 
-    run = config.of_seed / "run"
+    run = config.of_seed / RUN
     if config.copy_steps:
-        plot_losses(str(config.of_seed / "copy"))
+        plot_losses(str(config.of_seed / COPY))
     told = [line for line in read_metrics(run / METRICS) if line["kind"] == "train" and "loss" in line]
     plot_losses(str(run))
     if told:

@@ -18,24 +18,30 @@ from pathlib import Path
 from typing import Any, get_args
 
 from data_schemas.config.evaluation import EvaluationConfig, Split
-from data_schemas.config.front_end import DatasetShare, FrontEndConfig
+from data_schemas.config.front_end import (
+    COPY,
+    EVALUATION,
+    RUN,
+    DatasetShare,
+    FrontEndConfig,
+    find_seed_folders,
+)
 from data_schemas.config.training import Stage, TrainConfig
 from data_schemas.errors import ConfigError, KameError
 from flows.cli.options import build_train_config, put, validated
 from flows.runs.front_end_data import check_datasets, spoken_datasets
 from flows.runs.front_end_text import check_vocabulary, trained_vocabulary
-from kame_model.checkpoint.export import tell_free_running
-from kame_model.checkpoint.from_run import export_run, training_facts
-from kame_model.checkpoint.index import Entry, register
+from kame_model.checkpoint.export import export_run, read_training_facts, record_free_running
 from kame_model.checkpoint.kame_json import FreeShare, KameJson, Measure, read_kame_json
+from kame_model.checkpoint.registry import Entry, register
 from kame_model.evaluate.figures import ConditionFigures
 from kame_model.evaluate.listening import Hearing
-from kame_model.train.processes import find_device
-from kame_model.train.run import SILENT, RunResult, train
-from kame_model.train.trainer import Progress
+from kame_model.train.parallel import find_device
+from kame_model.train.run import RunResult, train
+from kame_model.train.trainer import SILENT, Progress
 
 FACTS = "kame.json"
-HELD_OUT, EVALUATION = "held-out", "evaluation"
+HELD_OUT = "held-out"
 _OF_BOTH_STAGES = ("model.", "hardware.", "copying.")
 
 
@@ -118,12 +124,12 @@ def train_config(config: FrontEndConfig, stage: Stage, tokenizer: str, tokens: S
     Raises:
         ConfigError: a setting is unknown or out of bounds.
     """
-    copied = str(config.of_seed / "copy")
+    copied = str(config.of_seed / COPY)
     is_copy = stage == "copy"
     mixed = zip(tokens, config.shares, strict=True)
     both = {name: value for name, value in config.settings.items() if name.startswith(_OF_BOTH_STAGES)}
     settings: dict[str, Any] = {
-        "out": copied if is_copy else str(config.of_seed / "run"),
+        "out": copied if is_copy else str(config.of_seed / RUN),
         "max_steps": config.copy_steps if is_copy else config.max_steps,
         "max_hours": config.copy_hours if is_copy else config.max_hours,
         "init_from": config.init_from if is_copy or not config.copy_steps else copied,
@@ -156,8 +162,8 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, str]) -> str
     Raises:
         ConfigError: that is taken too.
     """
-    run, folder = config.of_seed / "run", Path(config.checkpoints)
-    training = training_facts(run)
+    run, folder = config.of_seed / RUN, Path(config.checkpoints)
+    training = read_training_facts(run)
     name = f"{config.preset}-{Path(config.out).resolve().name}-{config.max_steps}"
     name += f"-seed-{config.seed}" if config.seed else ""
     folder.mkdir(parents=True, exist_ok=True)
@@ -208,7 +214,8 @@ def evaluate(
         return []
     loaded = load_checkpoint(Path(config.checkpoints) / checkpoint, find_device(config.device))
     figures = run(loaded, dataset, settings, str(config.of_seed / EVALUATION), hear, on_batch)
-    every = sorted(str(each.parent) for each in Path(config.out).glob(f"seed-*/{EVALUATION}/{FIGURES}"))
+    evaluations = (each / EVALUATION for each in find_seed_folders(config.out).values())
+    every = sorted(str(each) for each in evaluations if (each / FIGURES).is_file())
     own = str(config.of_seed / EVALUATION)
     write_over_seeds([own, *(each for each in every if each != own)], config.out, leave_out=True)
     return figures
@@ -226,7 +233,7 @@ def register_checkpoint(config: FrontEndConfig, name: str, figures: Sequence[Con
         for measure in measures
         if (share := getattr(each, measure)) is not None
     ]
-    facts = tell_free_running(folder, shares) if shares else read_kame_json(folder / FACTS)
+    facts = record_free_running(folder, shares) if shares else read_kame_json(folder / FACTS)
     entry = Entry(
         name=name,
         preset=facts.preset,

@@ -20,8 +20,7 @@ VOCABULARY, TEXTS = "tokenizer.model", "tokenizer.json"
 
 def trained_vocabulary(config: FrontEndConfig) -> str:
     """The file of the run's own vocabulary, trained on what the datasets' training split says where it is not there."""
-    from kame_model.text.corpus import training_texts
-    from kame_model.text.training import train_tokenizer
+    from kame_model.text.training import train_tokenizer, training_texts
 
     path = Path(config.out) / VOCABULARY
     if not path.exists():

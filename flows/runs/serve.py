@@ -19,7 +19,7 @@ from kame_model.serve.parts import build_parts
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.app import create_app
 from kame_model.serve.web.transport import WebServer
-from kame_model.train.processes import find_device
+from kame_model.train.parallel import find_device
 from spoken.reader import speak
 
 

@@ -1,7 +1,7 @@
 """The model's card: what it is, what it learnt from, how good it is, and how to use it."""
 
+from kame_model.checkpoint.folder import CODEC_WEIGHTS, CONFIG, FACTS, TOKENIZER, WEIGHTS
 from kame_model.checkpoint.kame_json import KameJson
-from kame_model.checkpoint.place import CODEC_WEIGHTS, CONFIG, FACTS, TOKENIZER, WEIGHTS
 
 _WITH_US = """\
 ```python
@@ -48,7 +48,7 @@ lm = loaders.get_moshi_lm("stock.safetensors", kwargs)
 """
 
 
-def card(facts: KameJson, n_parameters: int) -> str:
+def render_card(facts: KameJson, n_parameters: int) -> str:
     """The card as Markdown, for README.md of the folder.
 
     Args:
@@ -61,20 +61,20 @@ def card(facts: KameJson, n_parameters: int) -> str:
         f"A full-duplex speech model of {n_parameters / 1e6:,.1f} million parameters that listens to an oracle: text "
         "that a language model behind it writes while the user still speaks (arXiv 2510.02327). It works on frames of "
         "80 ms; stock Moshi's architecture, and one more table of embeddings.",
-        _what(facts),
+        _render_model(facts),
         "## Trained on",
-        _training(facts),
+        _render_training(facts),
         "## Figures",
-        _figures(facts),
+        _render_figures(facts),
         "## Serving it",
-        _serving(facts),
+        _render_serving(facts),
         "## In Python",
         _WITH_US,
         "## With stock moshi",
         "As a Moshi without oracle. moshi loads strictly, so the one key that is ours goes first.",
         _WITH_STOCK,
         "## Files",
-        _files(facts),
+        _render_files(facts),
         "## What it is not for",
         "It says what its oracle says, right or wrong, and small ones say nonsense without one. Whether you may use it "
         "commercially depends on the licences of the data and of the weights it was started from, named above.",
@@ -82,7 +82,7 @@ def card(facts: KameJson, n_parameters: int) -> str:
     return "\n\n".join(section.strip("\n") for section in sections) + "\n"
 
 
-def _what(facts: KameJson) -> str:
+def _render_model(facts: KameJson) -> str:
     absent = "none in the folder; it speaks the codes of " + (facts.codec_digest or "one that is not named")
     codec = absent if facts.codec is None else f"`{facts.codec.name}` {facts.codec.digest}"
     rows = (
@@ -91,10 +91,10 @@ def _what(facts: KameJson) -> str:
         ("vocabulary", f"{facts.text_card} pieces, digest {facts.tokenizer_digest or '(none in the folder)'}"),
         ("oracle", f"starts with id {facts.text_card}, id 3 where there is none; trained as `{facts.oracle}`"),
     )
-    return _table(("", ""), rows)
+    return _render_table(("", ""), rows)
 
 
-def _training(facts: KameJson) -> str:
+def _render_training(facts: KameJson) -> str:
     told = facts.training
     rows = (
         ("token rows (fingerprints)", ", ".join(f"`{each}`" for each in told.data) or "none named"),
@@ -104,38 +104,38 @@ def _training(facts: KameJson) -> str:
         ("adapters", "LoRA, merged" if told.lora else "none"),
         ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),
     )
-    return _table(("", ""), rows)
+    return _render_table(("", ""), rows)
 
 
-def _serving(facts: KameJson) -> str:
+def _render_serving(facts: KameJson) -> str:
     if facts.codec is None or facts.tokenizer_digest is None:
         return "Codec or vocabulary are not in the folder, so it cannot be served: export it again with both."
     return _SERVE
 
 
-def _figures(facts: KameJson) -> str:
-    return f"{_losses(facts)}\n\n{_free_running(facts)}"
+def _render_figures(facts: KameJson) -> str:
+    return f"{_render_losses(facts)}\n\n{_render_free_running(facts)}"
 
 
-def _losses(facts: KameJson) -> str:
+def _render_losses(facts: KameJson) -> str:
     if not facts.training.figures:
         return "Validation was not looked at."
     rows = [(f"`{name}`", f"{value:.4g}") for name, value in sorted(facts.training.figures.items())]
     step = facts.training.figures_step
     at = "" if step is None else f" at step {step:,}"
-    return f"On validation{at}; losses in nats.\n\n" + _table(("figure", "value"), rows)
+    return f"On validation{at}; losses in nats.\n\n" + _render_table(("figure", "value"), rows)
 
 
-def _free_running(facts: KameJson) -> str:
+def _render_free_running(facts: KameJson) -> str:
     if not facts.free_running:
         return "It was not run freely on held-out dialogues; `kame evaluate FOLDER ROWS` does that."
     rows = [(each.name, str(each)) for each in facts.free_running]
-    return "Run freely on held-out dialogues, so often it gave the true answer; intervals of 95 %.\n\n" + _table(
+    return "Run freely on held-out dialogues, so often it gave the true answer; intervals of 95 %.\n\n" + _render_table(
         ("true answer", "share"), rows
     )
 
 
-def _files(facts: KameJson) -> str:
+def _render_files(facts: KameJson) -> str:
     rows = [
         (WEIGHTS, "weights, Kyutai's names, and `oracle_emb.weight`"),
         (CONFIG, "keyword arguments of moshi's `LMModel`, names of the other files"),
@@ -145,9 +145,9 @@ def _files(facts: KameJson) -> str:
         rows.append((CODEC_WEIGHTS, "the codec"))
     if facts.tokenizer_digest is not None:
         rows.append((TOKENIZER, "the vocabulary (SentencePiece)"))
-    return _table(("file", ""), [(f"`{name}`", what) for name, what in rows])
+    return _render_table(("file", ""), [(f"`{name}`", what) for name, what in rows])
 
 
-def _table(head: tuple[str, str], rows: "list[tuple[str, str]] | tuple[tuple[str, str], ...]") -> str:
+def _render_table(head: tuple[str, str], rows: "list[tuple[str, str]] | tuple[tuple[str, str], ...]") -> str:
     lines = [head, ("---", "---"), *rows]
     return "\n".join(f"| {one} | {other} |" for one, other in lines)

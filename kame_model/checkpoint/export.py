@@ -1,4 +1,4 @@
-"""A checkpoint's folder, written whole or not at all.
+"""A front-end, or what a training run has come to, as a checkpoint's folder; written whole or not at all.
 
 model.safetensors   the weights, under the names of Kyutai's files, and oracle_emb.weight
 config.json         keyword arguments of moshi's LMModel, and the names of the files below
@@ -9,25 +9,77 @@ README.md           the model's card
 """
 
 import json
+import re
 import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
+from torch import Tensor
 
-from data_schemas.errors import ConfigError, StoreError
+from backends.codec.protocol import Codec
+from backends.registry import build
+from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.store import Store, new_folder
-from kame_model.checkpoint.card import card
-from kame_model.checkpoint.codec_files import CodecFiles
-from kame_model.checkpoint.kame_json import FreeShare, KameJson, TrainingFacts, read_kame_json, versions
-from kame_model.checkpoint.place import CARD, CODEC_KWARGS, CODEC_WEIGHTS, CONFIG, FACTS, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.card import render_card
+from kame_model.checkpoint.folder import (
+    CARD,
+    CODEC_KWARGS,
+    CODEC_WEIGHTS,
+    CONFIG,
+    FACTS,
+    ORACLE_KEY,
+    TEXT_HEAD_KEY,
+    TOKENIZER,
+    WEIGHTS,
+)
+from kame_model.checkpoint.kame_json import (
+    CodecFacts,
+    FreeShare,
+    KameJson,
+    TrainingFacts,
+    read_kame_json,
+    read_versions,
+)
+from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.checkpoint.summary import summarise
-from kame_model.checkpoint.tensors import stock_state
+from kame_model.encode.manifest import read_manifest
 from kame_model.model.front_end import FrontEnd
-from kame_model.model.lora import has_lora, merge_lora
+from kame_model.model.lora import merge_lora
 from kame_model.text.tokenizer import Tokenizer
+from kame_model.train.checkpoints import Saved
+from kame_model.train.run_folder import RunFacts, choose_saved, load_run, read_facts
+
+Options = Mapping[str, str | int | float | bool]
+Which = Literal["last", "best"]
+
+_ELSEWHERE = ("path", "repo", "kwargs", "device")
+"""Options that say where a codec is and runs, which are others in the folder."""
+
+_PROJECTION = re.compile(r"(.+\.)(in|out)_projs\.(\d+)\.weight")
+_JOINED = {"in": "in_proj_weight", "out": "out_proj.weight"}
+
+
+class CodecFiles(NamedTuple):
+    """A codec that can go into a folder.
+
+    Attributes:
+        facts: what `kame.json` says of it.
+        n_codebooks, card: what a front-end must have to speak it.
+        weights: Mimi's weights.
+        kwargs: JSON of moshi's keyword arguments for it; None: moshi's own Mimi.
+    """
+
+    facts: CodecFacts
+    n_codebooks: int
+    card: int
+    weights: Path
+    kwargs: Path | None
 
 
 def export_checkpoint(
@@ -52,20 +104,101 @@ def export_checkpoint(
         ConfigError: `out` is there already, or vocabulary or codec are not of the model's size.
         StoreError: the folder cannot be written; nothing of it is left then.
     """
-    _fit(front_end, tokenizer, codec)
+    _check_sizes(front_end, tokenizer, codec)
     try:
         with new_folder(out) as aside:
-            if has_lora(front_end):
-                merge_lora(front_end)
+            if merge_lora(front_end):
                 training = training.model_copy(update={"lora": True})
-            facts = _facts(front_end, tokenizer, codec, training)
+            facts = _collect_facts(front_end, tokenizer, codec, training)
             _write(aside, front_end, tokenizer, codec, facts, dtype)
     except SafetensorError as error:
         raise StoreError(f"Cannot write {out}: {error}.", "Look at its rights and its disk.") from error
     return facts
 
 
-def tell_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:
+def export_run(
+    run: str | Path,
+    out: str | Path,
+    codec: tuple[str, Options] | None,
+    tokenizer: str | None = None,
+    which: Which = "best",
+    dtype: torch.dtype | None = None,
+) -> KameJson:
+    """Writes a run's checkpoint as a folder that others load.
+
+    Args:
+        run: the run's folder.
+        out: a folder that does not exist yet.
+        codec: name and options of the codec that the data was encoded with, as `find_codec` has them; None: the folder
+            has none, and no voice.
+        tokenizer: the vocabulary that the data was encoded with; None: that of the run's settings.
+        which: the last weights, or the best on validation by the run's `keep.best_by`.
+        dtype: of the weights in the file; None: as they were trained.
+
+    Raises:
+        ConfigError: vocabulary or codec are not those of the run, or `out` is there already.
+        DatasetError: no run, or one without a checkpoint.
+        StoreError: a checkpoint is damaged, or the folder cannot be written.
+    """
+    front_end, facts, saved = load_run(run, which)
+    place = tokenizer or facts.config.tokenizer
+    if place is None:
+        raise ConfigError(f"The run {run} names no tokenizer.", "Name it: --tokenizer FILE.")
+    vocabulary = Tokenizer.from_file(place)
+    _check_digest("tokenizer", vocabulary.digest, facts.speaks_with.tokenizer_digest, run)
+    files = None
+    if codec is not None:
+        files = find_codec_files(*codec)
+        _check_digest("codec", files.facts.digest, facts.speaks_with.codec_digest, run)
+    return export_checkpoint(front_end, vocabulary, files, out, _training_facts(facts, saved), dtype)
+
+
+@contextmanager
+def open_run(run: Path, device: torch.device | str = "cpu") -> Iterator[Checkpoint]:
+    """A run's best weights as a checkpoint, which lies in the temporary folder for as long as the block lasts.
+
+    Args:
+        run: its folder, by which the checkpoint is named.
+        device: where the front-end goes.
+
+    Raises:
+        ConfigError, DatasetError, StoreError: see `export_run` and `find_codec`.
+    """
+    with tempfile.TemporaryDirectory(prefix="kame-checkpoint-") as folder:
+        export_run(run, Path(folder) / "checkpoint", find_codec(run))
+        loaded = load_checkpoint(Path(folder) / "checkpoint", device)
+        yield loaded._replace(place=loaded.place._replace(name=str(run)))
+
+
+def find_codec(run: str | Path) -> tuple[str, Options]:
+    """Name and options of the codec that a run's data was encoded with, as its token rows say.
+
+    Raises:
+        ConfigError: the rows are gone.
+        DatasetError: no run.
+    """
+    rows = read_facts(run).config.data.datasets[0].path
+    try:
+        manifest = read_manifest(Store(rows))
+    except DatasetError as error:
+        raise ConfigError(
+            f"The codec of {run} is not known: {error.what}",
+            "Name it: --codec and --codec-path, or --codec none, of `kame checkpoint export`.",
+        ) from error
+    return manifest.made_with.codec, manifest.codec_options
+
+
+def read_training_facts(run: str | Path) -> TrainingFacts:
+    """What an export of the run's best weights would say of its training.
+
+    Raises:
+        DatasetError: no run, or one without a checkpoint.
+        StoreError: a checkpoint is damaged.
+    """
+    return _training_facts(read_facts(run), choose_saved(run, "best"))
+
+
+def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:
     """Writes what free runs of a checkpoint came to into its facts and its card; all other files stay as they are.
 
     Facts that say just this are left alone, and so is the card, which somebody may have edited since.
@@ -78,12 +211,57 @@ def tell_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:
     facts = before.model_copy(update={"free_running": shares})
     if facts != before:
         store.sweep()
-        store.write_bytes(CARD, card(facts, summarise(folder).n_parameters).encode())
-        store.write_bytes(FACTS, _json(facts.model_dump(mode="json")))  # last: until then the next call writes both
+        store.write_bytes(CARD, render_card(facts, summarise(folder).n_parameters).encode())
+        store.write_bytes(FACTS, _to_json(facts.model_dump(mode="json")))  # last: until then the next call writes both
     return facts
 
 
-def _fit(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: CodecFiles | None) -> None:
+def find_codec_files(name: str, options: Options) -> CodecFiles:
+    """A codec by its name and options, with the files it is made of.
+
+    Raises:
+        ConfigError: there is no such codec, or it is made of no files that moshi reads.
+        BackendError: it does not load.
+    """
+    codec: Codec = build("codec", name, options)
+    weights, kwargs = _find_files(name, options)
+    kept = {key: value for key, value in options.items() if key not in _ELSEWHERE}
+    facts = CodecFacts(name=name, digest=codec.digest, options=kept | {"n_codebooks": codec.n_codebooks})
+    return CodecFiles(facts, codec.n_codebooks, codec.card, weights, kwargs)
+
+
+def make_stock_state(front_end: FrontEnd, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
+    """All weights by their names in a file, on the CPU; a tied oracle is a table here and a tied text head a matrix.
+
+    The names are those of Kyutai's files, and `oracle_emb.weight`, the one key that is ours. moshi renamed the
+    attention's projections in time: today's `LMModel` has one matrix a step (`in_projs.0.weight`), its released files
+    have them joined (`in_proj_weight`, `out_proj.weight`). It loads both; older ones and those that were forked from
+    them load the joined ones alone. So those are written.
+
+    Args:
+        front_end: without adapters.
+        dtype: of all tensors; None: as they are.
+    """
+    state = dict(front_end.lm.state_dict())
+    state[TEXT_HEAD_KEY] = front_end.lm.text_linear.weight.detach()
+    state = _join_projections(state)
+    state[ORACLE_KEY] = front_end.oracle.table(front_end.lm.text_emb)
+    return {name: tensor.to("cpu", dtype).contiguous().clone() for name, tensor in state.items()}
+
+
+def make_stock_config(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: CodecFiles | None) -> dict[str, Any]:
+    """`config.json`: what stock moshi's loaders take, and nothing else (they fail on a key that they do not know)."""
+    names = {"moshi_name": WEIGHTS}
+    if codec is not None:
+        names["mimi_name"] = CODEC_WEIGHTS
+        if codec.kwargs is not None:
+            names["mimi_config_name"] = CODEC_KWARGS
+    if tokenizer is not None:
+        names["tokenizer_name"] = TOKENIZER
+    return {**front_end.lm_kwargs, **names}
+
+
+def _check_sizes(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: CodecFiles | None) -> None:
     """Whether vocabulary and codec are of the model's size."""
     if tokenizer is not None and tokenizer.text_card != front_end.text_card:
         raise ConfigError(
@@ -101,7 +279,7 @@ def _fit(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: CodecFiles | N
         )
 
 
-def _facts(
+def _collect_facts(
     front_end: FrontEnd, tokenizer: Tokenizer | None, codec: CodecFiles | None, training: TrainingFacts
 ) -> KameJson:
     return KameJson(
@@ -114,20 +292,8 @@ def _facts(
         tokenizer_digest=None if tokenizer is None else tokenizer.digest,
         codec=None if codec is None else codec.facts,
         training=training,
-        versions=versions(),
+        versions=read_versions(),
     )
-
-
-def stock_config(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: CodecFiles | None) -> dict[str, Any]:
-    """`config.json`: what stock moshi's loaders take, and nothing else (they fail on a key that they do not know)."""
-    names = {"moshi_name": WEIGHTS}
-    if codec is not None:
-        names["mimi_name"] = CODEC_WEIGHTS
-        if codec.kwargs is not None:
-            names["mimi_config_name"] = CODEC_KWARGS
-    if tokenizer is not None:
-        names["tokenizer_name"] = TOKENIZER
-    return {**front_end.lm_kwargs, **names}
 
 
 def _write(
@@ -138,9 +304,9 @@ def _write(
     facts: KameJson,
     dtype: torch.dtype | None,
 ) -> None:
-    state = stock_state(front_end, dtype)
+    state = make_stock_state(front_end, dtype)
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / CONFIG).write_bytes(_json(stock_config(front_end, tokenizer, codec)))
+    (folder / CONFIG).write_bytes(_to_json(make_stock_config(front_end, tokenizer, codec)))
     (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors writes for the owner alone
     if codec is not None:
         shutil.copyfile(codec.weights, folder / CODEC_WEIGHTS)
@@ -148,10 +314,65 @@ def _write(
             shutil.copyfile(codec.kwargs, folder / CODEC_KWARGS)
     if tokenizer is not None:
         shutil.copyfile(tokenizer.path, folder / TOKENIZER)
-    (folder / FACTS).write_bytes(_json(facts.model_dump(mode="json")))
+    (folder / FACTS).write_bytes(_to_json(facts.model_dump(mode="json")))
     n_parameters = sum(tensor.numel() for tensor in state.values())
-    (folder / CARD).write_text(card(facts, n_parameters), encoding="utf-8")
+    (folder / CARD).write_text(render_card(facts, n_parameters), encoding="utf-8")
 
 
-def _json(content: dict[str, Any]) -> bytes:
+def _find_files(name: str, options: Options) -> tuple[Path, Path | None]:
+    path = Path(str(options.get("path", ""))).expanduser()
+    if name == "nano-mimi":
+        return path / CODEC_WEIGHTS, path / CODEC_KWARGS
+    if name != "mimi":
+        raise ConfigError(f"Codec {name} cannot go into a checkpoint.", "Export with mimi or nano-mimi.")
+    kwargs = str(options.get("kwargs", ""))
+    if not options.get("path"):
+        from moshi.models import loaders
+
+        from backends.codec.mimi import MimiOptions
+
+        path = Path(loaders.hf_get(loaders.MIMI_NAME, str(options.get("repo", MimiOptions().repo))))
+    return path, Path(kwargs).expanduser() if kwargs else None
+
+
+def _training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
+    state = saved.state()
+    columns: dict[str, dict[str, float]] = state.get("evaluation") or {}  # by the oracle that was fed
+    return TrainingFacts(
+        run=facts.identity,
+        stage=facts.config.stage,
+        step=saved.step,
+        data=facts.datasets,
+        codec_digest=facts.speaks_with.codec_digest,
+        init_from=facts.config.init_from,
+        lora=facts.config.lora is not None,
+        figures={
+            f"{column}.{name}": float(each) for column, figures in columns.items() for name, each in figures.items()
+        },
+        figures_step=state.get("evaluation_step"),
+    )
+
+
+def _check_digest(what: str, named: str, trained: str, run: str | Path) -> None:
+    if named != trained:
+        raise ConfigError(
+            f"The run {run} was trained with {what} {trained}, the one named is {named}.",
+            f"Name the {what} that its data was encoded with.",
+        )
+
+
+def _join_projections(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The steps' projections in one matrix each, [n_steps * out, in]."""
+    steps: dict[str, list[Tensor]] = {}
+    others: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        found = _PROJECTION.fullmatch(name)
+        if found is None:
+            others[name] = tensor
+        else:  # state dicts are in the order of their modules: steps come in theirs
+            steps.setdefault(found[1] + _JOINED[found[2]], []).append(tensor)
+    return others | {name: torch.cat(tensors) for name, tensors in steps.items()}
+
+
+def _to_json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()

@@ -98,7 +98,7 @@ class KameJson(Config):
         return self.training.codec_digest if self.codec is None else self.codec.digest
 
 
-def versions() -> dict[str, str]:
+def read_versions() -> dict[str, str]:
     """The installed versions of what decides a checkpoint; ours is missing in a checkout that was never installed."""
     found: dict[str, str] = {}
     for package in ("kame-pipeline", "moshi", "torch", "safetensors"):

@@ -1,4 +1,4 @@
-"""A checkpoint's folder, or one on the Hub, as a front-end with its codec and vocabulary."""
+"""A checkpoint, from a folder or the Hub: as a front-end with its codec and vocabulary, or as weights to begin with."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,12 +10,22 @@ from torch import Tensor, nn
 from backends.codec.protocol import Codec
 from backends.registry import build
 from data_schemas.errors import ConfigError, StoreError
-from kame_model.checkpoint.codec_files import options_in
+from kame_model.checkpoint.folder import TEXT_HEAD_KEY, Contents, Place, find_place, read_contents
 from kame_model.checkpoint.kame_json import CodecFacts, KameJson
-from kame_model.checkpoint.place import Place, find
-from kame_model.checkpoint.weights import OtherFiles, Weights, look_into
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import Tokenizer
+
+_AGAIN = "Fetch or export the checkpoint again."
+
+_NO_WEIGHTS = ("context", "depformer_context")
+"""Keyword arguments in which a model may differ from the checkpoint that it begins with."""
+
+_NAMES = {
+    "text_card": ("vocabulary", "Encode the data with the checkpoint's tokenizer."),
+    "card": ("codebook size", "Encode the data with the checkpoint's codec."),
+    "n_q": ("number of codebooks, both voices'", "Encode the data with the checkpoint's codec."),
+    "dep_q": ("number of codebooks of a voice", "Encode the data with the checkpoint's codec."),
+}
 
 
 class Checkpoint(NamedTuple):
@@ -24,7 +34,7 @@ class Checkpoint(NamedTuple):
     front_end: FrontEnd
     facts: KameJson | None
     place: Place
-    others: OtherFiles
+    contents: Contents
 
     def tokenizer(self) -> Tokenizer:
         """The vocabulary in the folder.
@@ -33,7 +43,7 @@ class Checkpoint(NamedTuple):
             ConfigError: there is none, or it is not of the model's size.
             StoreError: it is another one than `kame.json` says.
         """
-        path = self.place.needed(self.others.tokenizer)
+        path = self.place.require(self.contents.tokenizer)
         tokenizer = Tokenizer(path)
         if tokenizer.text_card != self.front_end.text_card:
             raise ConfigError(
@@ -41,7 +51,9 @@ class Checkpoint(NamedTuple):
                 f"of {tokenizer.text_card}.",
                 "Use the tokenizer it was trained with.",
             )
-        _same("vocabulary", tokenizer.digest, None if self.facts is None else self.facts.tokenizer_digest, self.place)
+        _check_digest(
+            "vocabulary", tokenizer.digest, None if self.facts is None else self.facts.tokenizer_digest, self.place
+        )
         return tokenizer
 
     def codec(self, device: str = "cpu") -> Codec:
@@ -52,11 +64,14 @@ class Checkpoint(NamedTuple):
             BackendError: it does not load.
             StoreError: it is another one than `kame.json` says.
         """
-        facts = self._codec_facts()
-        weights, kwargs = self.place.needed(self.others.codec), self.others.codec_kwargs
-        kwargs_path = None if kwargs is None else self.place.needed(kwargs)
-        codec: Codec = build("codec", facts.name, {**options_in(weights, kwargs_path, facts), "device": device})
-        _same("codec", codec.digest, facts.digest or None, self.place)
+        facts, contents = self._codec_facts(), self.contents
+        weights = self.place.require(contents.codec)
+        where = {"path": str(weights.parent if facts.name == "nano-mimi" else weights), "device": device}
+        if contents.codec_kwargs is not None:
+            kwargs = self.place.require(contents.codec_kwargs)
+            where |= {} if facts.name == "nano-mimi" else {"kwargs": str(kwargs)}
+        codec: Codec = build("codec", facts.name, {**facts.options, **where})
+        _check_digest("codec", codec.digest, facts.digest or None, self.place)
         return codec
 
     def _codec_facts(self) -> CodecFacts:
@@ -70,66 +85,125 @@ class Checkpoint(NamedTuple):
         return self.facts.codec
 
 
-def load_checkpoint(
-    source: str | Path, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
-) -> Checkpoint:
+def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> Checkpoint:
     """A front-end from an export of ours, KAME's release or Moshi's.
 
     Args:
         source: a folder, or `owner/name[@revision]` on the Hub.
-        device: where it goes.
-        dtype: of its weights; None: as in the file.
+        device: where it goes; its weights stay of the file's type.
 
     Raises:
         ConfigError: no checkpoint.
         BackendError: the Hub does not answer.
         StoreError: a file is damaged, or its tensors are not those of its configuration.
     """
-    place = find(source)
-    weights = look_into(place)
-    state, table = weights.tensors()
-    state = {name: tensor.to(device, dtype) for name, tensor in state.items()}
-    front_end = FrontEnd(_lm(weights, state), "table", weights.lm_kwargs, _preset(weights))
-    if table is not None:
-        _fill_table(front_end.oracle.embedding, table, weights)
-    return Checkpoint(front_end.eval(), weights.facts, place, weights.others)
-
-
-def _lm(weights: Weights, state: dict[str, Tensor]) -> Any:
-    """moshi's model around tensors that are there already; none is made twice."""
+    place = find_place(source)
+    contents = read_contents(place)
+    state, table = contents.read_tensors()
+    state = {name: tensor.to(device) for name, tensor in state.items()}
     try:
-        lm = loaders.get_moshi_lm(None, dict(weights.lm_kwargs), device="meta")
+        lm = loaders.get_moshi_lm(None, dict(contents.lm_kwargs), device="meta")
     except (TypeError, AssertionError, ValueError) as error:
-        raise StoreError(f"The configuration beside {weights.path} is none of moshi's: {error}.", _AGAIN) from error
+        raise StoreError(f"The configuration beside {contents.weights} is none of moshi's: {error}.", _AGAIN) from error
+    _fill(lm, state, contents, assign=True)  # the model takes these tensors for its own: none is made twice
+    preset = "custom" if contents.facts is None else contents.facts.preset
+    front_end = FrontEnd(lm.requires_grad_(True), "table", contents.lm_kwargs, preset)
+    if table is not None:
+        wanted = front_end.oracle.embedding.weight.shape
+        if table.shape != wanted:
+            raise StoreError(
+                f"The oracle's table of {contents.weights} is {list(table.shape)}, the text's {list(wanted)}.", _AGAIN
+            )
+        front_end.oracle.set_table(table, front_end.lm.text_emb)
+    return Checkpoint(front_end.eval(), contents.facts, place, contents)
+
+
+def init_from(
+    front_end: FrontEnd,
+    source: str | Path,
+    tokenizer_digest: str | None = None,
+    codec_digest: str | None = None,
+) -> KameJson | None:
+    """Fills a front-end with a checkpoint's weights.
+
+    Where the checkpoint has no oracle (Moshi's own), a table starts as its text embedding, as KAME's did; a tied oracle
+    stays as it is.
+
+    Args:
+        front_end: without adapters; its precision and device stay.
+        source: a folder, or `owner/name[@revision]` on the Hub.
+        tokenizer_digest: of the training data; None: only the vocabulary's size is compared.
+        codec_digest: likewise.
+
+    Returns:
+        The checkpoint's facts; None where it is not ours.
+
+    Raises:
+        ConfigError: no checkpoint, or one of another shape, vocabulary or codec; both values are named.
+        BackendError: the Hub does not answer.
+        StoreError: a file is damaged.
+    """
+    contents = read_contents(find_place(source))
+    _check_shapes(front_end, contents.lm_kwargs, str(source))
+    if contents.facts is not None:
+        _check_digests(contents.facts, tokenizer_digest, codec_digest, str(source))
+    state, table = contents.read_tensors()
+    if front_end.tie_text_head:
+        _drop_tied_head(state, str(source))
+    _fill(front_end.lm, state, contents)
+    if table is None:
+        front_end.oracle.start_from_text(front_end.lm.text_emb)
+        return contents.facts
     try:
-        lm.load_state_dict(state, strict=True, assign=True)
+        front_end.oracle.set_table(table, front_end.lm.text_emb)
+    except ValueError as error:
+        raise ConfigError(
+            f"The oracle of {source} is a table of its own, and model.oracle is tied: {error}.",
+            "Train with model.oracle=table.",
+        ) from error
+    return contents.facts
+
+
+def _fill(lm: nn.Module, state: dict[str, Tensor], contents: Contents, assign: bool = False) -> None:
+    try:
+        lm.load_state_dict(state, strict=True, assign=assign)
     except RuntimeError as error:
-        raise StoreError(f"{weights.path} is not of the shape beside it: {_first_lines(error)}", _AGAIN) from error
-    return lm.requires_grad_(True)
+        lines = [line.strip() for line in str(error).splitlines()]
+        reason = " ".join(lines[1:3] or lines[:1])[:400]
+        raise StoreError(f"{contents.weights} is not of the shape beside it: {reason}", _AGAIN) from error
 
 
-def _fill_table(embedding: nn.Embedding, table: Tensor, weights: Weights) -> None:
-    if table.shape != embedding.weight.shape:
-        raise StoreError(
-            f"The oracle's table of {weights.path} is {list(table.shape)}, the text's {list(embedding.weight.shape)}.",
-            _AGAIN,
-        )
-    with torch.no_grad():
-        embedding.weight.copy_(table)
-
-
-def _preset(weights: Weights) -> str:
-    return "custom" if weights.facts is None else weights.facts.preset
-
-
-def _same(what: str, found: str, recorded: str | None, place: Place) -> None:
+def _check_digest(what: str, found: str, recorded: str | None, place: Place) -> None:
     if recorded is not None and found != recorded:
         raise StoreError(f"The {what} in {place.name} is {found}; kame.json says {recorded}.", _AGAIN)
 
 
-def _first_lines(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines()]
-    return " ".join(lines[1:3] or lines[:1])[:400]
+def _check_shapes(front_end: FrontEnd, theirs: dict[str, Any], source: str) -> None:
+    for key in sorted(front_end.lm_kwargs.keys() & theirs.keys(), key=lambda key: (key not in _NAMES, key)):
+        ours = front_end.lm_kwargs[key]
+        if key in _NO_WEIGHTS or ours == theirs[key]:
+            continue
+        what, remedy = _NAMES.get(key, (key, "Train the shape that the checkpoint has."))
+        raise ConfigError(f"The {what} of {source} is {theirs[key]}, of the model to train {ours}.", remedy)
 
 
-_AGAIN = "Fetch or export the checkpoint again."
+def _check_digests(facts: KameJson, tokenizer_digest: str | None, codec_digest: str | None, source: str) -> None:
+    for what, theirs, ours in (
+        ("vocabulary", facts.tokenizer_digest, tokenizer_digest),
+        ("codec", facts.codec_digest, codec_digest),
+    ):
+        if theirs is not None and ours is not None and theirs != ours:
+            raise ConfigError(
+                f"{source} was trained with {what} {theirs}, the data was encoded with {ours}.",
+                f"Encode the data with the checkpoint's {what}.",
+            )
+
+
+def _drop_tied_head(state: dict[str, Tensor], source: str) -> None:
+    """Takes the text head out, which is the text embedding; both must be the same, or the head would be lost."""
+    head, embedding = state.pop(TEXT_HEAD_KEY, None), state.get("text_emb.weight")
+    if head is not None and embedding is not None and not torch.equal(head, embedding[:-1]):
+        raise ConfigError(
+            f"{source} has a text head of its own, and model.tie_text_head is on.",
+            "Train with model.tie_text_head=false.",
+        )

@@ -5,13 +5,10 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
-from data_schemas.errors import StoreError
+from kame_model.checkpoint.folder import ORACLE_KEY, find_place, read_contents, reading
 from kame_model.checkpoint.kame_json import KameJson
-from kame_model.checkpoint.place import find
-from kame_model.checkpoint.tensors import ORACLE_KEY
-from kame_model.checkpoint.weights import look_into
 
 
 class Summary(NamedTuple):
@@ -76,22 +73,19 @@ def summarise(source: str | Path) -> Summary:
         BackendError: the Hub does not answer.
         StoreError: a file is damaged, or of a newer kame.
     """
-    weights = look_into(find(source))
+    contents = read_contents(find_place(source))
     dtypes: Counter[str] = Counter()
-    try:
-        with safe_open(weights.path, "pt") as file:
-            names = set(file.keys())
-            for name in names:
-                header = file.get_slice(name)
-                dtypes[header.get_dtype()] += prod(header.get_shape())
-    except (SafetensorError, OSError) as error:
-        raise StoreError(f"{weights.path} cannot be read: {error}.", "Fetch or export the checkpoint again.") from error
+    with reading(contents.weights), safe_open(contents.weights, "pt") as file:
+        names = set(file.keys())
+        for name in names:
+            header = file.get_slice(name)
+            dtypes[header.get_dtype()] += prod(header.get_shape())
     return Summary(
         str(source),
         dtypes.total(),
-        weights.path.stat().st_size,
+        contents.weights.stat().st_size,
         dict(dtypes.most_common()),
         ORACLE_KEY in names,
-        weights.lm_kwargs,
-        weights.facts,
+        contents.lm_kwargs,
+        contents.facts,
     )

@@ -19,7 +19,7 @@ from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Example
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
-from kame_model.frames.sequence import Chunk, chunks, events_in, lay_sequence
+from kame_model.frames.sequence import Chunk, chunks, lay_sequence, select_events
 
 N_PARTNERS = 4
 """Dialogues tried, at most, until one's answer makes a joined dialogue of a length that was planned for."""
@@ -158,7 +158,7 @@ class ExampleMaker:
 
     def _stream(self, events: list[OracleTokenEvent], chunk: Chunk) -> NDArray[np.int32]:
         """The oracle ids at a chunk's S input positions."""
-        return lay_oracle(events_in(events, chunk), chunk.stop - chunk.start - 1, self._datasets[0].text_card)
+        return lay_oracle(select_events(events, chunk), chunk.stop - chunk.start - 1, self._datasets[0].text_card)
 
     def _example(self, sides: Sides, columns: NDArray[np.int32], chunk: Chunk, oracle: NDArray[np.int32]) -> Example:
         answers = np.append(sides.own.answer_mask, False)[chunk.start : chunk.stop - 1]  # False: the tail

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, Turn, Wo
 from data_schemas.units import event_frame
 from kame_model.encode.manifest import Counts
 from kame_model.encode.rows import SpeakerTokens, TokenRow
-from kame_model.frames.inner_monologue import text_on_frames
+from kame_model.frames.inner_monologue import lay_text
 from kame_model.frames.oracle_stream import OracleTokens
 from kame_model.text.tokenizer import Tokenizer
 
@@ -20,15 +19,7 @@ HINT_FROM_R = 0.5
 """Up to this spoken ratio an event has no hint (KAME's level 0)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """A word at its time, and whether it is one of those that bear the answer."""
-
-    timing: WordTiming
-    bears_answer: bool
-
-
-def token_row(
+def make_token_row(
     dialogue: AudioDialogue, oracle: OracleRow | None, codes: tuple[Codes, Codes], tokenizer: Tokenizer
 ) -> tuple[TokenRow, Counts]:
     """A dialogue's row, and what was counted while it was made.
@@ -39,9 +30,9 @@ def token_row(
     """
     n_frames = codes[0].shape[1]
     events = oracle.events if oracle else ()
-    a, a_counts = _speaker(dialogue, "A", events, codes[0], tokenizer)
-    b, b_counts = _speaker(dialogue, "B", events, codes[1], tokenizer)
-    question, answer = question_and_answer(dialogue.turns)
+    a, a_counts = _encode_speaker(dialogue, "A", events, codes[0], tokenizer)
+    b, b_counts = _encode_speaker(dialogue, "B", events, codes[1], tokenizer)
+    question, answer = find_question_and_answer(dialogue.turns)
     row = TokenRow(
         dialogue_id=dialogue.dialogue_id,
         item_id=dialogue.item_id,
@@ -59,7 +50,7 @@ def token_row(
     return row, own + a_counts + b_counts
 
 
-def answer_words(turn: Turn) -> range:
+def find_answer_words(turn: Turn) -> range:
     """Which words of a turn's speech bear its answer: from the first that does to the end of its sentence.
 
     (The pipelines keep one space between the words of a spoken text, and marks stand on words.)
@@ -71,7 +62,7 @@ def answer_words(turn: Turn) -> range:
     return range(start, next(ends, len(words)))
 
 
-def question_and_answer(turns: Sequence[Turn]) -> tuple[str, str]:
+def find_question_and_answer(turns: Sequence[Turn]) -> tuple[str, str]:
     """What the user had said before the turn that tells the answer, and the words of it that bear it; spoken text.
 
     That turn is the first that bears the answer and was not cut off; where all were, the first that bears some of it.
@@ -82,43 +73,41 @@ def question_and_answer(turns: Sequence[Turn]) -> tuple[str, str]:
     question = " ".join(turn.spoken_text for turn in before if turn.speaker == "B")
     if tells is None:
         return question, ""
-    words = answer_words(tells)
+    words = find_answer_words(tells)
     return question, " ".join(tells.spoken_text.split()[words.start : words.stop])
 
 
-def _speaker(
+def _encode_speaker(
     dialogue: AudioDialogue, speaker: str, events: Sequence[OracleEvent], codes: Codes, tokenizer: Tokenizer
 ) -> tuple[SpeakerTokens, Counts]:
     n_frames = codes.shape[1]
-    said = _words(dialogue.turns, speaker)
-    text = text_on_frames([each.timing for each in said], tokenizer, n_frames)
-    bearing = np.asarray([each.bears_answer for each in said] + [False])  # -1, no word, finds the last
-    oracle, counts = oracle_tokens([each for each in events if each.speaker == speaker], n_frames, tokenizer)
-    tokens = SpeakerTokens(text.tokens, codes, oracle, _mask(text.word_of_frame, bearing))
+    said = _find_words(dialogue.turns, speaker)
+    text = lay_text([word for word, _ in said], tokenizer, n_frames)
+    bears_answer = np.asarray([*(bears for _, bears in said), False])  # -1, no word, finds the last
+    mask: NDArray[np.bool_] = bears_answer[text.word_of_frame]
+    oracle, counts = make_oracle_tokens([each for each in events if each.speaker == speaker], n_frames, tokenizer)
+    tokens = SpeakerTokens(text.tokens, codes, oracle, mask)
     return tokens, counts + Counts(n_moved_tokens=text.n_moved_tokens, n_cut_tokens=text.n_cut_tokens)
 
 
-def _mask(word_of_frame: NDArray[np.int32], bearing: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = bearing[word_of_frame]
-    return mask
-
-
-def _words(turns: Sequence[Turn], speaker: str) -> list[_Said]:
-    """All that a speaker says, backchannels too, by time."""
-    said: list[_Said] = []
+def _find_words(turns: Sequence[Turn], speaker: str) -> list[tuple[WordTiming, bool]]:
+    """All that a speaker says, backchannels too, by time; of each word whether it bears the answer."""
+    said: list[tuple[WordTiming, bool]] = []
     for turn in turns:
         if turn.speaker != speaker:
             continue
-        bearing, n_speech = answer_words(turn), 0
+        bearing, n_speech = find_answer_words(turn), 0
         for utterance in turn.utterances:
             is_speech = utterance.kind == "speech"  # `answer_word_index` counts no backchannels
             for word in utterance.words:
-                said.append(_Said(word, is_speech and n_speech in bearing))
+                said.append((word, is_speech and n_speech in bearing))
                 n_speech += is_speech
-    return sorted(said, key=lambda each: each.timing.start_s)
+    return sorted(said, key=lambda each: each[0].start_s)
 
 
-def oracle_tokens(events: Sequence[OracleEvent], n_frames: int, tokenizer: Tokenizer) -> tuple[OracleTokens, Counts]:
+def make_oracle_tokens(
+    events: Sequence[OracleEvent], n_frames: int, tokenizer: Tokenizer
+) -> tuple[OracleTokens, Counts]:
     """One speaker's events as tokens, in the order of their times, with their hints.
 
     A hint is the true answer of the event's turn, which stands in its event of r = 1; events up to r = 0.5 have none.

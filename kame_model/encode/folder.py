@@ -1,4 +1,7 @@
-"""Whose folder of token rows it is: held by one run at a time, of one codec and one tokenizer."""
+"""A folder of token rows while it is written: held by one run at a time, of one codec and one tokenizer.
+
+A record beside each file says that it stands whole, and what it must hash to.
+"""
 
 import re
 from collections.abc import Iterator
@@ -8,19 +11,50 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
+from data_schemas.config.base import Config
 from data_schemas.errors import ConfigError, StoreError
-from data_schemas.store import TEMPORARY, Store
-from kame_model.encode.manifest import MadeWith, TokenManifest
-from kame_model.encode.standing import RECORD
+from data_schemas.store import TEMPORARY, Store, Written
+from kame_model.encode.manifest import Counts, MadeWith, TokenFile, TokenManifest
 
 LOCK = ".lock"
 MADE_WITH = "made_with.json"
 TOKENIZER = "tokenizer.model"
+RECORD = ".json"
 _OURS = re.compile(r"/[a-z]+-[a-z0-9_]+-[0-9a-f]{16}\.arrow(\.json)?$")
 
 
+class Record(Config):
+    """What was written to a file, and what was counted while it was made."""
+
+    file: TokenFile
+    counts: Counts
+
+
+def put_record(store: Store, written: Written, n_rows: int, counts: Counts) -> Record:
+    """Records that a file stands; from now on no run makes it again."""
+    file = TokenFile(path=written.path, n_rows=n_rows, n_bytes=written.n_bytes, sha256=written.sha256)
+    record = Record(file=file, counts=counts)
+    store.write_bytes(written.path + RECORD, (record.model_dump_json() + "\n").encode())
+    return record
+
+
+def find_record(store: Store, path: str) -> Record | None:
+    """The record of a file that stands as it was written; None where it is missing or no longer the same.
+
+    Raises:
+        StoreError: the record itself is damaged.
+    """
+    if not (store.exists(path) and store.exists(path + RECORD)):
+        return None
+    try:
+        record = Record.model_validate_json(store.read_bytes(path + RECORD))
+    except ValidationError as error:
+        raise StoreError(f"{store.at(path + RECORD)} is damaged.", "Remove it and run again.") from error
+    return record if store.describe(path).sha256 == record.file.sha256 else None
+
+
 @contextmanager
-def claimed(out: str, by: MadeWith) -> Iterator[Store]:
+def claim_folder(out: str, by: MadeWith) -> Iterator[Store]:
     """The folder, held for the time of the block, and swept of what a killed run was in the middle of writing.
 
     Raises:
@@ -29,7 +63,7 @@ def claimed(out: str, by: MadeWith) -> Iterator[Store]:
     """
     store = Store(out)
     folder = Path(store.root)
-    if not store.exists(MADE_WITH) and _holds_others(folder):
+    if not store.exists(MADE_WITH) and _has_other_files(folder):
         raise ConfigError(f"{out} is not empty and holds no token rows.", "Choose another --out.")
     lock = FileLock(folder / LOCK, timeout=0)
     try:
@@ -40,7 +74,7 @@ def claimed(out: str, by: MadeWith) -> Iterator[Store]:
     except OSError as error:
         raise StoreError(f"Cannot write {out}: {error.strerror or error}.", "Look at its rights and disk.") from error
     try:
-        _agree(store, by)
+        _check_made_with(store, by)
         store.sweep()
         yield store
     finally:
@@ -56,13 +90,13 @@ def remove_superseded(store: Store, manifest: TokenManifest) -> None:
                 store.remove(path)
 
 
-def _holds_others(folder: Path) -> bool:
+def _has_other_files(folder: Path) -> bool:
     """Whether anything is there but what a run leaves that is killed before it has said what it is made with."""
     there = folder.iterdir() if folder.is_dir() else ()
     return any(each.name != LOCK and not each.name.endswith(TEMPORARY) for each in there)
 
 
-def _agree(store: Store, by: MadeWith) -> None:
+def _check_made_with(store: Store, by: MadeWith) -> None:
     if not store.exists(MADE_WITH):
         store.write_bytes(MADE_WITH, (by.model_dump_json(indent=1) + "\n").encode())
         return

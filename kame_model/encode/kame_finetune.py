@@ -79,7 +79,7 @@ def export_kame_finetune(folder: str, out: str, on_dialogues: Callable[[int], No
 
 def to_table(rows: Iterable[TokenRow]) -> pa.Table:
     """Rows as kame_finetune has them."""
-    return pa.Table.from_pylist([_record(row) for row in rows], schema=SCHEMA)
+    return pa.Table.from_pylist([_make_record(row) for row in rows], schema=SCHEMA)
 
 
 def _write(dataset: TokenDataset, folder: Path, on_dialogues: Callable[[int], None]) -> Exported:
@@ -97,8 +97,8 @@ def _write(dataset: TokenDataset, folder: Path, on_dialogues: Callable[[int], No
     return exported
 
 
-def _record(row: TokenRow) -> dict[str, Any]:
-    record: dict[str, Any] = {"dialogue_id": row.dialogue_id, "A": _streams(row.a), "B": _streams(row.b)}
+def _make_record(row: TokenRow) -> dict[str, Any]:
+    record: dict[str, Any] = {"dialogue_id": row.dialogue_id, "A": _stack_streams(row.a), "B": _stack_streams(row.b)}
     for speaker, tokens in (("A", row.a), ("B", row.b)):
         for theirs, ours, _ in _ORACLE_COLUMNS:
             values = getattr(tokens.oracle, ours)
@@ -106,6 +106,6 @@ def _record(row: TokenRow) -> dict[str, Any]:
     return record
 
 
-def _streams(tokens: SpeakerTokens) -> list[Any]:
+def _stack_streams(tokens: SpeakerTokens) -> list[Any]:
     """[1 + n][T]: the text, then each codebook."""
     return [tokens.text, *tokens.codes.astype(np.int32)]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import Self
 
 from pydantic import Field, ValidationError
 
@@ -10,6 +11,7 @@ from data_schemas import ids
 from data_schemas.config.base import Config
 from data_schemas.errors import DatasetError
 from data_schemas.store import Store
+from kame_model.text.tokenizer import Tokenizer
 
 MANIFEST = "tokens.json"
 CODES_VERSION = 1
@@ -27,6 +29,18 @@ class MadeWith(Config):
     card: int = Field(description="Entries of a codebook.")
     tokenizer_digest: str
     text_card: int = Field(description="Size of the vocabulary; the oracle's start id and the text's initial one.")
+
+    @classmethod
+    def of(cls, codec: Codec, tokenizer: Tokenizer) -> Self:
+        """What a codec and a tokenizer give to all rows."""
+        return cls(
+            codec=codec.name,
+            codec_digest=codec.digest,
+            n_codebooks=codec.n_codebooks,
+            card=codec.card,
+            tokenizer_digest=tokenizer.digest,
+            text_card=tokenizer.text_card,
+        )
 
 
 class Counts(Config):
@@ -79,18 +93,6 @@ class TokenManifest(Config):
     )
     counts: Counts
     shards: list[TokenShard]
-
-
-def made_with(codec: Codec, tokenizer_digest: str, text_card: int) -> MadeWith:
-    """What a codec and a tokenizer give to all rows."""
-    return MadeWith(
-        codec=codec.name,
-        codec_digest=codec.digest,
-        n_codebooks=codec.n_codebooks,
-        card=codec.card,
-        tokenizer_digest=tokenizer_digest,
-        text_card=text_card,
-    )
 
 
 def make_manifest(

@@ -13,13 +13,11 @@ for other oracles of the same dataset takes its codes from the first one's (`Enc
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from backends import registry
-from backends.codec.protocol import Codes
+from backends.codec.protocol import Codec, Codes
 from backends.registry import OptionValue
 from data_schemas.config.encode import EncodeConfig
 from data_schemas.errors import DatasetError, StoreError
@@ -29,23 +27,20 @@ from data_schemas.manifest import ORACLE, ShardEntry
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, OracleRow
 from data_schemas.store import Store
-from kame_model.encode.dialogue import token_row
-from kame_model.encode.files import CodesFile, write_codes, write_rows
-from kame_model.encode.folder import TOKENIZER, claimed, remove_superseded
+from kame_model.encode.dialogue import make_token_row
+from kame_model.encode.folder import TOKENIZER, Record, claim_folder, find_record, put_record, remove_superseded
 from kame_model.encode.manifest import (
     CODES_VERSION,
     MANIFEST,
     ROWS_VERSION,
     Counts,
+    MadeWith,
     TokenManifest,
     TokenShard,
-    made_with,
     make_manifest,
 )
-from kame_model.encode.rows import TokenRow
-from kame_model.encode.sound import DamagedShard, check_shard, windows
-from kame_model.encode.standing import Record, find_record, put_record
-from kame_model.encode.workers import Encoders
+from kame_model.encode.rows import CodesFile, TokenRow, write_codes, write_rows
+from kame_model.encode.sound import DamagedShard, Encoders, check_shard, read_windows
 from kame_model.text.tokenizer import Tokenizer
 
 OnDialogues = Callable[[int], None]
@@ -61,41 +56,49 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
         DamagedShard: some shards cannot be encoded, each is named; all others are, and stay so.
         StoreError: another run writes there, or the folder cannot be written.
     """
-    with EncodeRun(config, on_dialogues) as run:
-        done, damaged = [], dict[str, DamagedShard]()
-        for entry in run.shards:
+    reader = DatasetReader(config.dataset, config.oracle_version)
+    oracles, flagged_ids = oracle_files(reader), frozenset(flagged(reader.store))
+    codec: Codec = registry.build("codec", config.codec, config.codec_options)
+    tokenizer = Tokenizer.from_file(config.tokenizer)
+    by = MadeWith.of(codec, tokenizer)
+    done, damaged = [], dict[str, DamagedShard]()
+    with claim_folder(config.out, by) as store, Encoders(config, codec) as encoders:
+        if not store.exists(TOKENIZER):
+            store.write_bytes(TOKENIZER, tokenizer.path.read_bytes())
+        shard_encoder = _ShardEncoder(
+            config, reader, oracles, flagged_ids, codec.digest, tokenizer, encoders, store, on_dialogues
+        )
+        for entry in reader.shards():
             try:
-                done.append(run.encode(entry))
+                done.append(shard_encoder.encode(entry))
             except DamagedShard as error:
                 damaged[entry.path] = error
         if damaged:
             told = "; ".join(f"{path}: {error.what}" for path, error in damaged.items())
             raise DamagedShard(
-                f"{len(damaged)} of {len(run.shards)} shards cannot be encoded, the others are. {told}",
+                f"{len(damaged)} of {len(reader.shards())} shards cannot be encoded, the others are. {told}",
                 next(iter(damaged.values())).remedy,
             )
-        return run.publish(done)
+        options = _findable_options(config.codec_options)
+        manifest = make_manifest(done, by, reader.manifest.fingerprint, reader.oracle_version, options)
+        store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
+        remove_superseded(store, manifest)  # only what is in the manifest stays
+    return manifest
 
 
-class EncodeRun:
-    """One run over a dataset; use as `with`. The order in which shards are encoded is of no account.
+@dataclass(frozen=True, slots=True)
+class _ShardEncoder:
+    """Makes the files of one data shard after another, in any order."""
 
-    Attributes:
-        shards: the dataset's files of dialogues.
-    """
-
-    def __init__(self, config: EncodeConfig, on_dialogues: OnDialogues = lambda n: None) -> None:
-        self._config = config
-        self._on_dialogues = on_dialogues
-        self._reader = DatasetReader(config.dataset, config.oracle_version)
-        self._flagged = frozenset(flagged(self._reader.store))
-        self._oracles = oracle_files(self._reader)
-        self._codec = registry.build("codec", config.codec, config.codec_options)
-        self._tokenizer = Tokenizer.from_file(config.tokenizer)
-        self._made_with = made_with(self._codec, self._tokenizer.digest, self._tokenizer.text_card)
-        self._encoders = Encoders(config, self._codec)
-        self._held = ExitStack()
-        self.shards = self._reader.shards()
+    config: EncodeConfig
+    reader: DatasetReader
+    oracles: Mapping[str, list[ShardEntry]]
+    flagged: frozenset[str]
+    codec_digest: str
+    tokenizer: Tokenizer
+    encoders: Encoders
+    store: Store
+    on_dialogues: OnDialogues
 
     def encode(self, entry: ShardEntry) -> TokenShard:
         """The files of one data shard; those that stand are left alone.
@@ -104,17 +107,17 @@ class EncodeRun:
             DamagedShard: the shard or its oracles cannot be read.
             StoreError: the folder cannot be written.
         """
-        codes_print = fingerprint("codes", CODES_VERSION, {"codec": self._codec.digest}, [entry.sha256])
+        codes_print = fingerprint("codes", CODES_VERSION, {"codec": self.codec_digest}, [entry.sha256])
         codes_path = f"codes/{entry.split}-{entry.source}-{codes_print}.arrow"
-        found = find_record(self._store, codes_path) or self._copy_codes(codes_path)
+        found = find_record(self.store, codes_path) or self._copy_codes(codes_path)
         codes = found or self._write_codes(entry, codes_path)
         if found:
-            self._on_dialogues(found.file.n_rows)
-        hidden = self._hidden(codes_path)
-        inputs = [codes_print, *(each.sha256 for each in self._oracles.get(entry.path, []))]
-        matters = {"tokenizer": self._tokenizer.digest, "flagged": hidden}
+            self.on_dialogues(found.file.n_rows)
+        hidden = self._find_flagged(codes_path)
+        inputs = [codes_print, *(each.sha256 for each in self.oracles.get(entry.path, []))]
+        matters = {"tokenizer": self.tokenizer.digest, "flagged": hidden}
         rows_path = f"rows/{entry.split}-{entry.source}-{fingerprint('rows', ROWS_VERSION, matters, inputs)}.arrow"
-        rows = find_record(self._store, rows_path) or self._write_rows(entry, rows_path, codes_path, hidden)
+        rows = find_record(self.store, rows_path) or self._write_rows(entry, rows_path, codes_path, hidden)
         return TokenShard(
             data_path=entry.path,
             source=entry.source,
@@ -124,78 +127,57 @@ class EncodeRun:
             counts=rows.counts,
         )
 
-    def publish(self, shards: list[TokenShard]) -> TokenManifest:
-        """Writes the manifest, then removes files that are not in it any more."""
-        dataset = self._reader.manifest.fingerprint
-        options = _found_anywhere(self._config.codec_options)
-        manifest = make_manifest(shards, self._made_with, dataset, self._reader.oracle_version, options)
-        self._store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
-        remove_superseded(self._store, manifest)
-        return manifest
-
-    def __enter__(self) -> Self:
-        self._store = self._held.enter_context(claimed(self._config.out, self._made_with))
-        if not self._store.exists(TOKENIZER):
-            self._store.write_bytes(TOKENIZER, self._tokenizer.path.read_bytes())
-        self._held.enter_context(self._encoders)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._held.__exit__(kind, error, trace)
-
     def _write_codes(self, entry: ShardEntry, path: str) -> Record:
-        check_shard(self._reader.store, entry)
+        check_shard(self.reader.store, entry)
         codes: list[tuple[Codes, Codes]] = []
-        sounds = windows(self._reader.store, entry, self._config.window_s)
-        for encoded in self._encoders.encode(sounds):
+        sounds = read_windows(self.reader.store, entry, self.config.window_s)
+        for encoded in self.encoders.encode(sounds):
             codes += encoded
-            self._on_dialogues(len(encoded))
-        dialogue_ids = self._reader.store.read_table(entry.path, ["dialogue_id"])["dialogue_id"].to_pylist()
-        written = write_codes(self._store, path, dialogue_ids, codes)
-        return put_record(self._store, written, len(codes), Counts())
+            self.on_dialogues(len(encoded))
+        dialogue_ids = self.reader.store.read_table(entry.path, ["dialogue_id"])["dialogue_id"].to_pylist()
+        written = write_codes(self.store, path, dialogue_ids, codes)
+        return put_record(self.store, written, len(codes), Counts())
 
     def _copy_codes(self, path: str) -> Record | None:
         """A codes file that another folder has; its name says of which sound and codec it is. None: nobody has it."""
-        for folder in self._config.codes_from:
+        for folder in self.config.codes_from:
             other = Store(folder)
             if record := find_record(other, path):
-                written = self._store.write_bytes(path, other.read_bytes(path))
-                return put_record(self._store, written, record.file.n_rows, Counts())
+                written = self.store.write_bytes(path, other.read_bytes(path))
+                return put_record(self.store, written, record.file.n_rows, Counts())
         return None
 
     def _write_rows(self, entry: ShardEntry, path: str, codes_path: str, hidden: list[str]) -> Record:
-        for each in (entry, *self._oracles.get(entry.path, [])):
-            check_shard(self._reader.store, each)
-        codes = CodesFile(self._store.at(codes_path))
+        for each in (entry, *self.oracles.get(entry.path, [])):
+            check_shard(self.reader.store, each)
+        codes = CodesFile(self.store.at(codes_path))
         counts = Counts(n_flagged=len(hidden))
         rows: list[TokenRow] = []
         codes_rows: list[int] = []
-        for number, (dialogue, oracle) in enumerate(self._dialogues(entry)):
+        for number, (dialogue, oracle) in enumerate(self._read_dialogues(entry)):
             if dialogue.dialogue_id in hidden:
                 continue
-            row, counted = token_row(dialogue, oracle, codes.codes(number), self._tokenizer)
+            row, counted = make_token_row(dialogue, oracle, codes.codes(number), self.tokenizer)
             rows.append(row)
             codes_rows.append(number)
             counts += counted
-        return put_record(self._store, write_rows(self._store, path, rows, codes_rows), len(rows), counts)
+        return put_record(self.store, write_rows(self.store, path, rows, codes_rows), len(rows), counts)
 
-    def _dialogues(self, entry: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
+    def _read_dialogues(self, entry: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
         try:
-            yield from self._reader.rows(entry)
+            yield from self.reader.rows(entry)
         except StoreError as error:
             raise DamagedShard(error.what, error.remedy) from error
 
-    def _hidden(self, codes_path: str) -> list[str]:
+    def _find_flagged(self, codes_path: str) -> list[str]:
         """The flagged dialogues of a shard."""
-        if not self._flagged:
+        if not self.flagged:
             return []
-        there = CodesFile(self._store.at(codes_path)).column("dialogue_id")
-        return sorted(self._flagged & {str(each) for each in there})
+        there = CodesFile(self.store.at(codes_path)).column("dialogue_id")
+        return sorted(self.flagged & {str(each) for each in there})
 
 
-def _found_anywhere(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+def _findable_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
     """A codec's options for whoever needs it later: paths in full, and not where it ran."""
     return {
         name: str(Path(str(value)).expanduser().absolute()) if name in ("path", "kwargs") else value

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from data_schemas.errors import StoreError
 from data_schemas.store import Store
-from kame_model.encode.files import SPEAKERS, CodesFile, RowsFile
 from kame_model.encode.manifest import TokenFile, read_manifest
-from kame_model.encode.rows import TokenRow
+from kame_model.encode.rows import SPEAKERS, CodesFile, RowsFile, TokenRow
 
 MAX_OPEN = 256
 """Shards mapped at once: two files each, where 1,024 open files are a usual limit. A shard holds 64-256 dialogues."""

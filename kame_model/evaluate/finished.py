@@ -8,8 +8,8 @@ from typing import Final
 from data_schemas import ids
 from data_schemas.config.evaluation import EvaluationConfig
 from data_schemas.store import Store
+from kame_model.checkpoint.folder import digest_files
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.checkpoint.weights import digest_of_files, look_into
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.proof import Outcome
 
@@ -33,7 +33,7 @@ class Finished:
     def __init__(
         self, store: Store, checkpoint: Checkpoint, dataset: TokenDataset, config: EvaluationConfig, hears: bool
     ) -> None:
-        weights = digest_of_files([look_into(checkpoint.place).path])
+        weights = digest_files([checkpoint.contents.weights])
         self._store = store
         self._key = ids.digest(VERSION, weights, dataset.fingerprint, config.model_dump(mode="json"), hears)
 

@@ -14,7 +14,7 @@ from backends.codec.protocol import Codes
 from data_schemas.config.model import SamplingConfig
 from kame_model.evaluate.conditions import Script
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
-from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import FrontEndGen
 

@@ -19,7 +19,7 @@ from kame_model.evaluate.conditions import (
 )
 from kame_model.evaluate.free_running import FreeRun, run_freely
 from kame_model.evaluate.said import ends_of, key_words, times_said
-from kame_model.frames.inner_monologue import words_on_frames
+from kame_model.frames.inner_monologue import read_words
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import Tokenizer
 
@@ -145,7 +145,7 @@ def judged(
     """What a run comes to."""
     answer, other = _key(row), [] if stranger is None else _key(stranger)
     asked_frame, next_frame = question_end_frame(row), next_turn_frame(row)
-    words = words_on_frames(run.text, tokenizer)
+    words = read_words(run.text, tokenizer)
     said = _said(words, asked_frame)
     corrected = run.correction_frame
     at_last = [] if corrected is None else _said(words, corrected + 1)
@@ -161,7 +161,7 @@ def judged(
         in_question=times_said(answer, _words(row.question)) > 0,
         said=" ".join(said),
         said_in_turn=" ".join(_said(words, asked_frame, next_frame)),
-        recorded=" ".join(_said(words_on_frames(row.a.text, tokenizer), asked_frame, next_frame)),
+        recorded=" ".join(_said(read_words(row.a.text, tokenizer), asked_frame, next_frame)),
         told=told,
         n_said=times_said(answer, said),
         n_stranger=times_said(other, said),

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
-from kame_model.frames.sequence import labels_of
+from kame_model.frames.sequence import make_labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ class Example:
             text_card: initial id of the text.
             card: initial id of the codes.
         """
-        text_labels, audio_labels = labels_of(columns, text_card, card)
+        text_labels, audio_labels = make_labels(columns, text_card, card)
         return cls(columns, oracle, text_labels, audio_labels, answer_mask, oracle != PADDING_ID)
 
     @property
@@ -101,13 +101,13 @@ def collate(examples: Sequence[Example]) -> Batch:
     """Examples of any lengths as one batch. Attention is causal: padding at the end changes nothing before it."""
     return Batch(
         **{
-            each.name: _padded([getattr(example, each.name) for example in examples], _FILL.get(each.name, 0))
+            each.name: _pad([getattr(example, each.name) for example in examples], _FILL.get(each.name, 0))
             for each in fields(Batch)
         }
     )
 
 
-def _padded(arrays: Sequence[NDArray[np.generic]], fill: int) -> torch.Tensor:
+def _pad(arrays: Sequence[NDArray[np.generic]], fill: int) -> torch.Tensor:
     """Arrays that differ in their last axis only, stacked; integers as int64, which embeddings take."""
     n_last = max(array.shape[-1] for array in arrays)
     dtype = np.bool_ if arrays[0].dtype == np.bool_ else np.int64

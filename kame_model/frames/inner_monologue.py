@@ -23,20 +23,18 @@ class TextFrames:
 
     Attributes:
         tokens: int32[T], a token, `PADDING_ID` or `END_OF_PADDING_ID`.
-        word_frame: int32[n_words], the frame of each word's first token; -1: none of it found a frame.
         word_of_frame: int32[T], the word that a frame's token is part of; -1: no token.
         n_moved_tokens: tokens that found their frame taken and came later.
         n_cut_tokens: tokens for which no frame was left before the end.
     """
 
     tokens: NDArray[np.int32]
-    word_frame: NDArray[np.int32]
     word_of_frame: NDArray[np.int32]
     n_moved_tokens: int
     n_cut_tokens: int
 
 
-def text_on_frames(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -> TextFrames:
+def lay_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -> TextFrames:
     """A speaker's words, in any order, on the frames of the dialogue.
 
     Tokens never overtake each other, so the text read off the frames is the text said, whatever the times.
@@ -44,7 +42,6 @@ def text_on_frames(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: 
     order = sorted(range(len(words)), key=lambda index: words[index].start_s)
     said = [words[index] for index in order]
     tokens = np.full(n_frames, PADDING_ID, np.int32)
-    word_frame = np.full(len(words), -1, np.int32)
     word_of_frame = np.full(n_frames, -1, np.int32)
     n_moved = n_cut = next_free = 0
     for token in tokenizer.place_words([word.word for word in said]):
@@ -55,18 +52,15 @@ def text_on_frames(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: 
         if frame >= n_frames:
             n_cut += 1
             continue
-        index = order[token.word_index]
-        tokens[frame], word_of_frame[frame] = token.id, index
-        if word_frame[index] < 0:
-            word_frame[index] = frame
+        tokens[frame], word_of_frame[frame] = token.id, order[token.word_index]
         if frame > 0 and tokens[frame - 1] == PADDING_ID:
             tokens[frame - 1] = END_OF_PADDING_ID
         n_moved += frame > own_frame
         next_free = frame + 1
-    return TextFrames(tokens, word_frame, word_of_frame, n_moved, n_cut)
+    return TextFrames(tokens, word_of_frame, n_moved, n_cut)
 
 
-def words_on_frames(tokens: Sequence[int] | NDArray[np.integer], tokenizer: Tokenizer) -> list[tuple[int, str]]:
+def read_words(tokens: Sequence[int] | NDArray[np.integer], tokenizer: Tokenizer) -> list[tuple[int, str]]:
     """The words of a text stream, each with the frame of its first token; as the tokenizer writes them."""
     words: list[tuple[int, list[int]]] = []
     for frame, token in enumerate(map(int, tokens)):

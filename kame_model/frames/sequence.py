@@ -21,18 +21,6 @@ ACOUSTIC_DELAY = 1
 """Frames by which all but a voice's first codebook come later (Moshi, arXiv 2410.00037, section 3.4.4)."""
 
 
-class Labels(NamedTuple):
-    """What is to be predicted at each input position; `ZERO_ID` where nothing is.
-
-    Attributes:
-        text: int32[S].
-        audio: int32[n_codebooks, S], the own voice's codes.
-    """
-
-    text: NDArray[np.int32]
-    audio: NDArray[np.int32]
-
-
 class Chunk(NamedTuple):
     """Columns `[start, stop)` of a sequence."""
 
@@ -79,15 +67,18 @@ def lay_sequence(
     return columns
 
 
-def labels_of(columns: NDArray[np.int32], text_card: int, card: int) -> Labels:
+def make_labels(columns: NDArray[np.int32], text_card: int, card: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """What is to be predicted at each of the S input positions of S + 1 columns: the next column, less all initial ids.
 
     Args:
         columns: int32[1 + 2 * n_codebooks, S + 1], delayed; a whole sequence or a chunk of one.
+
+    Returns:
+        Text, int32[S], and the own voice's codes, int32[n_codebooks, S]; `ZERO_ID` where nothing is to be predicted.
     """
     n_codebooks = len(columns) // 2
     text, audio = columns[0, 1:], columns[1 : 1 + n_codebooks, 1:]
-    return Labels(np.where(text < text_card, text, ZERO_ID), np.where(audio < card, audio, ZERO_ID))
+    return np.where(text < text_card, text, ZERO_ID), np.where(audio < card, audio, ZERO_ID)
 
 
 def chunks(n_columns: int, max_columns: int = MAX_COLUMNS) -> list[Chunk]:
@@ -101,7 +92,7 @@ def chunks(n_columns: int, max_columns: int = MAX_COLUMNS) -> list[Chunk]:
     return [Chunk(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
 
 
-def events_in(events: Iterable[OracleTokenEvent], chunk: Chunk) -> list[OracleTokenEvent]:
+def select_events(events: Iterable[OracleTokenEvent], chunk: Chunk) -> list[OracleTokenEvent]:
     """The oracle events that start in a chunk, at frames that `lay_oracle` places on the chunk's own positions.
 
     An event at frame f starts at column f + 1. What is left of an earlier one at the chunk's border is lost, as in the

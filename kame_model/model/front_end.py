@@ -6,14 +6,22 @@ own voice, n of the other's, and the oracle. The oracle goes in as moshi's `sum_
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, NamedTuple
 
 import torch
 from moshi.models.lm import LMModel
+from moshi.utils.compile import no_compile
 from torch import Tensor, nn
+from torch.nn import functional
 
+from data_schemas.config.model import InputDropoutConfig, ModelConfig
+from kame_model.frames.ids import PADDING_ID, ZERO_ID
+from kame_model.frames.sequence import delays
 from kame_model.model.oracle_embedding import OracleEmbedding
-from kame_model.model.stock import TiedTextHead, eager_on_cpu
+
+SOUND_WEIGHTS = ("lm.emb.", "lm.depformer", "lm.linears.")
+"""Beginnings of the names of a front-end's weights that only sound reaches."""
 
 
 class Logits(NamedTuple):
@@ -25,6 +33,26 @@ class Logits(NamedTuple):
 
     text: Tensor
     audio: Tensor | None
+
+
+class TiedTextHead(nn.Module):
+    """Text logits by the text embedding's own weights, in the place of `LMModel.text_linear`.
+
+    The embedding is reached, not owned: it has one name in a state dict, that of `text_emb`.
+    """
+
+    def __init__(self, text_emb: nn.Embedding) -> None:
+        super().__init__()
+        self._text_emb = [text_emb]  # in a list, so that it is not registered a second time
+
+    @property
+    def weight(self) -> Tensor:
+        """What stock moshi calls `text_linear.weight`: [text_card, dim], all rows but the initial token's."""
+        return self._text_emb[0].weight[:-1]
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[B, S, dim] to [B, S, text_card]."""
+        return functional.linear(hidden, self.weight)
 
 
 class FrontEnd(nn.Module):
@@ -89,14 +117,103 @@ class FrontEnd(nn.Module):
         """
         inputs = columns[..., :-1] if inputs is None else inputs
         with eager_on_cpu(columns.device):
-            condition = self.condition(inputs[:, 0] if oracle is None else oracle, idle=oracle is None)
+            condition = self.condition(torch.full_like(inputs[:, 0], PADDING_ID) if oracle is None else oracle)
             hidden, text = self.lm.forward_text(inputs, condition)  # [B, S, dim], [B, 1, S, text_card]
             audio = self.lm.forward_depformer_training(columns[..., 1:], hidden) if with_audio else None
         return Logits(text[:, 0], audio)
 
-    def condition(self, oracle: Tensor, idle: bool = False) -> Tensor:
-        """The summed condition, [B, S, dim], of oracle ids [B, S]; with `idle`, of as many positions without oracle."""
-        if idle:
-            oracle = torch.full_like(oracle, self.lm.text_padding_token_id)
+    def condition(self, oracle: Tensor) -> Tensor:
+        """The summed condition, [B, S, dim], of oracle ids [B, S]."""
         condition: Tensor = self.oracle(oracle, self.lm.text_emb)
         return condition
+
+
+def lm_kwargs(config: ModelConfig, text_card: int, card: int, n_codebooks: int) -> dict[str, Any]:
+    """Keyword arguments of `LMModel`: the keys of Kyutai's `_lm_kwargs`, and no others.
+
+    Args:
+        text_card: size of the text vocabulary.
+        card: entries of a codebook.
+        n_codebooks: codebooks of one voice.
+    """
+    return {
+        "dim": config.dim,
+        "text_card": text_card,
+        "existing_text_padding_id": PADDING_ID,
+        "n_q": 2 * n_codebooks,
+        "dep_q": n_codebooks,
+        "card": card,
+        "num_heads": config.num_heads,
+        "num_layers": config.num_layers,
+        "hidden_scale": config.hidden_scale,
+        "causal": True,
+        "layer_scale": None,
+        "context": config.context,
+        "max_period": config.max_period,
+        "gating": "silu",
+        "norm": "rms_norm_f32",
+        "positional_embedding": "rope",
+        "depformer_dim": config.depformer_dim,
+        "depformer_dim_feedforward": int(config.hidden_scale * config.depformer_dim),
+        "depformer_num_heads": config.depformer_num_heads,
+        "depformer_num_layers": config.depformer_num_layers,
+        "depformer_layer_scale": None,
+        "depformer_multi_linear": True,
+        "depformer_context": n_codebooks,
+        "depformer_max_period": config.max_period,
+        "depformer_gating": "silu",
+        "depformer_pos_emb": "none",
+        "depformer_weights_per_step": True,  # without it stock moshi cannot stream the depth transformer
+        "delays": list(delays(n_codebooks)),
+    }
+
+
+def build_front_end(
+    config: ModelConfig,
+    text_card: int,
+    card: int,
+    n_codebooks: int,
+    device: torch.device | str = "cpu",
+) -> FrontEnd:
+    """A front-end with random float32 weights, from torch's global generator: seed it first.
+
+    Args:
+        config: its shape.
+        text_card: size of the text vocabulary.
+        card: entries of a codebook.
+        n_codebooks: codebooks of one voice.
+    """
+    kwargs = lm_kwargs(config, text_card, card, n_codebooks)
+    lm = LMModel(device=device, dtype=torch.float32, **kwargs)
+    return FrontEnd(lm, config.oracle, kwargs, config.preset, config.tie_text_head)
+
+
+def drop_inputs(inputs: Tensor, config: InputDropoutConfig, generator: torch.Generator) -> Tensor:
+    """The temporal transformer's input with some ids replaced by the zero token, which has no vector.
+
+    It keeps a model in training from its own past, so that the oracle is the shorter way to the next word.
+
+    Args:
+        inputs: [B, 1 + 2n, S] `columns[..., :-1]` of a batch; not changed.
+        config: the shares; the first column is never dropped.
+        generator: on the CPU, wherever `inputs` is; as many numbers are drawn whatever the shares.
+    """
+    n_dialogues, n_rows, n_positions = inputs.shape
+    n_codebooks = (n_rows - 1) // 2
+    text = torch.rand(n_dialogues, 1, n_positions, generator=generator) < config.text
+    frames = torch.rand(n_dialogues, 1, n_positions, generator=generator) < config.own_audio
+    dialogues = torch.rand(n_dialogues, 1, 1, generator=generator) < config.own_audio_dialogue
+    own = (frames | dialogues).expand(-1, n_codebooks, -1)
+    dropped = torch.cat([text, own, torch.zeros_like(own)], dim=1)
+    dropped[..., 0] = False
+    return inputs.masked_fill(dropped.to(inputs.device), ZERO_ID)
+
+
+def eager_on_cpu(device: torch.device) -> AbstractContextManager[None]:
+    """A block in which moshi compiles nothing by itself on CPU.
+
+    moshi wraps its norms in `torch.compile` when it is imported, unless `NO_TORCH_COMPILE` stands in the environment by
+    then; compiling takes longer than a short run on CPU. This switch of moshi's works at the call, so it does not
+    matter who imports moshi first.
+    """
+    return nullcontext() if device.type == "cuda" else no_compile()

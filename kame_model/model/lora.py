@@ -28,12 +28,10 @@ def add_lora(front_end: FrontEnd, config: LoraConfig, frozen_type: torch.dtype =
         parameter.requires_grad_(".lora_" in name or (config.train_embeddings and embedding))
 
 
-def has_lora(front_end: FrontEnd) -> bool:
-    """Whether there are adapters."""
-    return any(isinstance(module, LoRALinear) for module in front_end.lm.modules())
-
-
-def merge_lora(front_end: FrontEnd) -> None:
-    """Adds the adapters into the weights beside which they stand, and makes plain linear layers of them again."""
-    replace_lora_with_linear(front_end.lm)  # type: ignore[no-untyped-call]
-    front_end.lm.requires_grad_(True)
+def merge_lora(front_end: FrontEnd) -> bool:
+    """Adds adapters into the weights beside which they stand, as plain linear layers again; whether there were any."""
+    has_lora = any(isinstance(module, LoRALinear) for module in front_end.lm.modules())
+    if has_lora:
+        replace_lora_with_linear(front_end.lm)  # type: ignore[no-untyped-call]
+        front_end.lm.requires_grad_(True)
+    return has_lora

@@ -10,18 +10,15 @@ https://github.com/kyutai-labs/moshi-finetune); all stand in `LossConfig`.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from data_schemas.config.model import LossConfig
+from kame_model.frames.batch import Batch
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.model.front_end import Logits
-
-if TYPE_CHECKING:
-    from kame_model.frames.batch import Batch
 
 METRICS = (
     "text",
@@ -46,20 +43,12 @@ class LossParts:
 
     Attributes:
         total: scalar with gradient, what is minimised.
-        text: scalar, the text part before its weight in the total.
-        audio: scalar, the audio part before its weight; zero where the depth transformer was left out.
         tallies: [len(METRICS), 2] float64 without gradient: sum in nats and count of each metric, to be added up over
             micro-batches and ranks before `means`.
     """
 
     total: Tensor
-    text: Tensor
-    audio: Tensor
     tallies: Tensor
-
-    def figures(self) -> dict[str, float]:
-        """The metrics of this micro-batch alone."""
-        return means(self.tallies)
 
 
 def means(tallies: Tensor) -> dict[str, float]:
@@ -68,14 +57,14 @@ def means(tallies: Tensor) -> dict[str, float]:
     return {name: total / count for name, (total, count) in rows.items() if count}
 
 
-def compute_loss(logits: Logits, batch: "Batch", config: LossConfig) -> LossParts:
+def compute_loss(logits: Logits, batch: Batch, config: LossConfig) -> LossParts:
     """The loss of a micro-batch and its metrics. A part without any label is zero.
 
     Args:
         logits: of `FrontEnd.forward` on the batch.
         batch: `text_labels` [B, S], `audio_labels` [B, n, S] (-1: no loss), `answer_mask` and `oracle_fed` [B, S].
     """
-    text_nats, labels = _nats(logits.text, batch.text_labels), batch.text_labels
+    text_nats, labels = _compute_nats(logits.text, batch.text_labels), batch.text_labels
     words = (labels != ZERO_ID) & (labels != PADDING_ID)
     padding = labels == PADDING_ID
     weights = words * (1 + (config.answer_weight - 1) * batch.answer_mask)
@@ -92,14 +81,12 @@ def compute_loss(logits: Logits, batch: "Batch", config: LossConfig) -> LossPart
         "text_right": (right, words),
         "answer_right": (right, answer),
     }
-    audio = torch.zeros_like(text)
     if logits.audio is not None:
-        audio_nats, coded = _nats(logits.audio, batch.audio_labels), batch.audio_labels != ZERO_ID
+        audio_nats, coded = _compute_nats(logits.audio, batch.audio_labels), batch.audio_labels != ZERO_ID
         semantic, acoustic = audio_nats[:, :1], audio_nats[:, 1:]
         scale = torch.ones_like(audio_nats)
         scale[:, 0] = config.semantic_weight
-        audio = _mean(audio_nats, coded * scale)
-        total = total + config.audio_weight * audio
+        total = total + config.audio_weight * _mean(audio_nats, coded * scale)
         measured |= {
             "semantic": (semantic, coded[:, :1]),
             "acoustic": (acoustic, coded[:, 1:]),
@@ -108,10 +95,10 @@ def compute_loss(logits: Logits, batch: "Batch", config: LossConfig) -> LossPart
         }
     nothing = (torch.zeros(1, device=total.device), torch.zeros(1, device=total.device))
     tallies = torch.stack([_tally(*measured.get(name, nothing)) for name in METRICS])
-    return LossParts(total, text.detach(), audio.detach(), tallies)
+    return LossParts(total, tallies)
 
 
-def _nats(logits: Tensor, labels: Tensor) -> Tensor:
+def _compute_nats(logits: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy of each label in nats, float32, zero where there is none. [*, card] and [*] to [*]."""
     flat = functional.cross_entropy(
         logits.float().flatten(0, -2), labels.flatten(), ignore_index=ZERO_ID, reduction="none"

@@ -23,8 +23,7 @@ from moshi.models.lm import LMGen
 from torch import Tensor
 
 from data_schemas.config.model import SamplingConfig
-from kame_model.model.front_end import FrontEnd
-from kame_model.model.stock import eager_on_cpu
+from kame_model.model.front_end import FrontEnd, eager_on_cpu
 
 UNSAID = -2
 """In what is given back: nothing yet, or a slot that stood still. In what is imposed: left to the model (moshi,

@@ -26,9 +26,6 @@ WORD_START = "▁"
 HUB_PREFIX = "hf://"
 """`hf://owner/repository/file`, as moshi's loaders have it (moshi/models/loaders.py, `hf_get`)."""
 
-MOSHI_TOKENIZER = "hf://kyutai/moshiko-pytorch-bf16/tokenizer_spm_32k_3.model"
-"""Moshi's own vocabulary of 32,000 pieces."""
-
 
 class WordToken(NamedTuple):
     """A token and its place among the words it was encoded with.
@@ -62,7 +59,7 @@ class Tokenizer:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        content = _content(self.path)
+        content = _read_file(self.path)
         self._pieces = sentencepiece.SentencePieceProcessor()
         try:
             self._pieces.LoadFromSerializedProto(content)
@@ -84,19 +81,12 @@ class Tokenizer:
             BackendError: it is not there, the Hub cannot be reached, or it is no vocabulary that Moshi could use.
         """
         name = str(place)
-        return cls(_from_hub(name) if name.startswith(HUB_PREFIX) else name)
+        return cls(_fetch(name) if name.startswith(HUB_PREFIX) else name)
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, stripped and without a start token; runs of white space count as one space."""
         ids: list[int] = self._pieces.encode(" ".join(text.split()))
         return ids
-
-    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
-        """The tokens of each word, from one encoding of all of them joined by spaces."""
-        tokens: list[list[int]] = [[] for _ in words]
-        for token in self.place_words(words):
-            tokens[token.word_index].append(token.id)
-        return tokens
 
     def place_words(self, words: Sequence[str]) -> list[WordToken]:
         """The tokens of words from one encoding of them joined by spaces, each with its place.
@@ -222,7 +212,7 @@ class StreamedText:
         return new
 
 
-def _content(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -234,7 +224,7 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _from_hub(name: str) -> str:
+def _fetch(name: str) -> str:
     """The local copy of a file on the Hub, fetched where there is none."""
     owner, _, rest = name.removeprefix(HUB_PREFIX).partition("/")
     repository, _, file = rest.partition("/")

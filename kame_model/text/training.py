@@ -3,22 +3,31 @@
 BPE over counted words: merges never cross a word, so the counts are all that matters and the order of the texts, or the
 number of workers that made them, changes no byte. Number words are pieces of their own from the start: an answer such
 as "ninety six" is then two tokens to copy, each of which stands for one thing.
+
+Text is spelt as lower-case words of ASCII letters and apostrophes, and nothing else. The rules go into the vocabulary's
+file, where SentencePiece applies them, so that whoever reads the file gives the model the same tokens. An oracle's
+"Sixty litres. So it's…" then has the tokens of the words as they are said, which have no marks: what the model is to
+say is what it is fed.
 """
 
 import io
 import re
+import string
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import sentencepiece
 
 from data_schemas.errors import ConfigError, DatasetError, StoreError
+from data_schemas.flags import flagged
+from data_schemas.manifest import DATA, ORACLE
+from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
-from kame_model.text.spelling import LETTERS, spelling_rules
 from kame_model.text.tokenizer import WORD_START, Tokenizer
 
 _CARDINALS: Final = (
@@ -28,10 +37,44 @@ _CARDINALS: Final = (
 NUMBER_WORDS: Final = (*_CARDINALS.split(), "point", "minus")
 """What numbers are read with; "first", "half" and the like become pieces as often as they are said."""
 
+LETTERS: Final = string.ascii_lowercase + "'"
+"""The characters of every spoken word, whatever the corpus has."""
+
+_APOSTROPHES: Final = "‘’ʼ´`"
+_LATIN: Final = range(0xC0, 0x250)  # Latin-1 Supplement and Latin Extended-A and -B: letters with accents
+_MARKS: Final = set(string.punctuation) - {"'", "`"}
+
 _START_ID: Final = 1
 _UNKNOWN_ID: Final = 2
 _N_SPECIAL: Final = 4
 _ERRORS: Final = 2  # SentencePiece's log level
+
+
+def training_texts(reader: DatasetReader) -> Iterator[str]:
+    """What is said in a dataset's training split, and the different answers of each dialogue's oracles.
+
+    Validation and test stay unseen, flagged dialogues are left out, and no sound is read.
+
+    Raises:
+        StoreError: a file is missing or damaged.
+    """
+    left_out = flagged(reader.store)
+    for entry in reader.manifest.of_kind(DATA):
+        for row in _read_training_rows(reader, entry.path, "turns", left_out):
+            yield from (turn["spoken_text"] for turn in row["turns"])
+    for entry in reader.manifest.of_kind(ORACLE):
+        if entry.oracle_version == reader.oracle_version:
+            for row in _read_training_rows(reader, entry.path, "events", left_out):
+                yield from sorted({event["text"] for event in row["events"] if event["text"] is not None})
+
+
+def _read_training_rows(
+    reader: DatasetReader, path: str, column: str, left_out: Container[str]
+) -> Iterator[dict[str, Any]]:
+    table = reader.store.read_table(path, ["dialogue_id", "split", column])
+    for row in table.to_pylist():
+        if row["split"] == "train" and row["dialogue_id"] not in left_out:
+            yield row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +131,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, out: str | Path, whol
         ConfigError: the vocabulary is too small for the characters and whole words, or one of these is no word.
         StoreError: the file cannot be written, or another vocabulary has that name.
     """
-    counts = count_words(texts)
+    counts = _count_words(texts)
     if not counts:
         raise DatasetError("There is no text to make a vocabulary of.", "Give a dataset that has dialogues.")
     whole = list(dict.fromkeys((*NUMBER_WORDS, *whole_words)))
@@ -106,13 +149,25 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, out: str | Path, whol
     )
 
 
-def count_words(texts: Iterable[str]) -> Counter[str]:
+def _count_words(texts: Iterable[str]) -> Counter[str]:
     """The words of texts, spelt as the vocabulary spells them, and how often each is said."""
-    spelling = str.maketrans(spelling_rules())
+    spelling = str.maketrans(_spelling_rules())
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text.translate(spelling).split())
     return counts
+
+
+def _spelling_rules() -> dict[str, str]:
+    """What each character is written as, where that is not itself: capitals small, marks as spaces, no accents."""
+    rules = {letter: letter.lower() for letter in string.ascii_uppercase}
+    rules |= dict.fromkeys([*_MARKS, *"–—…“”„«»▁\t\n\r\u00a0"], " ")
+    rules |= dict.fromkeys(_APOSTROPHES, "'")
+    for letter in map(chr, _LATIN):
+        plain = "".join(each for each in unicodedata.normalize("NFKD", letter) if not unicodedata.combining(each))
+        if plain != letter and plain.isascii() and plain.isalpha():
+            rules[letter] = plain.lower()
+    return rules
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -155,7 +210,7 @@ def _train(counts: Counter[str], vocabulary: int, whole: Sequence[str]) -> bytes
             unk_id=_UNKNOWN_ID,
             pad_id=PADDING_ID,
             user_defined_symbols=[WORD_START + word for word in whole],
-            normalizer=sentencepiece.SentencePieceNormalizer(norm_map=sorted(spelling_rules().items())),
+            normalizer=sentencepiece.SentencePieceNormalizer(norm_map=sorted(_spelling_rules().items())),
             character_coverage=1.0,
             required_chars=LETTERS,
             split_by_unicode_script=False,  # "it's" may be one piece

@@ -1,5 +1,6 @@
-"""What a run tells while it goes: a line of JSON a look, TensorBoard's files, and losses that leap."""
+"""What a run tells while it goes: a line of JSON a look, TensorBoard's files, losses that leap, and their picture."""
 
+import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -15,15 +16,23 @@ from data_schemas.store import Store
 from kame_model.data.loader import Counts, MicroBatch
 from kame_model.model.loss import METRICS as LOSS_METRICS
 from kame_model.model.loss import means
-from kame_model.train.processes import Processes
+from kame_model.train.parallel import Processes
 
 N_TALLIES = 2 * len(LOSS_METRICS)
 N_COUNTS = len(Counts._fields)
+_MEMORY = 50
 REHEARSAL = "copy_"
 """Begins the names of figures of steps that copy words again among dialogues."""
 
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
+PICTURE = "losses.png"
+_PARTS = ("text", "semantic", "acoustic")
+_COLUMNS = {
+    "right": ("right oracle", "tab:green"),
+    "wrong": ("wrong oracle", "tab:red"),
+    "none": ("no oracle", "tab:gray"),
+}
 
 
 class MetricsLog:
@@ -58,7 +67,7 @@ class MetricsLog:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
             if self._board is not None:
-                for name, value in _flat(figures):
+                for name, value in _flatten(figures):
                     self._board.add_scalar(f"{kind}/{name}", value, step)
         except OSError as error:
             raise StoreError(
@@ -83,11 +92,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def _flat(figures: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
+def _flatten(figures: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
     flat: list[tuple[str, float]] = []
     for name, value in figures.items():
         if isinstance(value, Mapping):
-            flat += _flat(value, f"{prefix}{name}/")
+            flat += _flatten(value, f"{prefix}{name}/")
         elif isinstance(value, int | float):
             flat.append((prefix + name, float(value)))
     return flat
@@ -127,13 +136,9 @@ class Window:
         return {
             "loss": self.loss / self.n_steps,
             "gradient_norm": self.gradient_norm / self.n_steps,
-            **means_of(self.tallies),
+            **to_means(self.tallies),
             **{name: n / n_examples for name, n in shares},
         }
-
-    def state_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return asdict(self)
 
 
 class Windows:
@@ -152,24 +157,24 @@ class Windows:
 
     def state_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {f"{kind}window": one.state_dict() for kind, one in self._by_kind.items()}
+        return {f"{kind}window": asdict(one) for kind, one in self._by_kind.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on with sums; a run of before has fewer of them."""
         self._by_kind = {kind: Window(**state.get(f"{kind}window", {})) for kind in self._by_kind}
 
 
-def means_of(tallies: list[float]) -> dict[str, float]:
+def to_means(tallies: list[float]) -> dict[str, float]:
     """Means by name of tallies laid flat."""
     return means(torch.tensor(tallies, dtype=torch.float64).view(-1, 2))
 
 
-def counts_of(batches: Sequence[MicroBatch]) -> list[float]:
+def sum_counts(batches: Sequence[MicroBatch]) -> list[float]:
     """What was made of the dialogues of some micro-batches, summed."""
     return [float(sum(each)) for each in zip(*(batch.counts for batch in batches), strict=True)]
 
 
-def dialogues_of(batches: Sequence[MicroBatch], processes: Processes) -> list[str]:
+def gather_dialogues(batches: Sequence[MicroBatch], processes: Processes) -> list[str]:
     """The dialogues of some micro-batches and of those that the other processes name; all must call this."""
     names = [name for each in batches for name in each.dialogue_ids]
     if processes.control is None:
@@ -206,9 +211,40 @@ class SpikeWatch:
         self.variance = (1 - weight) * (self.variance + weight * away**2)
         return leap
 
-    def state_dict(self) -> dict[str, float]:
-        """As JSON has it."""
-        return asdict(self)
+
+def plot_losses(run: str) -> bytes:
+    """Writes `losses.png` into a run's folder and returns it: text, semantic and acoustic loss in nats, over steps.
+
+    Validation is drawn with the right oracle, another's and none, where the run looked at it.
+
+    Raises:
+        StoreError: the picture cannot be written.
+    """
+    picture = _draw(read_metrics(Path(run) / METRICS))
+    Store(run).write_bytes(PICTURE, picture)
+    return picture
 
 
-_MEMORY = 50
+def _draw(lines: Sequence[dict[str, Any]]) -> bytes:
+    """A PNG of the lines of a run's metrics; one panel a part of the loss that was measured."""
+    from matplotlib.figure import Figure  # no pyplot: it keeps figures and wants a display
+
+    trained = [line for line in lines if line["kind"] == "train"]
+    judged = [line for line in lines if line["kind"] == "evaluation"]
+    parts = [name for name in _PARTS if any(name in line for line in trained)] or [_PARTS[0]]
+    figure = Figure(figsize=(4.5 * len(parts), 3.2), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(parts), squeeze=False)[0], parts, strict=True):
+        own = [(line["step"], line[name]) for line in trained if name in line]
+        if own:
+            axes.plot(*zip(*own, strict=True), color="tab:blue", linewidth=1, label="training")
+        for column, (said, colour) in _COLUMNS.items():
+            seen = [(line["step"], line[column][name]) for line in judged if name in line.get(column, {})]
+            if seen:
+                axes.plot(*zip(*seen, strict=True), color=colour, marker=".", label=f"validation, {said}")
+        axes.set_title(name)
+        axes.set_xlabel("step")
+        axes.set_ylabel("nats")
+        axes.legend(fontsize="small")
+    sink = io.BytesIO()
+    figure.savefig(sink, format="png", dpi=110)
+    return sink.getvalue()

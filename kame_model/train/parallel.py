@@ -1,21 +1,101 @@
-"""What makes the model parallel, and nothing else does: activation checkpointing, then compile, then sharding.
+"""The processes of a run, one or those that `torchrun` started, and what makes the model parallel over them.
 
-In this order, as torchtitan has it (pytorch/torchtitan, `models/llama3/parallelize.py`), but for what lies inside what:
-moshi's switch for checkpointing runs a layer again from outside, so it is the compiled layer that is run again; and
-modules of a layer are sharded, not the layer (see `_units`), so its compiled code is cut where they are gathered.
+Nothing else does: activation checkpointing, then compile, then sharding. In this order, as torchtitan has it
+(pytorch/torchtitan, `models/llama3/parallelize.py`), but for what lies inside what: moshi's switch for checkpointing
+runs a layer again from outside, so it is the compiled layer that is run again; and modules of a layer are sharded, not
+the layer (see `_list_units`), so its compiled code is cut where they are gathered.
 """
 
+import os
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 from moshi.modules.streaming import StreamingModule
 from torch import nn
-from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
+from backends.codec.moshi_codec import device_name
 from data_schemas.config.training import HardwareConfig
+from data_schemas.errors import ConfigError
+from kame_model.data.loader import ALONE, Share
 from kame_model.model.front_end import FrontEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """All processes of a run, seen from one of them.
+
+    Attributes:
+        device: where it computes.
+        share: this process among all.
+        mesh: all of them, to shard weights over; None: it is alone.
+        control: a group of their CPUs, for what must not wait for a GPU; None: it is alone.
+    """
+
+    device: torch.device
+    share: Share = ALONE
+    mesh: DeviceMesh | None = None
+    control: dist.ProcessGroup | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this one writes what is written once."""
+        return self.share.rank == 0
+
+    def sum_over_all(self, values: torch.Tensor) -> torch.Tensor:
+        """A vector summed over all processes, on the CPU."""
+        values = values.cpu()
+        if self.control is not None:
+            dist.all_reduce(values, group=self.control)
+        return values
+
+    def barrier(self) -> None:
+        """Waits until all are here."""
+        if self.control is not None:
+            dist.barrier(group=self.control)
+
+
+def find_device(wanted: str) -> torch.device:
+    """cpu, cuda, or what `auto` comes to here.
+
+    Raises:
+        ConfigError: no such device.
+    """
+    try:
+        return torch.device(device_name(wanted))
+    except RuntimeError as error:
+        raise ConfigError(f"There is no device {wanted!r}.", "Choose cpu, cuda or auto.") from error
+
+
+@contextmanager
+def join_processes(wanted: str) -> Iterator[Processes]:
+    """The processes of this run for as long as the block lasts; under `torchrun` it joins the others.
+
+    Args:
+        wanted: hardware.device; each process of a machine takes a GPU of its own.
+
+    Raises:
+        ConfigError: no such device.
+    """
+    device = find_device(wanted)
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Processes(device)
+        return
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+    try:
+        share = Share(dist.get_rank(), dist.get_world_size())
+        mesh = init_device_mesh(device.type, (share.world,))
+        yield Processes(device, share, mesh, dist.new_group(backend="gloo"))
+    finally:
+        dist.destroy_process_group()
 
 
 def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None) -> FrontEnd:
@@ -36,14 +116,18 @@ def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None
     if mesh is not None:
         # FrontEnd returns views of moshi's logits; the loss changes none of them in place, of which PyTorch warns.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view", category=UserWarning)
-        policy = _policy(config)
+        policy = MixedPrecisionPolicy()
+        if config.precision == "bf16-mixed":  # layers are gathered in bf16, as their products are made in it
+            policy = MixedPrecisionPolicy(
+                param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
+            )
         for layer in layers:
-            fully_shard(list(_units(layer)), mesh=mesh, mp_policy=policy)  # gathered together, freed together
+            fully_shard(list(_list_units(layer)), mesh=mesh, mp_policy=policy)  # gathered together, freed together
         fully_shard(model, mesh=mesh)  # the rest in float32, so that embeddings are summed as one process sums them
     return model
 
 
-def _units(module: nn.Module) -> Iterator[nn.Module]:
+def _list_units(module: nn.Module) -> Iterator[nn.Module]:
     """The modules that make up a layer, each run once in a forward pass.
 
     Not the layer itself: `fully_shard` changes a module's class in place, and Python refuses that for moshi's streaming
@@ -51,13 +135,6 @@ def _units(module: nn.Module) -> Iterator[nn.Module]:
     """
     for child in module.children():
         if isinstance(child, StreamingModule | nn.ModuleList):
-            yield from _units(child)
+            yield from _list_units(child)
         elif next(child.parameters(), None) is not None:
             yield child
-
-
-def _policy(config: HardwareConfig) -> MixedPrecisionPolicy:
-    """Layers are gathered in bf16 where their products are made in it; gradients are summed in float32 always."""
-    if config.precision == "fp32":
-        return MixedPrecisionPolicy()
-    return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)

@@ -1,9 +1,12 @@
 """One training run from its configuration to its end; again = go on."""
 
-from collections.abc import Iterator, Mapping
+import signal
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import filelock
 import torch
@@ -16,19 +19,17 @@ from kame_model.data.example import ExampleMaker, Judged
 from kame_model.data.loader import DialogueLoader, Loader
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import units_of
+from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.text.tokenizer import Tokenizer
-from kame_model.train.building import shape_of, with_weights
-from kame_model.train.computing import Computing
-from kame_model.train.evaluating import Evaluation, Evaluator
-from kame_model.train.filling import filled
+from kame_model.text.tokenizer import HUB_PREFIX, Tokenizer
+from kame_model.train.checkpoints import CHECKPOINTS, DONE, Checkpoints, list_saved
 from kame_model.train.logs import MetricsLog
-from kame_model.train.processes import Processes, joined
-from kame_model.train.runs import RunFacts, SpeaksWith, begin, digest_of, read_facts
-from kame_model.train.saving import CHECKPOINTS, DONE, Checkpoints, saved_in
-from kame_model.train.stopping import StopRequest, listening
-from kame_model.train.throughput import Speedometer, flops_per_frame, n_weights, peak_flops
-from kame_model.train.trainer import Parts, Progress, Trainer
+from kame_model.train.model import ForwardPass, build_model, build_shape
+from kame_model.train.parallel import Processes, join_processes
+from kame_model.train.run_folder import RunFacts, SpeaksWith, begin_run, digest_weights, read_facts
+from kame_model.train.throughput import Speedometer, count_flops_per_frame, count_weights, find_peak_flops
+from kame_model.train.trainer import SILENT, Parts, Progress, Trainer
+from kame_model.train.validation import Evaluation, Evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +54,7 @@ class RunResult:
     evaluation: Evaluation | None
 
 
-class Silent:
-    """Progress that tells nobody."""
-
-    def begin(self, step: int, max_steps: int) -> None:
-        """Nothing is shown."""
-
-    def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """Nothing is shown."""
-
-    def evaluated(self, step: int, evaluation: Evaluation) -> None:
-        """Nothing is shown."""
-
-
-SILENT = Silent()
-
-
-def train(config: TrainConfig, progress: Progress = SILENT, stop: StopRequest | None = None) -> RunResult:
+def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Event | None = None) -> RunResult:
     """Trains, or goes on training, the front-end of a run's folder.
 
     A run killed anywhere and gone on with gives the same losses, on the CPU to the last bit, as one never killed.
@@ -82,18 +67,65 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: StopRequest | 
     """
     if config.hardware.threads:
         torch.set_num_threads(config.hardware.threads)
-    stop, out = stop or StopRequest(), Path(config.out)
-    with joined(config.hardware.device) as processes, listening(stop), _alone_in(out, processes):
-        config = filled(config, processes.share.world)
+    stop, out = stop or threading.Event(), Path(config.out)
+    with join_processes(config.hardware.device) as processes, set_by_signals(stop), _lock_folder(out, processes):
+        config = fill_config(config, processes.share.world)
         trainer, sizes = _assemble(config, processes)
         trainer.resume()
         if processes.is_first:
             (out / DONE).unlink(missing_ok=True)  # of a run that is now to be longer
-        with _logged(config, trainer, processes):
+        with _log_metrics(config, trainer, processes):
             is_done = trainer.run(progress, stop)
         if is_done and processes.is_first:
             (out / DONE).touch()
         return RunResult(config.out, trainer.step, is_done, *sizes, trainer.figures, trainer.evaluation)
+
+
+def fill_config(config: TrainConfig, world: int) -> TrainConfig:
+    """Settles what was left open: paths in full, the vocabulary beside the rows, and the micro-batches of a step.
+
+    The run's folder then tells all of it.
+
+    Args:
+        config: as it was typed.
+        world: the run's processes.
+
+    Raises:
+        ConfigError: the processes cannot share a step.
+    """
+    datasets = [each.model_copy(update={"path": str(Path(each.path).absolute())}) for each in config.data.datasets]
+    return config.model_copy(
+        update={
+            "init_from": config.init_from and _expand_path(config.init_from),
+            "tokenizer": _expand_path(config.tokenizer) if config.tokenizer else _find_vocabulary(datasets[0].path),
+            "data": config.data.model_copy(update={"datasets": datasets}),
+            "optim": config.optim.model_copy(update={"accumulation": _settle_accumulation(config, world)}),
+        }
+    )
+
+
+@contextmanager
+def set_by_signals(stop: threading.Event) -> Iterator[None]:
+    """A block in which SIGTERM and SIGINT set an event; a second one interrupts at once.
+
+    Signals reach the main thread only; elsewhere (a worker of a scheduler) the block listens to none, and whoever runs
+    it sets the event.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple[int, int]]:
@@ -102,42 +134,42 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
     datasets = open_datasets(config.data.datasets)
     speaks_with = SpeaksWith.of(datasets[0])
     fingerprints = [] if config.stage == "copy" else [each.fingerprint for each in datasets]
-    loader, judged = _data(config, datasets, processes)
-    keep = config.keep.model_copy(update={"best_by": _best_by(config, judged)})
+    loader, judged = _open_data(config, datasets, processes)
+    keep = config.keep.model_copy(update={"best_by": _settle_best_by(config, judged)})
     config = config.model_copy(update={"keep": keep})
     if processes.is_first:
-        is_read = config.lora is not None or not saved_in(out / CHECKPOINTS)  # as `with_weights` does
-        base = digest_of(config.init_from) if config.init_from and is_read else None
+        is_read = config.lora is not None or not list_saved(out / CHECKPOINTS)  # as `build_model` does
+        base = digest_weights(config.init_from) if config.init_from and is_read else None
         facts = RunFacts(config=config, speaks_with=speaks_with, datasets=fingerprints, base_digest=base)
-        begin(out, facts)
+        begin_run(out, facts)
     checkpoints = Checkpoints(out, config.keep, processes)
-    computing = Computing(processes, config.hardware.precision, config.stage == "dialogues")
-    shape = shape_of(config, speaks_with, computing)
-    sizes, frame_flops = n_weights(shape), flops_per_frame(shape, computing.with_audio)
-    peak = peak_flops(processes.device, computing.product_type) * processes.share.world
+    forward = ForwardPass(processes, config.hardware.precision, config.stage == "dialogues")
+    shape = build_shape(config, speaks_with, forward)
+    sizes, frame_flops = count_weights(shape), count_flops_per_frame(shape, forward.with_audio)
+    peak = find_peak_flops(processes.device, forward.product_type) * processes.share.world
     parts = Parts(
-        model=with_weights(shape, config, speaks_with, computing, is_new=checkpoints.latest() is None).train(),
+        model=build_model(shape, config, speaks_with, forward, is_new=checkpoints.latest() is None).train(),
         loader=loader,
-        evaluator=Evaluator(judged, config.data.batch_frames, config.loss, computing) if judged else None,
-        computing=computing,
+        evaluator=Evaluator(judged, config.data.batch_frames, config.loss, forward) if judged else None,
+        forward=forward,
         checkpoints=checkpoints,
         speedometer=Speedometer(frame_flops, peak, 1 + 2 * speaks_with.n_codebooks),
     )
     return Trainer(config, parts), sizes
 
 
-def _data(config: TrainConfig, datasets: list[TokenDataset], processes: Processes) -> tuple[Loader, list[Judged]]:
+def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Processes) -> tuple[Loader, list[Judged]]:
     """Where micro-batches come from, and the examples of validation."""
     accumulation, n_judged = config.optim.accumulation or processes.share.world, config.keep.evaluate_examples
     how = (config.seed, accumulation, processes.share)
     if config.stage == "copy":
-        pieces = _pieces(config, datasets[0])
+        pieces = _read_pieces(config, datasets[0])
         judged = lessons.judged(pieces, config.copying, n_judged, config.seed)
         return lessons.CopyLoader(pieces, config.copying, *how), judged
-    judged = _judged(config, datasets, n_judged)
+    judged = _draw_validation(config, datasets, n_judged)
     if not config.data.needs_pieces:
         return DialogueLoader(datasets, config.data, *how), judged
-    pieces = _pieces(config, datasets[0])
+    pieces = _read_pieces(config, datasets[0])
     dialogues = DialogueLoader(datasets, config.data, *how, pieces)
     if not config.data.copy_share:
         return dialogues, judged
@@ -145,7 +177,7 @@ def _data(config: TrainConfig, datasets: list[TokenDataset], processes: Processe
     return lessons.Rehearsal(dialogues, again, config.data.copy_share), judged
 
 
-def _judged(config: TrainConfig, datasets: list[TokenDataset], n_examples: int) -> list[Judged]:
+def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], n_examples: int) -> list[Judged]:
     """Examples of validation dialogues, drawn by the run's seed."""
     maker = ExampleMaker(datasets, config.data, config.seed)
     units = [
@@ -164,14 +196,41 @@ def _judged(config: TrainConfig, datasets: list[TokenDataset], n_examples: int) 
     return [maker.judge(units[at]) for at in order[:n_examples].tolist()]
 
 
-def _best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
+def _expand_path(place: str) -> str:
+    """A folder or file from the root on, so that it is found from anywhere; what is on the Hub stays as it is."""
+    is_here = not place.startswith(HUB_PREFIX) and Path(place).exists()
+    return str(Path(place).absolute()) if is_here else place
+
+
+def _find_vocabulary(rows: str) -> str | None:
+    """The vocabulary that `kame encode` put beside its rows."""
+    path = Path(rows) / TOKENIZER
+    return str(path) if path.is_file() else None
+
+
+def _settle_accumulation(config: TrainConfig, world: int) -> int:
+    """Micro-batches of a step: as told, or as the run was begun with, or one a process."""
+    told = config.optim.accumulation
+    if told is None and list_saved(Path(config.out) / CHECKPOINTS):
+        told = read_facts(config.out).config.optim.accumulation
+    n_batches = told or world
+    if n_batches % world:
+        raise ConfigError(
+            f"{n_batches} micro-batches a step cannot be shared by {world} processes.",
+            "Set optim.accumulation to a multiple of the processes; a run begun with another number goes on with a "
+            "number of processes that divides it.",
+        )
+    return n_batches
+
+
+def _settle_best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
     """What tells the best checkpoint: as told, or as the run was begun with, or the answer, where one is to be said.
 
     Raises:
         ConfigError: it is told to be the answer, and none is to be said.
     """
     has_answer = any(each.example.answer_mask.any() for each in judged)
-    if config.keep.best_by is None and saved_in(Path(config.out) / CHECKPOINTS):
+    if config.keep.best_by is None and list_saved(Path(config.out) / CHECKPOINTS):
         begun_by = read_facts(config.out).config.keep.best_by
         return "text" if begun_by == "answer" and judged and not has_answer else begun_by or "answer"
     if config.keep.best_by == "answer" and judged and not has_answer:
@@ -182,7 +241,7 @@ def _best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
     return config.keep.best_by or ("answer" if has_answer or not judged else "text")
 
 
-def _pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
+def _read_pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
     if config.tokenizer is None:
         raise ConfigError(
             f"Copying, and answers of other words, need the vocabulary, and {dataset.folder} has none beside its rows.",
@@ -198,7 +257,7 @@ def _pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
 
 
 @contextmanager
-def _logged(config: TrainConfig, trainer: Trainer, processes: Processes) -> Iterator[None]:
+def _log_metrics(config: TrainConfig, trainer: Trainer, processes: Processes) -> Iterator[None]:
     """The run's metrics are written by the first process."""
     if not processes.is_first:
         yield
@@ -212,7 +271,7 @@ def _logged(config: TrainConfig, trainer: Trainer, processes: Processes) -> Iter
 
 
 @contextmanager
-def _alone_in(folder: Path, processes: Processes) -> Iterator[None]:
+def _lock_folder(folder: Path, processes: Processes) -> Iterator[None]:
     """One run at a time in a folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

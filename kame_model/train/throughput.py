@@ -25,7 +25,7 @@ PEAK_FLOPS = {
 H100's is the SXM's). fp32 on such a device is told against the same figure."""
 
 
-def flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
+def count_flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
     """Floating-point operations of one frame's forward and backward pass, counted by PyTorch on a short sequence.
 
     Weights that are trained cost six a frame, frozen ones four: they need no gradient of their own. Recomputation is
@@ -46,7 +46,7 @@ def flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
     return float(counter.get_total_flops()) / COUNTED_FRAMES
 
 
-def peak_flops(device: torch.device, product_type: torch.dtype) -> float:
+def find_peak_flops(device: torch.device, product_type: torch.dtype) -> float:
     """Operations a second that a device can do: a known GPU by its data sheet, others by a matrix product.
 
     Args:
@@ -57,10 +57,10 @@ def peak_flops(device: torch.device, product_type: torch.dtype) -> float:
         known = [flops for part, flops in PEAK_FLOPS.items() if part in name]
         if known:
             return known[0]
-    return _measured_flops(device, product_type)
+    return _measure_flops(device, product_type)
 
 
-def _measured_flops(device: torch.device, product_type: torch.dtype, n_rounds: int = 5) -> float:
+def _measure_flops(device: torch.device, product_type: torch.dtype, n_rounds: int = 5) -> float:
     """The best of a few products of square matrices, on a GPU large enough to keep all of it busy."""
     size = 4096 if device.type == "cuda" else 1024
     matrix = torch.ones(size, size, device=device, dtype=product_type)
@@ -76,8 +76,8 @@ class Speedometer:
     """Frames over time, told at each look and then begun anew.
 
     Args:
-        frame_flops: of `flops_per_frame`.
-        peak: of `peak_flops`, of all devices together.
+        frame_flops: of `count_flops_per_frame`.
+        peak: of `find_peak_flops`, of all devices together.
         n_rows: ids of a frame: text and both voices' codes.
     """
 
@@ -108,12 +108,12 @@ class Speedometer:
         }
 
 
-def n_frames_of(batch: Batch) -> int:
+def count_frames(batch: Batch) -> int:
     """Input positions of a batch that are no padding."""
     return int((batch.columns[:, 0, 1:] >= 0).sum())
 
 
-def n_weights(model: nn.Module) -> tuple[int, int]:
+def count_weights(model: nn.Module) -> tuple[int, int]:
     """Weights in all, and those of them that are trained."""
     sizes = [(each.numel(), each.requires_grad) for each in model.parameters()]
     return sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained)

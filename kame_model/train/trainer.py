@@ -1,9 +1,11 @@
 """The loop: steps, looks at validation, checkpoints; all of its state can be saved, and it goes on to the last bit."""
 
 import math
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -14,25 +16,23 @@ from data_schemas import ids
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import TrainingError
 from kame_model.data.loader import Loader, MicroBatch
-from kame_model.model.dropout import drop_inputs
-from kame_model.model.front_end import FrontEnd
+from kame_model.model.front_end import FrontEnd, drop_inputs
 from kame_model.model.loss import compute_loss
-from kame_model.train.computing import Computing
-from kame_model.train.evaluating import Evaluation, Evaluator
+from kame_model.train.checkpoints import Checkpoints, read_score
 from kame_model.train.logs import (
     N_COUNTS,
     N_TALLIES,
     MetricsLog,
     SpikeWatch,
     Windows,
-    counts_of,
-    dialogues_of,
-    means_of,
+    gather_dialogues,
+    sum_counts,
+    to_means,
 )
+from kame_model.train.model import ForwardPass
 from kame_model.train.optimiser import MovingAverage, learning_rate, make_optimiser
-from kame_model.train.saving import Checkpoints, score_of
-from kame_model.train.stopping import StopRequest
-from kame_model.train.throughput import Speedometer, n_frames_of
+from kame_model.train.throughput import Speedometer, count_frames
+from kame_model.train.validation import Evaluation, Evaluator
 
 
 class Progress(Protocol):
@@ -48,13 +48,29 @@ class Progress(Protocol):
         """Validation was looked at."""
 
 
+class Silent:
+    """Progress that tells nobody."""
+
+    def begin(self, step: int, max_steps: int) -> None:
+        """Nothing is shown."""
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        """Nothing is shown."""
+
+    def evaluated(self, step: int, evaluation: Evaluation) -> None:
+        """Nothing is shown."""
+
+
+SILENT = Silent()
+
+
 class Parts(NamedTuple):
     """What a trainer is put together from; see `kame_model.train.run`."""
 
     model: FrontEnd
     loader: Loader
     evaluator: Evaluator | None
-    computing: Computing
+    forward: ForwardPass
     checkpoints: Checkpoints
     speedometer: Speedometer
 
@@ -69,7 +85,7 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, parts: Parts) -> None:
         self._config, self._parts = config, parts
-        self._processes = parts.computing.processes
+        self._processes = parts.forward.processes
         self._optimiser = make_optimiser(parts.model, config.optim)
         decay = config.optim.ema_decay
         self._average = None if decay is None else MovingAverage(parts.model, decay)
@@ -96,7 +112,7 @@ class Trainer:
         """How long the run has trained; what earlier starts did after their last checkpoint is not counted."""
         return (self._earlier_s + time.monotonic() - self._began_s) / 3600
 
-    def run(self, progress: Progress, stop: StopRequest) -> bool:
+    def run(self, progress: Progress, stop: threading.Event) -> bool:
         """Trains to the end, or until asked to stop; then everything is saved.
 
         Returns:
@@ -108,10 +124,10 @@ class Trainer:
         """
         keep, self._began_s = self._config.keep, time.monotonic()
         progress.begin(self.step, self._config.max_steps)
-        while not self.is_done and self._goes_on(stop):
+        while not self.is_done and self._agree_to_go_on(stop):
             self._train_step()
             if self.step % keep.log_every == 0:
-                self._tell()
+                self._write_metrics()
             progress.step(self.step, self.figures)
             is_better = self._is_due(keep.evaluate_every) and self._evaluate(progress)
             if self.step % keep.save_every == 0 or (is_better and keep.keep_best):
@@ -125,13 +141,13 @@ class Trainer:
     def _limit_s(self) -> float:
         return math.inf if self._config.max_hours is None else self._config.max_hours * 3600
 
-    def _goes_on(self, stop: StopRequest) -> bool:
+    def _agree_to_go_on(self, stop: threading.Event) -> bool:
         """Whether no process was asked to stop: all leave before the same step, and none waits for batches then.
 
         A checkpoint that all have written in the background counts from here on.
         """
-        here = torch.tensor([stop.is_made, self._parts.checkpoints.is_written], dtype=torch.int64)
-        n_asked, n_written = map(int, self._processes.summed(here))
+        here = torch.tensor([stop.is_set(), self._parts.checkpoints.is_written], dtype=torch.int64)
+        n_asked, n_written = map(int, self._processes.sum_over_all(here))
         if n_written == self._processes.share.world:
             self._parts.checkpoints.settle()
         return n_asked == 0
@@ -150,7 +166,7 @@ class Trainer:
         saved = self._parts.checkpoints.latest()
         if saved is None:
             return False
-        tensors = self._tensors()
+        tensors = self._collect_tensors()
         groups = tensors["optimiser"].pop("param_groups")  # the configuration's; a checkpoint may hold others
         state = self._parts.checkpoints.load(saved, tensors)
         set_state_dict(
@@ -174,13 +190,13 @@ class Trainer:
         """One optimiser step."""
         self._parts.speedometer.begin()
         batches = self._parts.loader.next_step()
-        losses, tallies, n_frames = self._gradients(batches)
+        losses, tallies, n_frames = self._compute_gradients(batches)
         clipped = torch.nn.utils.clip_grad_norm_(self._parts.model.parameters(), self._config.optim.clip_norm)
         norm = float(clipped.full_tensor() if hasattr(clipped, "full_tensor") else clipped)
         is_late = self.hours * 3600 >= self._limit_s
-        here = [float((losses / len(batches)).sum()), float(n_frames), float(is_late), *counts_of(batches)]
+        here = [float((losses / len(batches)).sum()), float(n_frames), float(is_late), *sum_counts(batches)]
         told = torch.cat([torch.tensor(here, dtype=torch.float64), tallies])
-        loss, frames, late, *sums = self._processes.summed(told).tolist()
+        loss, frames, late, *sums = self._processes.sum_over_all(told).tolist()
         loss /= self._processes.share.world
         self._is_late = late > 0  # all leave when one's time is up
         self._refuse_no_numbers(loss, norm, losses.tolist(), batches)
@@ -194,11 +210,11 @@ class Trainer:
         self.step += 1
         if not batches[0].is_rehearsal:  # its frames have no sound, and take less
             self._parts.speedometer.end(int(frames))
-        self._look({"loss": loss, "learning_rate": rate, "gradient_norm": norm}, sums, batches)
+        self._note({"loss": loss, "learning_rate": rate, "gradient_norm": norm}, sums, batches)
 
-    def _gradients(self, batches: list[MicroBatch]) -> tuple[torch.Tensor, torch.Tensor, int]:
+    def _compute_gradients(self, batches: list[MicroBatch]) -> tuple[torch.Tensor, torch.Tensor, int]:
         """Gradients of a step's micro-batches; their losses, summed tallies and frames."""
-        model, computing, config = self._parts.model, self._parts.computing, self._config
+        model, forward, config = self._parts.model, self._parts.forward, self._config
         device = self._processes.device
         losses = torch.zeros(len(batches), device=device)
         tallies = torch.zeros(N_TALLIES, dtype=torch.float64, device=device)
@@ -206,11 +222,11 @@ class Trainer:
         for place, micro in enumerate(batches):
             if isinstance(model, FSDPModule) and config.hardware.reduce_gradients == "step":
                 model.set_requires_gradient_sync(place == len(batches) - 1)
-            n_frames += n_frames_of(micro.batch)
+            n_frames += count_frames(micro.batch)
             draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, micro.number))
             batch = micro.batch.to(device)
             inputs = drop_inputs(batch.inputs, config.dropout, draw)
-            logits = computing.forward(model, batch, inputs, with_audio=not micro.is_rehearsal)
+            logits = forward(model, batch, inputs, with_audio=not micro.is_rehearsal)
             parts = compute_loss(logits, batch, config.loss)
             (parts.total / len(batches)).backward()  # type: ignore[no-untyped-call]
             losses[place] = parts.total.detach()
@@ -231,14 +247,14 @@ class Trainer:
         kept = f"the checkpoint of step {saved.step} is whole" if saved else "no checkpoint is there yet"
         if not math.isfinite(loss):  # a gradient alone does not tell of which micro-batches it is
             batches = [each for each, its_loss in zip(batches, losses, strict=True) if not math.isfinite(its_loss)]
-        names = dialogues_of(batches, self._processes)
+        names = gather_dialogues(batches, self._processes)
         raise TrainingError(
             f"Step {self.step + 1} gave no number, loss {loss}, gradient norm {norm}, of: "
             f"{', '.join(names) or 'made-up words'}.",
             f"The step was not made; {kept}. Look at those dialogues, lower the learning rate, or train in fp32.",
         )
 
-    def _look(self, told: dict[str, float], sums: list[float], batches: list[MicroBatch]) -> None:
+    def _note(self, told: dict[str, float], sums: list[float], batches: list[MicroBatch]) -> None:
         """Remembers a step's figures, and reports a leap of the dialogues' loss.
 
         Args:
@@ -247,15 +263,15 @@ class Trainer:
         """
         is_rehearsal, counts, tallies = batches[0].is_rehearsal, sums[:N_COUNTS], sums[N_COUNTS:]
         self._windows.of(is_rehearsal).add(told["loss"], told["gradient_norm"], counts, tallies)
-        shown = self._parts.loader.observe(means_of(tallies).get("answer_right"))
+        shown = self._parts.loader.observe(to_means(tallies).get("answer_right"))
         self._shown = {"learning_rate": told["learning_rate"], **shown}
         mean = self._spikes.mean
         if not is_rehearsal and self._spikes.is_spike(told["loss"]):
-            names = dialogues_of(batches, self._processes)
+            names = gather_dialogues(batches, self._processes)
             if self.log is not None:
                 self.log.write("spike", self.step, {"mean": mean, "dialogues": names, **told})
 
-    def _tell(self) -> None:
+    def _write_metrics(self) -> None:
         """A line of metrics."""
         speed = self._parts.speedometer.read() if self._windows.of(is_rehearsal=False).n_steps else {}
         self.figures = self._windows.figures() | self._shown | speed | {"hours": self.hours}
@@ -274,12 +290,12 @@ class Trainer:
             self.log.write("evaluation", self.step, self.evaluation)
         progress.evaluated(self.step, self.evaluation)
         looked = {"step": self.step, "evaluation_step": self.step, "evaluation": self.evaluation}
-        score = score_of(looked, self._config.keep.best_by)
+        score = read_score(looked, self._config.keep.best_by)
         is_better = score is not None and (self._best is None or score < self._best)
         self._best = score if is_better else self._best
         return is_better
 
-    def _tensors(self) -> dict[str, Any]:
+    def _collect_tensors(self) -> dict[str, Any]:
         """All tensors of the run: weights (with LoRA the trained ones), optimiser, moving average."""
         options = StateDictOptions(ignore_frozen_params=self._config.lora is not None)
         model, optimiser = get_state_dict(self._parts.model, self._optimiser, options=options)
@@ -290,11 +306,11 @@ class Trainer:
         """A checkpoint of all that is needed to go on."""
         state = {
             "loader": self._parts.loader.state_dict(),
-            "spikes": self._spikes.state_dict(),
+            "spikes": asdict(self._spikes),
             **self._windows.state_dict(),
             "evaluation": self.evaluation,
             "evaluation_step": self._evaluation_step,
             "trained_s": self.hours * 3600,
         }
-        self._parts.checkpoints.save(self.step, self._tensors(), state)
+        self._parts.checkpoints.save(self.step, self._collect_tensors(), state)
         self._saved_step = self.step

@@ -25,7 +25,7 @@ from flows.cli.progress import Bars
 from flows.refresh import n_tasks
 from flows.runs.refresh import run_refresh
 from kame_model.train.logs import METRICS, read_metrics
-from kame_model.train.runs import chosen
+from kame_model.train.run_folder import choose_saved
 from pipelines.figures import Figures, tables
 from pipelines.quality.check import check
 from tests.support.codecs import with_validation
@@ -209,7 +209,7 @@ def test_a_cancelled_training_is_saved_and_shown_as_cancelled(
     assert prefect.run_of("train")["state_name"] == "Cancelled", said
     run = quick_config.of_seed / "run"
     told = [line["step"] for line in read_metrics(run / METRICS) if line["kind"] == "train"]
-    assert chosen(run, "last").step == told[-1] > 0
+    assert choose_saved(run, "last").step == told[-1] > 0
     assert not (run / "DONE").exists()
 
 

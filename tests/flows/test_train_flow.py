@@ -14,7 +14,7 @@ from prefect.utilities.schema_tools.validation import validate
 from data_schemas.config.front_end import FrontEndConfig
 from flows import train
 from flows.runs.front_end import Stopped
-from kame_model.checkpoint.index import entries
+from kame_model.checkpoint.registry import read_registry
 
 pytestmark = pytest.mark.full
 
@@ -51,7 +51,7 @@ def test_a_run_stopped_by_its_worker_goes_on_and_shows_what_it_did(
     monkeypatch.setattr(train.ShownProgress, "step", shown)
     checkpoint = train.train(quick_config)
     assert last_state() == "Completed"
-    (entry,) = entries(quick_config.checkpoints)
+    (entry,) = read_registry(quick_config.checkpoints)
     assert Path(checkpoint).name == entry.name
     told = artifacts()
     assert {"training", "losses-dialogues", "evaluation", "checkpoint-card"} <= told.keys()

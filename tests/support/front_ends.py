@@ -13,8 +13,7 @@ from kame_model.frames.batch import Batch, Example, collate
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import lay_oracle
 from kame_model.frames.sequence import lay_sequence
-from kame_model.model.front_end import FrontEnd, Logits
-from kame_model.model.presets import build_front_end
+from kame_model.model.front_end import FrontEnd, Logits, build_front_end
 
 TEXT_CARD, CARD, N_CODEBOOKS = 40, 24, 3
 
@@ -39,7 +38,7 @@ def tiny_config(**changes: Any) -> ModelConfig:
 def tiny_front_end(seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any) -> FrontEnd:
     """A front-end with random weights, in evaluation mode; its oracle's vectors are none of its text's."""
     torch.manual_seed(seed)
-    front_end = build_front_end(tiny_config(**changes), TEXT_CARD, CARD, N_CODEBOOKS, dtype=dtype).eval()
+    front_end = build_front_end(tiny_config(**changes), TEXT_CARD, CARD, N_CODEBOOKS).to(dtype).eval()
     with torch.no_grad():
         for parameter in front_end.oracle.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.store import Store
-from kame_model.encode.files import write_codes, write_rows
 from kame_model.encode.manifest import MANIFEST, Counts, MadeWith, TokenFile, TokenManifest, TokenShard, make_manifest
-from kame_model.encode.rows import SpeakerTokens, TokenRow
+from kame_model.encode.rows import SpeakerTokens, TokenRow, write_codes, write_rows
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens
 

@@ -20,11 +20,10 @@ from backends.tts.double import DoubleTts
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import CascadeConfig, ServeConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
-from kame_model.checkpoint.codec_files import codec_files
-from kame_model.checkpoint.export import export_checkpoint
+from kame_model.checkpoint.export import export_checkpoint, find_codec_files
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
-from kame_model.model.presets import build_front_end
+from kame_model.model.front_end import build_front_end
 from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.client.untrusted_events import read_event
 from kame_model.serve.oracle.prompts import load_prompt
@@ -49,7 +48,7 @@ def tiny_checkpoint(folder: Path, seed: int = 0) -> Checkpoint:
     tokenizer = make_vocabulary(folder)
     torch.manual_seed(seed)
     front_end = build_front_end(tiny_config(), tokenizer.text_card, TINY.card, TINY.n_codebooks)
-    codec = codec_files("nano-mimi", {"path": str(folder / "codec")})
+    codec = find_codec_files("nano-mimi", {"path": str(folder / "codec")})
     facts = TrainingFacts(stage="dialogues", step=1, data=[], figures={})
     export_checkpoint(front_end.eval(), tokenizer, codec, folder / "export", facts)
     return load_checkpoint(folder / "export")

@@ -6,7 +6,7 @@ from typing import Any
 
 from data_schemas.config.serving import CycleConfig
 from kame_model.frames.ids import PADDING_ID
-from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.serve.oracle.cycle import BackEndCycle
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.requests import RequestCounts, Requests

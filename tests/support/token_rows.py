@@ -8,10 +8,9 @@ from sentencepiece import sentencepiece_model_pb2
 
 from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, Quality, Surroundings, Turn, WordTiming
 from data_schemas.store import Store
-from kame_model.encode.files import write_codes, write_rows
+from kame_model.encode.folder import put_record
 from kame_model.encode.manifest import MANIFEST, Counts, MadeWith, TokenShard, make_manifest
-from kame_model.encode.rows import TokenRow
-from kame_model.encode.standing import put_record
+from kame_model.encode.rows import TokenRow, write_codes, write_rows
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.builders import make_dialogue, make_turn, make_utterance

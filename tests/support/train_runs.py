@@ -19,8 +19,9 @@ from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import TrainConfig
 from kame_model.model.front_end import FrontEnd
 from kame_model.train.logs import METRICS, read_metrics
-from kame_model.train.run import Silent, train
-from kame_model.train.runs import load_run
+from kame_model.train.run import train
+from kame_model.train.run_folder import load_run
+from kame_model.train.trainer import Silent
 from tests.support.made_rows import made_with, write_made
 
 SPEEDS = {"frames_per_s", "tokens_per_s", "mfu", "hours"}

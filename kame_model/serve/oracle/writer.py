@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from data_schemas.errors import RequestError
-from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.text.tokenizer import Tokenizer
 from spoken.conversation import ROLE_LABEL
 from spoken.plain_text import plain_text

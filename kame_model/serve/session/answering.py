@@ -10,7 +10,7 @@ from backends.listener.protocol import Heard
 from data_schemas.config.serving import BackendName, Mode, ServeConfig
 from data_schemas.errors import ConfigError
 from kame_model.frames.ids import PADDING_ID
-from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.serve.cascade.cascade import Cascade
 from kame_model.serve.oracle.cycle import BackEndCycle
 from kame_model.serve.oracle.prompts import Instructions, text_of

@@ -23,15 +23,13 @@ from flows.runs.front_end import Stopped, Told, named_shares, run_front_end
 from flows.runs.front_end_data import check_datasets
 from flows.runs.front_end_text import TEXTS, check_vocabulary
 from kame_model.checkpoint import load
-from kame_model.checkpoint.index import entries
 from kame_model.checkpoint.load import load_checkpoint
+from kame_model.checkpoint.registry import read_registry
 from kame_model.encode import token_dataset
 from kame_model.encode.manifest import read_manifest
 from kame_model.evaluate import proof
-from kame_model.text.tokenizer import MOSHI_TOKENIZER
-from kame_model.train.logs import read_metrics
-from kame_model.train.plot import PICTURE, plot_losses
-from kame_model.train.runs import read_facts
+from kame_model.train.logs import PICTURE, plot_losses, read_metrics
+from kame_model.train.run_folder import read_facts
 from tests.support.codecs import count_encoded
 from tests.support.small_datasets import noisy_dialogue, write_dataset
 from tests.support.vocabularies import make_vocabulary
@@ -64,7 +62,7 @@ def files(folder: Path) -> dict[str, Any]:
 def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config: FrontEndConfig) -> None:
     made = run_front_end(config)
     assert made.training.step == 3
-    (entry,) = entries(config.checkpoints)
+    (entry,) = read_registry(config.checkpoints)
     assert Path(made.checkpoint) == Path(config.checkpoints) / entry.name
     assert entry.data == made.facts.training.data
     assert any(name.startswith("said, right oracle") for name in entry.figures)
@@ -78,7 +76,7 @@ def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config
     run_front_end(config, Told(training=watching))
     assert watching.steps == []
     assert files(Path(made.checkpoint)) == before
-    assert len(entries(config.checkpoints)) == 1
+    assert len(read_registry(config.checkpoints)) == 1
     picture = plot_losses(str(config.of_seed / "run"))
     assert picture.startswith(b"\x89PNG")
     assert (config.of_seed / "run" / PICTURE).read_bytes() == picture
@@ -89,7 +87,7 @@ def test_a_run_that_is_asked_to_stop_saves_and_goes_on(quick_config: FrontEndCon
     asking = Watching(lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == 1 else None)
     with pytest.raises(Stopped, match="is saved"):
         run_front_end(config, Told(training=asking))
-    assert entries(config.checkpoints) == []
+    assert read_registry(config.checkpoints) == []
     going_on = Watching()
     assert run_front_end(config, Told(training=going_on)).training.is_done
     assert going_on.steps == [each for each in (1, 2, 3) if each > max(asking.steps)]
@@ -112,7 +110,7 @@ def test_the_name_of_another_runs_checkpoint_is_not_its_weights(quick_config: Fr
     other = run_front_end(config.model_copy(update={"out": str(tmp_path / "b" / "run"), "settings": settings}))
     assert Path(other.checkpoint).name.startswith(Path(first.checkpoint).name + "-")
     assert other.facts.training.run != first.facts.training.run
-    assert len(entries(config.checkpoints)) == 2
+    assert len(read_registry(config.checkpoints)) == 2
 
 
 def test_the_device_reaches_the_codec_and_the_model_that_is_evaluated(
@@ -146,7 +144,7 @@ def test_settings_that_do_not_hold_are_told_before_a_codec_is_trained(config: Fr
 def test_moshis_size_comes_with_moshis_weights_vocabulary_and_codec() -> None:
     config = FrontEndConfig.model_validate({"datasets": ["d"], "preset": "moshi-7b", "init_from": None})
     assert (config.init_from, config.tokenizer, config.codec) == tuple(PRESETS["moshi-7b"].begins_with.values())
-    assert config.tokenizer == MOSHI_TOKENIZER
+    assert config.tokenizer == "hf://kyutai/moshiko-pytorch-bf16/tokenizer_spm_32k_3.model"
     named = FrontEndConfig(datasets=["d"], preset="moshi-7b", init_from="mine", codec="mimi")
     assert named.init_from == "mine"
     with pytest.raises(ValidationError, match="moshi-7b speaks mimi"):
@@ -156,7 +154,7 @@ def test_moshis_size_comes_with_moshis_weights_vocabulary_and_codec() -> None:
 
 def test_a_dataset_without_held_out_dialogues_is_registered_without_their_figures(quick_config: FrontEndConfig) -> None:
     made = run_front_end(quick_config.model_copy(update={"evaluate_splits": ["validation"]}))
-    (entry,) = entries(quick_config.checkpoints)
+    (entry,) = read_registry(quick_config.checkpoints)
     assert made.figures == []
     assert not any(name.startswith("said") for name in entry.figures)
 

@@ -14,16 +14,14 @@ from backends.codec.nano_mimi import NanoMimi
 from data_schemas.config.model import LoraConfig
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import Store, Written
-from kame_model.checkpoint.codec_files import codec_files
-from kame_model.checkpoint.export import export_checkpoint, tell_free_running
+from kame_model.checkpoint.export import export_checkpoint, find_codec_files, record_free_running
+from kame_model.checkpoint.folder import digest_files
 from kame_model.checkpoint.kame_json import FreeShare, TrainingFacts, read_kame_json
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
-from kame_model.checkpoint.weights import digest_of_files
 from kame_model.frames.ids import ZERO_ID
-from kame_model.model.front_end import FrontEnd
+from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
-from kame_model.model.presets import build_front_end
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.codecs import TINY, tiny_nano_mimi
 from tests.support.front_ends import audio_of, random_batch, stock_logits, tiny_config, tiny_front_end
@@ -49,7 +47,7 @@ def speaking(seed: int = 0) -> FrontEnd:
 
 
 def exported(voice: Path, out: Path, front_end: FrontEnd | None = None) -> Path:
-    codec = codec_files("nano-mimi", {"path": str(voice / "codec")})
+    codec = find_codec_files("nano-mimi", {"path": str(voice / "codec")})
     export_checkpoint(front_end or speaking(), Tokenizer(voice / "tokenizer.model"), codec, out, TRAINING)
     return out
 
@@ -133,13 +131,6 @@ def test_adapters_are_merged(tmp_path: Path) -> None:
     assert (applied.text - loaded.text).abs().max() < 1e-5
 
 
-def test_weights_may_be_written_in_bf16(tmp_path: Path) -> None:
-    export_checkpoint(tiny_front_end(), None, None, tmp_path / "out", TRAINING, torch.bfloat16)
-    assert list(summarise(tmp_path / "out").dtypes) == ["BF16"]
-    assert load_checkpoint(tmp_path / "out").front_end.lm.dtype == torch.bfloat16
-    assert load_checkpoint(tmp_path / "out", dtype=torch.float32).front_end.lm.dtype == torch.float32
-
-
 def test_the_summary_tells_without_reading_tensors(voice: Path, tmp_path: Path) -> None:
     summary = summarise(exported(voice, tmp_path / "out"))
     assert summary.n_parameters == sum(each.numel() for each in speaking().state_dict().values())
@@ -171,20 +162,20 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_free_runs_are_told_in_facts_and_card_and_nothing_else_changes(voice: Path, tmp_path: Path) -> None:
     out = exported(voice, tmp_path / "out")
-    before, weights = contents(out), digest_of_files([out / "model.safetensors"])
+    before, weights = contents(out), digest_files([out / "model.safetensors"])
     assert "not run freely" in before["README.md"].decode()
     (out / "README.md.0.kame-writing").touch()  # what a killed run left
-    facts = tell_free_running(out, [SAID])
+    facts = record_free_running(out, [SAID])
     after = contents(out)
     assert {name for name in before if before[name] != after[name]} == {"kame.json", "README.md"}
     assert before.keys() == after.keys()
-    assert digest_of_files([out / "model.safetensors"]) == weights
+    assert digest_files([out / "model.safetensors"]) == weights
     assert "| said, right oracle, answer not in the question | 84% [62%, 94%] of 19 |" in after["README.md"].decode()
     assert read_kame_json(out / "kame.json") == facts
     assert facts.training == TRAINING  # by which a run knows its own export
     assert dict(summarise(out).rows())[SAID.name] == "84% [62%, 94%] of 19"
     (out / "README.md").write_text("edited")
-    tell_free_running(out, [SAID])
+    record_free_running(out, [SAID])
     assert (out / "README.md").read_text() == "edited"
 
 
@@ -200,9 +191,9 @@ def test_free_runs_half_told_are_told_again(voice: Path, tmp_path: Path, monkeyp
     with monkeypatch.context() as disk:
         disk.setattr(Store, "write_bytes", fill_up)
         with pytest.raises(StoreError, match="No space left"):
-            tell_free_running(out, [SAID])
+            record_free_running(out, [SAID])
     assert contents(out) == before | {"README.md": (out / "README.md").read_bytes()}
-    assert tell_free_running(out, [SAID]) == read_kame_json(out / "kame.json")
+    assert record_free_running(out, [SAID]) == read_kame_json(out / "kame.json")
     assert "84%" in (out / "README.md").read_text()
 
 
@@ -212,20 +203,14 @@ def test_a_full_disk_leaves_nothing_behind(tiny_disk: Path) -> None:
     assert list(tiny_disk.iterdir()) == []
 
 
-def test_a_folder_that_is_there_is_not_touched(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is there already"):
-        export_checkpoint(tiny_front_end(), None, None, tmp_path, TRAINING)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_vocabulary_and_codec_of_other_sizes_are_refused(voice: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"vocabulary of 40, .* one of 300"):
         export_checkpoint(tiny_front_end(), Tokenizer(voice / "tokenizer.model"), None, tmp_path / "out", TRAINING)
-    codec = codec_files("nano-mimi", {"path": str(voice / "codec")})
+    codec = find_codec_files("nano-mimi", {"path": str(voice / "codec")})
     with pytest.raises(ConfigError, match="3 codebooks of 24 entries, codec nano-mimi has 3 of 32"):
         export_checkpoint(tiny_front_end(), None, codec, tmp_path / "out", TRAINING)
     with pytest.raises(ConfigError, match="double cannot go into a checkpoint"):
-        codec_files("double", {})
+        find_codec_files("double", {})
 
 
 def test_a_codec_put_in_anothers_place_is_found_out(voice: Path, tmp_path: Path) -> None:

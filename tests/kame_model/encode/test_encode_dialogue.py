@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from data_schemas.records import OracleEvent, Turn
-from kame_model.encode.dialogue import answer_words, oracle_tokens, question_and_answer, token_row
+from kame_model.encode.dialogue import find_answer_words, find_question_and_answer, make_oracle_tokens, make_token_row
 from kame_model.encode.manifest import Counts
 from kame_model.encode.rows import TokenRow
-from kame_model.frames.inner_monologue import words_on_frames
+from kame_model.frames.inner_monologue import read_words
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.builders import make_turn, make_utterance
 from tests.support.token_rows import audio_dialogue, event, oracle_row, said_turn, timed
@@ -26,7 +26,7 @@ def row_of(
 ) -> tuple[TokenRow, Counts]:
     codes = np.zeros((8, 50), np.int16)
     oracle = None if events is None else oracle_row(*events)
-    return token_row(audio_dialogue(*turns, duration_s=4.0), oracle, (codes, codes + np.int16(1)), tokenizer)
+    return make_token_row(audio_dialogue(*turns, duration_s=4.0), oracle, (codes, codes + np.int16(1)), tokenizer)
 
 
 ASKED = said_turn(0, "B", "How many litres?", ("how", 0.1, 0.2), ("many", 0.4, 0.5), ("litres", 0.8, 0.9))
@@ -46,13 +46,13 @@ TOLD = said_turn(
 
 
 def masked_words(row: TokenRow, tokenizer: Tokenizer) -> list[str]:
-    return [word for frame, word in words_on_frames(row.a.text, tokenizer) if row.a.answer_mask[frame]]
+    return [word for frame, word in read_words(row.a.text, tokenizer) if row.a.answer_mask[frame]]
 
 
 def test_each_speaker_has_their_own_words_codes_and_no_more(tokenizer: Tokenizer) -> None:
     row, counts = row_of(tokenizer, [ASKED, TOLD])
-    assert [word for _, word in words_on_frames(row.b.text, tokenizer)] == ["how", "many", "litres"]
-    assert len(words_on_frames(row.a.text, tokenizer)) == 7
+    assert [word for _, word in read_words(row.b.text, tokenizer)] == ["how", "many", "litres"]
+    assert len(read_words(row.a.text, tokenizer)) == 7
     assert (row.a.codes.max(), row.b.codes.min()) == (0, 1)
     assert (counts.n_rows, counts.n_frames, counts.n_without_oracles) == (1, 50, 0)
 
@@ -69,7 +69,7 @@ def test_a_backchannel_is_said_but_counts_for_no_answer(tokenizer: Tokenizer) ->
     speech = make_utterance("That's sixty.", timed(("that's", 1.6, 1.7), ("sixty", 2.0, 2.1)))
     told = make_turn(1, "A", [hm, speech], answer_word_index=1)
     row, _ = row_of(tokenizer, [ASKED, told])
-    assert [word for _, word in words_on_frames(row.a.text, tokenizer)] == ["sorry", "that's", "sixty"]
+    assert [word for _, word in read_words(row.a.text, tokenizer)] == ["sorry", "that's", "sixty"]
     assert masked_words(row, tokenizer) == ["sixty"]
 
 
@@ -82,22 +82,22 @@ def test_an_answer_in_two_breaths_is_masked_in_both(tokenizer: Tokenizer) -> Non
 
 def test_what_was_cut_off_bears_no_answer() -> None:
     cut = said_turn(1, "A", "Sure. That's", ("sure", 1.3, 1.4), ("that's", 1.6, 1.7), cut_s=1.7)
-    assert list(answer_words(cut)) == []
-    assert question_and_answer([ASKED, cut]) == ("How many litres?", "")
+    assert list(find_answer_words(cut)) == []
+    assert find_question_and_answer([ASKED, cut]) == ("How many litres?", "")
 
 
 def test_an_answer_that_was_cut_short_is_taken_from_where_it_is_said_whole() -> None:
     cut = said_turn(1, "A", "That's sixty", ("that's", 1.3, 1.4), ("sixty", 1.6, 1.7), answer_word_index=1, cut_s=1.7)
     short = said_turn(2, "B", "Keep it short.", ("keep", 1.8, 1.9), ("it", 1.9, 2.0), ("short", 2.0, 2.1))
-    assert question_and_answer([ASKED, cut]) == ("How many litres?", "sixty")
-    assert question_and_answer([ASKED, cut, short, TOLD]) == ("How many litres? Keep it short.", "sixty litres.")
+    assert find_question_and_answer([ASKED, cut]) == ("How many litres?", "sixty")
+    assert find_question_and_answer([ASKED, cut, short, TOLD]) == ("How many litres? Keep it short.", "sixty litres.")
 
 
 def test_the_question_is_all_the_user_said_before_the_answer() -> None:
     greeting = said_turn(0, "B", "Hello there.", ("hello", 0.0, 0.1), ("there", 0.1, 0.2))
     hello = said_turn(1, "A", "Hello.", ("hello", 0.3, 0.4))
     after = said_turn(4, "B", "Thanks.", ("thanks", 3.6, 3.7))
-    asked, answer = question_and_answer([greeting, hello, ASKED, TOLD, after])
+    asked, answer = find_question_and_answer([greeting, hello, ASKED, TOLD, after])
     assert (asked, answer) == ("Hello there. How many litres?", "sixty litres.")
 
 
@@ -107,7 +107,7 @@ def test_hints_are_the_true_answer_beyond_half_the_question(tokenizer: Tokenizer
         event(1, t_s=0.5, r=0.51, level=1, text="more litres"),
         event(2, t_s=0.9, r=1.0, level=5, status="truth", text="sixty litres"),
     ]
-    oracle, _ = oracle_tokens(events, 50, tokenizer)
+    oracle, _ = make_oracle_tokens(events, 50, tokenizer)
     assert [tokenizer.decode(oracle.pred(at).tolist()) for at in range(3)] == [
         "ten dollars",
         "more litres",
@@ -125,14 +125,14 @@ def test_the_last_event_that_is_left_of_each_turn_is_never_skipped(tokenizer: To
         event(2, t_s=2.0, r=0.5, turn_index=2, text="ten"),
         event(3, t_s=2.5, r=1.0, level=5, turn_index=2, status="truth", text="sixty"),
     ]
-    oracle, counts = oracle_tokens(events, 50, tokenizer)
+    oracle, counts = make_oracle_tokens(events, 50, tokenizer)
     assert oracle.skip_forbid.tolist() == [True, False, True]
     assert (counts.n_events, counts.n_failed_events) == (3, 1)
 
 
 def test_an_event_after_the_last_frame_is_left_out_and_counted(tokenizer: Tokenizer) -> None:
     events = [event(0, t_s=3.99, r=0.5, text="ten"), event(1, t_s=4.0, r=1.0, level=5, status="truth", text="sixty")]
-    oracle, counts = oracle_tokens(events, 50, tokenizer)
+    oracle, counts = make_oracle_tokens(events, 50, tokenizer)
     assert oracle.frame.tolist() == [49]
     assert (counts.n_events, counts.n_late_events) == (1, 1)
 

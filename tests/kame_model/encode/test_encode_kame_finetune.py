@@ -13,7 +13,7 @@ import pytest
 from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.records import AudioDialogue, OracleRow
 from kame_model.encode import kame_finetune
-from kame_model.encode.dialogue import token_row
+from kame_model.encode.dialogue import make_token_row
 from kame_model.encode.kame_finetune import export_kame_finetune
 from kame_model.encode.rows import TokenRow
 from tests.support.token_rows import audio_dialogue, event, oracle_row, said_turn, vocabulary_of, write_token_rows
@@ -44,7 +44,7 @@ def golden_row(folder: Path) -> TokenRow:
     tokenizer = vocabulary_of(GIVEN["vocabulary"]["pieces"], folder / "golden.model")
     codebook, frame = np.mgrid[:8, : GIVEN["n_frames"]]
     a = (100 * codebook + frame).astype(np.int16)
-    return token_row(golden_dialogue(), golden_oracle(), (a, a + np.int16(1000)), tokenizer)[0]
+    return make_token_row(golden_dialogue(), golden_oracle(), (a, a + np.int16(1000)), tokenizer)[0]
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_datasets_reads_it_with_its_splits(exported: Path) -> None:
 def test_a_codec_of_other_size_gives_as_many_rows(tmp_path: Path) -> None:
     tokenizer = vocabulary_of(GIVEN["vocabulary"]["pieces"], tmp_path / "golden.model")
     codes = np.zeros((3, 15), np.int16)
-    row = token_row(golden_dialogue(), None, (codes, codes), tokenizer)[0]
+    row = make_token_row(golden_dialogue(), None, (codes, codes), tokenizer)[0]
     [record] = kame_finetune.to_table([row]).to_pylist()
     assert np.shape(record["A"]) == np.shape(record["B"]) == (4, 15)
     assert record["A_oracle_event_frame_pos"] == []

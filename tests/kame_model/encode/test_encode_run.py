@@ -14,8 +14,8 @@ from data_schemas.reader import DatasetReader
 from data_schemas.store import TEMPORARY
 from kame_model.encode.manifest import MANIFEST
 from kame_model.encode.run import encode_dataset
+from kame_model.encode.sound import Encoders
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.encode.workers import Encoders
 from pipelines.audio import from_flac
 from tests.support.codecs import tiny_nano_mimi
 from tests.support.small_datasets import contents, encode_settings, noisy_dialogue, spoil_bit, ten_shards, write_dataset

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from data_schemas.errors import DatasetError, StoreError
 from data_schemas.store import Store
 from kame_model.encode.manifest import MANIFEST
-from kame_model.encode.packed import PackedFile, ragged, scalars, write_packed
-from kame_model.encode.rows import SpeakerTokens, TokenRow
+from kame_model.encode.rows import PackedFile, SpeakerTokens, TokenRow, to_ragged, write_packed
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.oracle_stream import OracleTokens
 from tests.support.token_rows import MADE_WITH, write_token_rows
@@ -70,8 +69,8 @@ def flat(row: TokenRow) -> dict[str, object]:
 def test_arrays_of_any_lengths_come_back(tmp_path_factory: pytest.TempPathFactory, rows: list[list[int]]) -> None:
     store = Store(str(tmp_path_factory.mktemp("packed")))
     columns = {
-        "name": scalars((str(each) for each in rows), pa.string()),
-        "values": ragged([np.asarray(each, np.int16) for each in rows], np.int16),
+        "name": pa.array([str(each) for each in rows]),
+        "values": to_ragged([np.asarray(each, np.int16) for each in rows], np.int16),
     }
     write_packed(store, "file.arrow", columns)
     file = PackedFile(store.at("file.arrow"))

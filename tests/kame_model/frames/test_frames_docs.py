@@ -7,9 +7,9 @@ import sentencepiece
 
 from data_schemas.records import WordTiming
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
-from kame_model.frames.inner_monologue import text_on_frames
+from kame_model.frames.inner_monologue import lay_text
 from kame_model.frames.oracle_stream import lay_oracle
-from kame_model.frames.sequence import labels_of, lay_sequence
+from kame_model.frames.sequence import lay_sequence, make_labels
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.vocabularies import make_vocabulary
 
@@ -32,11 +32,11 @@ def table(tokenizer: Tokenizer) -> str:
         WordTiming(word=word, start_s=start_s, end_s=end_s, score=1.0, method="") for word, start_s, end_s in WORDS
     ]
     codes = np.tile(np.arange(N_FRAMES, dtype=np.int32), (2, 1))
-    text = text_on_frames(words, tokenizer, N_FRAMES).tokens
+    text = lay_text(words, tokenizer, N_FRAMES).tokens
     columns = lay_sequence(text, codes, codes, tokenizer.text_card, CARD)
     events = [(1, tokenizer.encode("Nine litres.")), (3, tokenizer.encode("Sixty litres."))]
     oracle = lay_oracle(events, N_FRAMES + 1, tokenizer.text_card)
-    labels = labels_of(columns, tokenizer.text_card, CARD)
+    text, audio = make_labels(columns, tokenizer.text_card, CARD)
     lines = [
         "| p | reads | text | oracle | first code | second code | is to say | first code | second code |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -49,9 +49,9 @@ def table(tokenizer: Tokenizer) -> str:
             text_name(int(oracle[p])),
             code_name(int(columns[1, p]), "a"),
             code_name(int(columns[2, p]), "b"),
-            text_name(int(labels.text[p])),
-            code_name(int(labels.audio[0, p]), "a"),
-            code_name(int(labels.audio[1, p]), "b"),
+            text_name(int(text[p])),
+            code_name(int(audio[0, p]), "a"),
+            code_name(int(audio[1, p]), "b"),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

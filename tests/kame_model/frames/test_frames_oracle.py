@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kame_model.frames.ids import PADDING_ID
-from kame_model.frames.oracle_queue import OracleQueue
-from kame_model.frames.oracle_stream import OracleTokenEvent, OracleTokens, lay_oracle
+from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent, OracleTokens, lay_oracle
 
 START = 1000
 TOKENS = st.lists(st.integers(4, START - 1), max_size=12)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
-from kame_model.frames.sequence import chunks, delays, events_in, labels_of, lay_sequence
+from kame_model.frames.sequence import chunks, delays, lay_sequence, make_labels, select_events
 
 TEXT_CARD, CARD = 1000, 64
 
@@ -44,16 +44,16 @@ def test_a_sequence_by_hand() -> None:
         [64, 30, 31, 32, 64],
         [64, 64, 40, 41, 42],
     ]
-    labels = labels_of(columns, TEXT_CARD, CARD)
-    assert labels.text.tolist() == [5, 6, 3, 3]
-    assert labels.audio.tolist() == [[10, 11, 12, -1], [-1, 20, 21, 22]]
+    text, audio = make_labels(columns, TEXT_CARD, CARD)
+    assert text.tolist() == [5, 6, 3, 3]
+    assert audio.tolist() == [[10, 11, 12, -1], [-1, 20, 21, 22]]
 
 
 def test_missing_codes_stay_missing_and_are_no_labels() -> None:
     text, own, other = dialogue(4)
     columns = lay_sequence(text, np.full_like(own, ZERO_ID), other, TEXT_CARD, CARD)
     assert columns[1, 1:5].tolist() == [ZERO_ID] * 4
-    assert set(labels_of(columns, TEXT_CARD, CARD).audio.ravel().tolist()) == {ZERO_ID}
+    assert set(make_labels(columns, TEXT_CARD, CARD)[1].ravel().tolist()) == {ZERO_ID}
 
 
 def test_parts_of_different_dialogues_are_refused() -> None:
@@ -91,7 +91,7 @@ def test_a_chunks_oracle_is_the_wholes_less_tails_across_its_border(frames: list
     events: list[OracleTokenEvent] = [(frame, [10 + index] * 5) for index, frame in enumerate(frames)]
     whole = lay_oracle(events, 61, TEXT_CARD)
     for chunk in chunks(62, longest):
-        laid = lay_oracle(events_in(events, chunk), chunk.stop - chunk.start - 1, TEXT_CARD)
+        laid = lay_oracle(select_events(events, chunk), chunk.stop - chunk.start - 1, TEXT_CARD)
         expected = whole[chunk.start : chunk.stop - 1].copy()
         starts = np.flatnonzero(expected == TEXT_CARD)
         expected[: starts[0] if len(starts) else None] = PADDING_ID

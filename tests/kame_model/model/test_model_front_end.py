@@ -5,13 +5,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from moshi.models import loaders
+from moshi.models.lm import LMModel
 from moshi.utils.compile import no_compile
 
 from data_schemas.config.model import InputDropoutConfig, ModelConfig
 from data_schemas.presets import PRESETS
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
-from kame_model.model.dropout import drop_inputs
-from kame_model.model.presets import build_front_end, build_lm, lm_kwargs
+from kame_model.model.front_end import build_front_end, drop_inputs, lm_kwargs
 from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, stock_logits, tiny_front_end
 
 
@@ -26,7 +26,7 @@ def test_shapes_are_those_of_the_contract() -> None:
 @pytest.mark.parametrize("mode", ["table", "tied"])
 def test_the_zero_token_as_oracle_is_stock_moshi_without_condition(mode: str) -> None:
     front_end, batch = tiny_front_end(oracle=mode), random_batch()
-    stock = build_lm(front_end.lm_kwargs).eval()
+    stock = LMModel(dtype=torch.float32, **front_end.lm_kwargs).eval()
     stock.load_state_dict(front_end.lm.state_dict(), strict=True)
     with torch.no_grad():
         ours = front_end(batch.columns, torch.full_like(batch.oracle, ZERO_ID))

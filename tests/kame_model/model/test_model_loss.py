@@ -56,12 +56,10 @@ def test_the_loss_is_that_of_the_release() -> None:
     batch = random_batch(3)
     logits = random_logits(batch)
     text, audio = by_hand(logits, batch)
-    loss = compute_loss(logits, batch, LossConfig())
-    assert loss.text.item() == pytest.approx(text, rel=1e-5)
-    assert loss.audio.item() == pytest.approx(audio, rel=1e-5)
-    assert loss.total.item() == pytest.approx(text + audio, rel=1e-5)
-    paper = compute_loss(logits, batch, LossConfig(audio_weight=1.5))
-    assert paper.total.item() == pytest.approx(text + 1.5 * audio, rel=1e-5)
+    weighted = {(1.0, 1.0): text + audio, (1.0, 0.0): text, (0.0, 1.0): audio, (1.0, 1.5): text + 1.5 * audio}
+    for (text_weight, audio_weight), expected in weighted.items():  # the last as the paper has it
+        config = LossConfig(text_weight=text_weight, audio_weight=audio_weight)
+        assert compute_loss(logits, batch, config).total.item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_end_of_padding_counts_as_text() -> None:
@@ -69,7 +67,7 @@ def test_the_end_of_padding_counts_as_text() -> None:
     batch.text_labels[:] = PADDING_ID
     batch.text_labels[0, 5] = END_OF_PADDING_ID
     logits = random_logits(batch)
-    figures = compute_loss(logits, batch, LossConfig()).figures()
+    figures = means(compute_loss(logits, batch, LossConfig()).tallies)
     assert figures["text"] == pytest.approx(nats(logits.text[0, 5], END_OF_PADDING_ID), rel=1e-5)
 
 
@@ -103,8 +101,8 @@ def test_metrics_of_fed_frames_are_of_those_frames() -> None:
     codes = batch.audio_labels.clone()
     codes[~fed[:, None].expand_as(codes)] = ZERO_ID
     of_fed = Batch(batch.columns, batch.oracle, apart, codes, batch.answer_mask, fed)
-    figures = compute_loss(logits, batch, LossConfig()).figures()
-    only = compute_loss(logits, of_fed, LossConfig()).figures()
+    figures = means(compute_loss(logits, batch, LossConfig()).tallies)
+    only = means(compute_loss(logits, of_fed, LossConfig()).tallies)
     for name in ("text", "padding", "semantic", "acoustic"):
         assert figures[f"{name}_fed"] == pytest.approx(only[name], rel=1e-9)
         assert figures[name] != pytest.approx(only[name], rel=1e-3)
@@ -119,21 +117,21 @@ def test_tallies_add_up_over_micro_batches() -> None:
         half = Logits(logits.text[rows], audio_of(logits)[rows])
         halves.append(compute_loss(half, collate(examples[rows]), LossConfig()).tallies)
     together = means(halves[0] + halves[1])
-    assert together == pytest.approx(compute_loss(logits, whole, LossConfig()).figures(), rel=1e-9)
+    assert together == pytest.approx(means(compute_loss(logits, whole, LossConfig()).tallies), rel=1e-9)
     assert set(together) == set(METRICS)
 
 
 def test_a_batch_without_audio_or_without_labels_is_no_nan() -> None:
     batch = random_batch(1)
     front_end = tiny_front_end()
-    loss = compute_loss(front_end(batch.columns, batch.oracle, with_audio=False), batch, LossConfig())
-    assert loss.audio.item() == 0
-    assert "semantic" not in loss.figures()
+    loss = compute_loss(front_end(batch.columns, batch.oracle, with_audio=False), batch, LossConfig(text_weight=0))
+    assert loss.total.item() == 0
+    assert "semantic" not in means(loss.tallies)
     batch.text_labels[:], batch.audio_labels[:] = ZERO_ID, ZERO_ID
     nothing = compute_loss(front_end(batch.columns, batch.oracle), batch, LossConfig())
     gradients = torch.autograd.grad(nothing.total, list(front_end.parameters()), allow_unused=True)
     assert nothing.total.item() == 0
-    assert nothing.figures() == {}
+    assert means(nothing.tallies) == {}
     assert all((each == 0).all() for each in gradients if each is not None)
 
 

@@ -18,10 +18,10 @@ from safetensors.torch import save_file
 from backends.codec.mimi import Mimi
 from backends.codec.nano_mimi import mimi_kwargs
 from data_schemas.errors import ConfigError
-from kame_model.checkpoint import weights
+from kame_model.checkpoint.export import make_stock_state
+from kame_model.checkpoint.folder import ORACLE_KEY
 from kame_model.checkpoint.load import load_checkpoint
-from kame_model.checkpoint.tensors import ORACLE_KEY, stock_state
-from kame_model.model.presets import build_front_end
+from kame_model.model.front_end import build_front_end
 from kame_model.serve.server import KameServer
 from tests.support.codecs import TINY, random_model
 from tests.support.front_ends import tiny_config
@@ -59,7 +59,7 @@ def release(tmp_path: Path, small_mimi: dict[str, Any], monkeypatch: pytest.Monk
         save_file(codec, folder / MIMI)
         torch.manual_seed(0)
         front_end = build_front_end(tiny_config(), tokenizer.text_card, TINY.card, N_CODEBOOKS)
-        state = stock_state(front_end.eval(), torch.bfloat16)
+        state = make_stock_state(front_end.eval(), torch.bfloat16)
         if "kame" not in kind:
             del state[ORACLE_KEY]
         save_file(state, folder / MOSHI)
@@ -69,7 +69,7 @@ def release(tmp_path: Path, small_mimi: dict[str, Any], monkeypatch: pytest.Monk
             told = {**front_end.lm_kwargs, **NAMES, "model_type": "moshi", "lm_gen_config": {"temp": 0.8}}
             (folder / "config.json").write_text(json.dumps(told))
         else:
-            monkeypatch.setattr(weights, "_kwargs_7b", lambda: dict(front_end.lm_kwargs))
+            monkeypatch.setattr("kame_model.checkpoint.folder._kwargs_7b", lambda: dict(front_end.lm_kwargs))
         return folder
 
     return write

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from data_schemas.errors import BackendError
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
-from kame_model.text.tokenizer import MOSHI_TOKENIZER, Tokenizer
+from kame_model.text.tokenizer import Tokenizer
 from tests.support.vocabularies import TEXTS, make_moshi_like, make_vocabulary, train_with
 
 pytestmark = pytest.mark.full
+
+MOSHIS = "hf://kyutai/moshiko-pytorch-bf16/tokenizer_spm_32k_3.model"
 
 WORD = st.text(string.ascii_lowercase, min_size=1, max_size=9)
 SPOKEN = st.lists(WORD | st.sampled_from(["Sixty", "That's", "litres.", "So,"]), max_size=12).map(" ".join)
@@ -65,8 +67,9 @@ def test_a_word_leaves_as_soon_as_it_is_complete(tokenizer: Tokenizer) -> None:
 
 @given(words=st.lists(st.sampled_from(" ".join(TEXTS).split()), max_size=20))
 def test_words_have_the_tokens_of_the_sentence_they_stand_in(tokenizer: Tokenizer, words: list[str]) -> None:
-    by_word = tokenizer.encode_words(words)
-    assert [token for tokens in by_word for token in tokens] == tokenizer.encode(" ".join(words))
+    placed = tokenizer.place_words(words)
+    assert [each.id for each in placed] == tokenizer.encode(" ".join(words))
+    by_word = [[each.id for each in placed if each.word_index == index] for index in range(len(words))]
     assert by_word == [tokenizer.encode(word) for word in words]
 
 
@@ -128,7 +131,7 @@ def test_a_vocabulary_whose_pieces_span_words_is_refused(tmp_path: Path) -> None
 
 def test_the_hub_out_of_reach_is_one_clear_error() -> None:
     with pytest.raises(BackendError, match=r"Cannot fetch hf://kyutai/.*download the file and give its path"):
-        Tokenizer.from_file(MOSHI_TOKENIZER)
+        Tokenizer.from_file(MOSHIS)
     with pytest.raises(BackendError, match="Write hf://owner/repository/file"):
         Tokenizer.from_file("hf://kyutai")
 
@@ -143,5 +146,33 @@ def test_a_file_on_the_hub_is_fetched_and_read(
         return str(tokenizer.path)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", fetch)
-    assert Tokenizer.from_file(MOSHI_TOKENIZER).digest == tokenizer.digest
+    assert Tokenizer.from_file(MOSHIS).digest == tokenizer.digest
     assert asked == [("kyutai/moshiko-pytorch-bf16", "tokenizer_spm_32k_3.model")]
+
+
+@pytest.fixture(scope="module")
+def moshi_like(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    return make_moshi_like(tmp_path_factory.mktemp("vocabulary"))
+
+
+@pytest.mark.parametrize("text", ["How much did she earn?", "a café, 3 €, 🙂 and more", ""])
+def test_all_of_a_text_is_said_whatever_stands_between(moshi_like: Tokenizer, text: str) -> None:
+    said = moshi_like.said()
+    pieces = []
+    for token in moshi_like.encode(text):
+        pieces += [said.feed(each) for each in (PADDING_ID, token, END_OF_PADDING_ID)]
+    assert "".join(pieces) == (f" {text}" if text else "")
+    assert all(not each or each.isprintable() for each in pieces)
+
+
+def test_half_a_character_is_shown_to_be_one(moshi_like: Tokenizer) -> None:
+    said = moshi_like.said()
+    half = next(token for token in moshi_like.encode("é") if isinstance(moshi_like.piece(token), bytes))
+    word = moshi_like.encode("fifty")[0]
+    assert said.feed(half) == ""
+    assert said.feed(word) == "\N{REPLACEMENT CHARACTER}" + str(moshi_like.piece(word))
+
+
+def test_what_stands_for_no_text_is_not_said(moshi_like: Tokenizer) -> None:
+    said = moshi_like.said()
+    assert [said.feed(token) for token in (PADDING_ID, END_OF_PADDING_ID, moshi_like.text_card, -2, 1, 2)] == [""] * 6

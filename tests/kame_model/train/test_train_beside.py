@@ -18,12 +18,13 @@ from data_schemas.errors import TrainingError
 from kame_model.data.loader import DialogueLoader, Share
 from kame_model.data.mixture import open_datasets
 from kame_model.model.loss import compute_loss
+from kame_model.train import checkpoints
 from kame_model.train import run as run_module
-from kame_model.train import saving
 from kame_model.train import trainer as trainer_module
-from kame_model.train.processes import Processes
-from kame_model.train.run import Silent, train
-from kame_model.train.saving import CHECKPOINTS, Checkpoints, saved_in
+from kame_model.train.checkpoints import CHECKPOINTS, Checkpoints, list_saved
+from kame_model.train.parallel import Processes
+from kame_model.train.run import train
+from kame_model.train.trainer import Silent
 from tests.support.train_runs import assert_same, tiny_dataset, tiny_run
 
 pytestmark = pytest.mark.full
@@ -50,7 +51,7 @@ class Seen(Silent):
         self._run, self.by_step = run, dict[int, list[int]]()
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        self.by_step[step] = [each.step for each in saved_in(self._run / CHECKPOINTS)]
+        self.by_step[step] = [each.step for each in list_saved(self._run / CHECKPOINTS)]
 
 
 def test_a_checkpoint_counts_as_soon_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +59,7 @@ def test_a_checkpoint_counts_as_soon_as_it_is_written(tmp_path: Path, monkeypatc
     keep = {"save_every": 2, "evaluate_every": 9}
     train(tiny_run(tmp_path / "within", rows, keep=keep))
     monkeypatch.setattr(run_module, "Checkpoints", Beside)
-    monkeypatch.setattr(saving, "async_save", written_at_once)
+    monkeypatch.setattr(checkpoints, "async_save", written_at_once)
     seen = Seen(tmp_path / "run")
     train(tiny_run(tmp_path / "run", rows, keep=keep), seen)
     assert seen.by_step == {1: [], 2: [], 3: [2], 4: [2], 5: [2, 4], 6: [2, 4]}
@@ -67,7 +68,7 @@ def test_a_checkpoint_counts_as_soon_as_it_is_written(tmp_path: Path, monkeypatc
 
 def test_one_that_is_still_being_written_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writing: Future[Any] = Future()
-    monkeypatch.setattr(saving, "async_save", lambda *arguments, **named: writing)
+    monkeypatch.setattr(checkpoints, "async_save", lambda *arguments, **named: writing)
     keeping = Beside(tmp_path, KeepConfig(), Processes(torch.device("cpu")))
     assert not keeping.is_written
     keeping.save(1, {}, {})
@@ -90,7 +91,7 @@ def one_of_two(config: TrainConfig, rank: int, port: int) -> None:
 
     patch.setattr(trainer_module, "compute_loss", spoilt)
     patch.setattr(run_module, "Checkpoints", Beside)
-    patch.setattr(saving, "async_save", written_at_once)
+    patch.setattr(checkpoints, "async_save", written_at_once)
     seen = Seen(Path(config.out))
     try:
         train(config, seen)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from data_schemas.errors import ConfigError
-from kame_model.train.evaluating import Evaluator
+from kame_model.train.checkpoints import CHECKPOINTS, list_saved
 from kame_model.train.run import train
-from kame_model.train.runs import load_run, read_facts
-from kame_model.train.saving import CHECKPOINTS, saved_in
+from kame_model.train.run_folder import load_run, read_facts
+from kame_model.train.validation import Evaluator
 from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows
 from tests.support.train_runs import Asking, tiny_dataset, tiny_run
@@ -42,7 +42,7 @@ def test_the_best_is_kept_and_exported_by_what_was_asked_for(tmp_path: Path, kee
     config = tiny_run(tmp_path / "run", tiny_dataset(tmp_path / "rows"), max_steps=4, keep=KEEP | keep)
     train(config, Asking(3))
     train(config)  # gone on with, the fourth is no better than those before
-    assert [each.step for each in saved_in(tmp_path / "run" / CHECKPOINTS)] == [best, 4]
+    assert [each.step for each in list_saved(tmp_path / "run" / CHECKPOINTS)] == [best, 4]
     assert load_run(tmp_path / "run", "best")[2].step == best
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kame_model.train.saving import CHECKPOINTS, saved_in
+from kame_model.train.checkpoints import CHECKPOINTS, list_saved
 from tests.support.train_runs import TINY, tiny_dataset
 
 pytestmark = pytest.mark.slow
 
 INTERRUPTING = """
 import os, signal
-from flows import progress
+from flows.cli import progress
 from flows.cli.app import main
 
 def interrupt(bar, step, figures):
@@ -44,4 +44,4 @@ def test_ctrl_c_saves_and_leaves_though_the_loaders_processes_hear_it_too(tmp_pa
     assert done.returncode == 130, done.stderr
     assert "goes on where it stopped" in done.stderr
     assert "Traceback" not in done.stderr
-    assert [each.step for each in saved_in(tmp_path / "run" / CHECKPOINTS)] == [2]
+    assert [each.step for each in list_saved(tmp_path / "run" / CHECKPOINTS)] == [2]

@@ -1,11 +1,18 @@
+"""Training by several processes as by one, and what makes a model parallel."""
+
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from data_schemas.config.training import HardwareConfig
+from data_schemas.errors import ConfigError
+from kame_model.train.parallel import find_device, parallelize
 from kame_model.train.run import train
+from tests.support.front_ends import audio_of, random_batch, tiny_front_end
 from tests.support.train_runs import (
     Asking,
     Forking,
@@ -156,3 +163,57 @@ def test_activation_checkpointing_and_sharding_go_together(tmp_path: Path, forki
     assert forking.run(run_tiny, plain) == 0
     assert forking.run_together(both, 2) == [0, 0]
     alike(told(tmp_path / "both"), told(tmp_path / "plain"))
+
+
+def test_activation_checkpointing_changes_no_gradient() -> None:
+    gradients = []
+    for is_on in (False, True):
+        model = parallelize(tiny_front_end(), HardwareConfig(activation_checkpointing=is_on), None)
+        batch = random_batch()
+        logits = model(batch.columns, batch.oracle)
+        assert logits.audio is not None
+        (logits.text.sum() + logits.audio.sum()).backward()
+        gradients.append({name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys()
+    assert all(torch.equal(gradients[0][name], gradients[1][name]) for name in gradients[0])
+
+
+@pytest.mark.slow
+def test_compiled_layers_change_no_logit(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[torch.nn.Module] = []
+
+    def traced(layer: torch.nn.Module, **how: Any) -> None:  # as `compile` does, less the minutes that code takes
+        compiled.append(layer)
+        layer._compiled_call_impl = torch.compile(layer._call_impl, backend="eager", **how)
+
+    monkeypatch.setattr(torch.nn.Module, "compile", traced)
+    plain, ours = tiny_front_end(), parallelize(tiny_front_end(), HardwareConfig(compile=True), None)
+    batch = random_batch()
+    with torch.no_grad():
+        one, other = (each(batch.columns, batch.oracle) for each in (plain, ours))
+    assert len(compiled) == 4  # of both transformers
+    torch.testing.assert_close(one.text, other.text)
+    torch.testing.assert_close(audio_of(one), audio_of(other))
+
+
+def test_a_device_that_is_not_there_is_told() -> None:
+    assert find_device("auto").type in {"cpu", "cuda"}
+    with pytest.raises(ConfigError, match="no device 'abacus'"):
+        find_device("abacus")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++, by which inductor compiles for processors")
+def test_a_compiled_layer_has_the_same_gradients_when_it_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)  # in this process
+    found = []
+    for is_on in (False, True):
+        config = HardwareConfig(compile=is_on, activation_checkpointing=is_on)
+        model = parallelize(tiny_front_end(num_layers=1), config, None).train()
+        batch = random_batch()
+        model(batch.columns, batch.oracle, with_audio=False).text.square().sum().backward()
+        found.append({name: each.grad for name, each in model.named_parameters() if each.grad is not None})
+    plain, compiled = found
+    assert compiled.keys() == plain.keys()
+    for name, each in compiled.items():
+        torch.testing.assert_close(each, plain[name], atol=1e-4, rtol=1e-4)

@@ -10,9 +10,9 @@ import torch
 from pydantic import ValidationError
 
 from data_schemas.errors import ConfigError
+from kame_model.train.checkpoints import CHECKPOINTS, list_saved
 from kame_model.train.run import train
-from kame_model.train.runs import load_run, read_facts
-from kame_model.train.saving import CHECKPOINTS, saved_in
+from kame_model.train.run_folder import load_run, read_facts
 from tests.support.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
 from tests.support.vocabularies import make_vocabulary
 
@@ -103,8 +103,8 @@ def test_adapters_alone_are_trained_and_gone_on_with(rows: Path, whole: Path, tm
     train(config, Asking(2))
     train(config)
     assert_same(tmp_path / "run", tmp_path / "straight")
-    size = sum(file.stat().st_size for file in saved_in(tmp_path / "run" / CHECKPOINTS)[-1].folder.iterdir())
-    full = sum(file.stat().st_size for file in saved_in(whole / CHECKPOINTS)[-1].folder.iterdir())
+    size = sum(file.stat().st_size for file in list_saved(tmp_path / "run" / CHECKPOINTS)[-1].folder.iterdir())
+    full = sum(file.stat().st_size for file in list_saved(whole / CHECKPOINTS)[-1].folder.iterdir())
     assert size < full / 2
 
 

@@ -14,7 +14,7 @@ from backends.chat.llamacpp import LlamaCppEngine
 from backends.chat.protocol import Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.config.serving import CycleConfig
-from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.serve.oracle.cycle import BackEndCycle
 from kame_model.serve.oracle.prompts import Prompt, load_prompt
 from kame_model.serve.oracle.requests import RequestCounts, Requests

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from backends.chat.thoughts import ThoughtStream, without_thought
 from data_schemas.config import OracleConfig
 from kame_model.frames.ids import PADDING_ID
-from kame_model.frames.oracle_queue import OracleQueue
+from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.serve.oracle.writer import OracleWriter
 from kame_model.text.tokenizer import Tokenizer
 from pipelines.oracle.validate import Asked, Unusable, usable_text

@@ -1,17 +1,16 @@
-"""Checkpoints of a run: whole or not there, by torch.distributed.checkpoint, for any number of processes.
+"""A run's own checkpoints, from which it goes on: whole or not there, for any number of processes.
 
     checkpoints/step-00000500/   __0_0.distcp …, .metadata   weights, optimiser, moving average
                                  state.json                  step, loader, figures: all that is no tensor
                                  DONE                        written last; a folder without it does not count
 
-A checkpoint is written aside (`.saving-…`), renamed, and then marked. Of one that is written beside the training the
-last two are done between two steps, as soon as every process has written. No random state is in it because there is
-none: each micro-batch has a generator of its own, seeded by its number.
+`torch.distributed.checkpoint` writes it aside (`.saving-…`), then it is renamed, and then marked. Of one that is
+written beside the training the last two are done between two steps, as soon as every process has written. No random
+state is in it because there is none: each micro-batch has a generator of its own, seeded by its number.
 """
 
 import errno
 import json
-import os
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -28,7 +27,7 @@ from torch.distributed.checkpoint.state_dict_saver import async_save, save
 from data_schemas.config.training import BestBy, KeepConfig
 from data_schemas.errors import StoreError
 from data_schemas.store import sync
-from kame_model.train.processes import Processes
+from kame_model.train.parallel import Processes
 
 CHECKPOINTS, DONE, STATE = "checkpoints", "DONE", "state.json"
 _ASIDE = ".saving-"
@@ -49,7 +48,7 @@ class Saved(NamedTuple):
         try:
             state: dict[str, Any] = json.loads((self.folder / STATE).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise _damaged(self.folder, error) from error
+            raise _make_damage_error(self.folder, error) from error
         return state
 
 
@@ -74,9 +73,9 @@ class Checkpoints:
         # What is written in the background speaks in a group of its own: in `control` the steps go on meanwhile.
         self._group = None if processes.control is None else dist.new_group(backend="gloo")
         if processes.is_first:
-            for left in _left_over(self._folder):
+            for left in _find_left_over(self._folder):
                 shutil.rmtree(left)
-        processes.wait()
+        processes.barrier()
 
     def save(self, step: int, tensors: dict[str, Any], state: Mapping[str, Any]) -> None:
         """Writes a checkpoint; on a GPU in the background, and it counts once it is settled.
@@ -84,14 +83,14 @@ class Checkpoints:
         Args:
             step: steps done.
             tensors: state dictionaries of weights and optimiser.
-            state: as JSON has it; `evaluation` and `evaluation_step` of it tell the best, see `score_of`.
+            state: as JSON has it; `evaluation` and `evaluation_step` of it tell the best, see `read_score`.
 
         Raises:
             StoreError: it cannot be written; those before it stay as they are.
         """
         self.settle()
         aside = self._aside(step)
-        with _translated(aside), _unwarned():
+        with _writing(aside), _without_warning():
             if self._keep.save_async and self._processes.device.type != "cpu":
                 future = async_save(tensors, checkpoint_id=aside, process_group=self._group, no_dist=self._alone)
                 self._pending = _Pending(step, state, cast("Future[Any]", future))  # no staging apart is asked for
@@ -112,19 +111,19 @@ class Checkpoints:
         """
         if self._pending is not None:
             (step, state, future), self._pending = self._pending, None
-            with _translated(self._aside(step)):
+            with _writing(self._aside(step)):
                 future.result()
                 self._finish(step, state)
 
     def latest(self) -> Saved | None:
         """The last whole checkpoint."""
-        saved = saved_in(self._folder)
+        saved = list_saved(self._folder)
         return saved[-1] if saved else None
 
     def best_score(self) -> float | None:
         """The least score of all checkpoints; None where none has one."""
-        best = best_of(saved_in(self._folder), self._keep.best_by)
-        return None if best is None else score_of(best.state(), self._keep.best_by)
+        best = find_best(list_saved(self._folder), self._keep.best_by)
+        return None if best is None else read_score(best.state(), self._keep.best_by)
 
     def load(self, saved: Saved, tensors: dict[str, Any]) -> dict[str, Any]:
         """Fills tensors in place, and returns the rest of the state.
@@ -146,19 +145,21 @@ class Checkpoints:
         """What makes a checkpoint count, and others go."""
         if self._processes.is_first:
             aside, whole = self._aside(step), self._folder / f"step-{step:08d}"
-            _write_synced(aside / STATE, json.dumps({"step": step, **state}))
+            (aside / STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
+            sync(aside / STATE)
             sync(aside)
             aside.rename(whole)
-            _write_synced(whole / DONE, "")
+            (whole / DONE).touch()
+            sync(whole / DONE)
             sync(whole)
             sync(self._folder)
             self._prune()
-        self._processes.wait()
+        self._processes.barrier()
 
     def _prune(self) -> None:
-        saved = saved_in(self._folder)
+        saved = list_saved(self._folder)
         kept = {each.step for each in saved[-self._keep.keep_last :]}
-        if self._keep.keep_best and (best := best_of(saved, self._keep.best_by)):
+        if self._keep.keep_best and (best := find_best(saved, self._keep.best_by)):
             kept.add(best.step)
         for each in saved:
             if each.step not in kept:
@@ -166,7 +167,7 @@ class Checkpoints:
                 shutil.rmtree(each.folder)
 
 
-def saved_in(folder: Path) -> list[Saved]:
+def list_saved(folder: Path) -> list[Saved]:
     """The whole checkpoints of a folder of checkpoints, by step."""
     return [
         Saved(int(each.parent.name.removeprefix("step-")), each.parent)
@@ -174,7 +175,7 @@ def saved_in(folder: Path) -> list[Saved]:
     ]
 
 
-def score_of(state: Mapping[str, Any], best_by: BestBy | None) -> float | None:
+def read_score(state: Mapping[str, Any], best_by: BestBy | None) -> float | None:
     """What tells the best checkpoint, the least: a figure of validation with the right oracle.
 
     None where nobody looked at validation just when the checkpoint was written, or nothing is to tell the best.
@@ -185,9 +186,9 @@ def score_of(state: Mapping[str, Any], best_by: BestBy | None) -> float | None:
     return score
 
 
-def best_of(saved: list[Saved], best_by: BestBy | None) -> Saved | None:
+def find_best(saved: list[Saved], best_by: BestBy | None) -> Saved | None:
     """The one of the least score; None where none has a score."""
-    scores = {each: score for each in saved if (score := score_of(each.state(), best_by)) is not None}
+    scores = {each: score for each in saved if (score := read_score(each.state(), best_by)) is not None}
     return min(scores, key=lambda each: scores[each], default=None)
 
 
@@ -199,21 +200,13 @@ def load_tensors(saved: Saved, tensors: dict[str, Any], processes: Processes) ->
     """
     alone = processes.share.world == 1
     try:
-        with _unwarned():
+        with _without_warning():
             load(tensors, checkpoint_id=saved.folder, process_group=processes.control, no_dist=alone)
     except (CheckpointException, OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
-        raise _damaged(saved.folder, error) from error
+        raise _make_damage_error(saved.folder, error) from error
 
 
-def _write_synced(path: Path, text: str) -> None:
-    """Writes a file that is on the disk when this returns; PyTorch does the same with the tensors' files."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _left_over(folder: Path) -> list[Path]:
+def _find_left_over(folder: Path) -> list[Path]:
     """What a killed run was in the middle of writing or removing."""
     if not folder.is_dir():
         return []
@@ -221,7 +214,7 @@ def _left_over(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _translated(aside: Path) -> Iterator[None]:
+def _writing(aside: Path) -> Iterator[None]:
     """A block in which a checkpoint is written: when it fails, nothing of it is left and the error says why."""
     try:
         yield
@@ -229,7 +222,7 @@ def _translated(aside: Path) -> Iterator[None]:
         shutil.rmtree(aside, ignore_errors=True)
         if not isinstance(error, OSError | CheckpointException | RuntimeError):
             raise
-        causes = [error, *_causes(error)]
+        causes = [error, *_list_causes(error)]
         full = any(isinstance(each, OSError) and each.errno in (errno.ENOSPC, errno.EDQUOT) for each in causes)
         why = "no space is left on the disk" if full else str(causes[-1])
         raise StoreError(
@@ -239,14 +232,14 @@ def _translated(aside: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _unwarned() -> Iterator[None]:
+def _without_warning() -> Iterator[None]:
     """A block without PyTorch's warning that one process saves alone, which is no mistake here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled", category=UserWarning)
         yield
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def _list_causes(error: BaseException) -> list[BaseException]:
     """What a checkpoint's exception holds of each process, and what was raised before that; the first comes last.
 
     On a full disk PyTorch's zip writer raises once more while it closes ("unexpected pos"), over the disk's own error.
@@ -260,8 +253,8 @@ def _causes(error: BaseException) -> list[BaseException]:
     return causes
 
 
-def _damaged(folder: Path, error: BaseException) -> StoreError:
-    cause = [error, *_causes(error)][-1]
+def _make_damage_error(folder: Path, error: BaseException) -> StoreError:
+    cause = [error, *_list_causes(error)][-1]
     why = (str(cause) or type(cause).__name__).splitlines()[0]
     return StoreError(
         f"The checkpoint {folder} cannot be read: {why}.",

@@ -11,11 +11,9 @@ from safetensors.torch import load_file, save_file
 from data_schemas.errors import BackendError, ConfigError, StoreError
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
-from kame_model.checkpoint.load import load_checkpoint
-from kame_model.checkpoint.start import init_from
+from kame_model.checkpoint.load import init_from, load_checkpoint
 from kame_model.checkpoint.summary import summarise
-from kame_model.model.front_end import FrontEnd
-from kame_model.model.presets import build_front_end
+from kame_model.model.front_end import FrontEnd, build_front_end
 from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_config, tiny_front_end
 
 SAME = 1e-5

@@ -13,7 +13,7 @@ from kame_model.data.plan import cut_by_frames
 from kame_model.frames.batch import Batch, collate
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.loss import METRICS, compute_loss, means
-from kame_model.train.computing import Computing
+from kame_model.train.model import ForwardPass
 
 COLUMNS = ("right", "wrong", "none")
 """Whose oracle the model is given. The frames told apart as fed are those of the right one in all three."""
@@ -29,44 +29,44 @@ class Evaluator:
         judged: the examples.
         batch_frames: frames of a batch at most.
         loss: weights of the loss.
-        computing: how a forward pass is made here.
+        forward: how a forward pass is made here.
     """
 
-    def __init__(self, judged: Sequence[Judged], batch_frames: int, loss: LossConfig, computing: Computing) -> None:
+    def __init__(self, judged: Sequence[Judged], batch_frames: int, loss: LossConfig, forward: ForwardPass) -> None:
         lengths = np.asarray([each.example.n_positions for each in judged], np.int32)
         batches = cut_by_frames(np.argsort(lengths, kind="stable"), lengths, batch_frames)
-        share = computing.processes.share
-        self._batches = [_with_wrong([judged[at] for at in batch]) for batch in batches]
+        share = forward.processes.share
+        self._batches = [_collate_with_wrong([judged[at] for at in batch]) for batch in batches]
         n_turns = -(-len(batches) // share.world)  # all processes make as many passes, for sharded weights are gathered
         self._mine = [turn * share.world + share.rank for turn in range(n_turns)]
-        self._loss, self._computing = loss, computing
+        self._loss, self._forward = loss, forward
 
     @torch.no_grad()
     def __call__(self, model: torch.nn.Module) -> Evaluation:
         """Figures of all columns; the model is left in the mode it was in."""
         was_training = model.training
         model.eval()
-        device = self._computing.processes.device
+        device = self._forward.processes.device
         sums = torch.zeros(len(COLUMNS), 2 * len(METRICS) + 1, dtype=torch.float64)
         for number in self._mine:
             on_cpu, wrong_oracle = self._batches[number % len(self._batches)]
             right, wrong = on_cpu.to(device), wrong_oracle.to(device)
             for row, oracle in enumerate((right.oracle, wrong, torch.full_like(wrong, PADDING_ID))):
                 batch = replace(right, oracle=oracle)
-                parts = compute_loss(self._computing.forward(model, batch), batch, self._loss)
+                parts = compute_loss(self._forward(model, batch), batch, self._loss)
                 if number < len(self._batches):
                     sums[row] += torch.cat([parts.tallies.flatten(), parts.total[None].double()]).cpu()
         model.train(was_training)
         if isinstance(model, FSDPModule):
             model.reshard()  # a forward pass alone leaves the outermost weights gathered
-        sums = self._computing.processes.summed(sums)
+        sums = self._forward.processes.sum_over_all(sums)
         return {
             column: {"loss": float(row[-1]) / len(self._batches), **means(row[:-1].view(-1, 2))}
             for column, row in zip(COLUMNS, sums, strict=True)
         }
 
 
-def _with_wrong(judged: Sequence[Judged]) -> tuple[Batch, torch.Tensor]:
+def _collate_with_wrong(judged: Sequence[Judged]) -> tuple[Batch, torch.Tensor]:
     """A batch, and the wrong oracles of its examples: int64[B, S]."""
     batch = collate([each.example for each in judged])
     wrong = torch.full_like(batch.oracle, PADDING_ID)

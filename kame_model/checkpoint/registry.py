@@ -29,7 +29,7 @@ class Entry(Config):
 _ENTRIES = TypeAdapter(list[Entry])
 
 
-def entries(folder: str) -> list[Entry]:
+def read_registry(folder: str) -> list[Entry]:
     """The registered checkpoints, in the order of their registration; none where there is no index.
 
     Raises:
@@ -55,6 +55,6 @@ def register(folder: str, entry: Entry) -> None:
     if not (Path(folder) / entry.name).is_dir():
         raise StoreError(f"{folder} has no checkpoint {entry.name}.", "Export it there first.")
     with FileLock(Path(folder) / f".{INDEX}.lock"):
-        kept = [each for each in entries(folder) if each.name != entry.name]
+        kept = [each for each in read_registry(folder) if each.name != entry.name]
         told = [each.model_dump(mode="json") for each in [*kept, entry]]
         Store(folder).write_bytes(INDEX, (json.dumps(told, indent=1) + "\n").encode())

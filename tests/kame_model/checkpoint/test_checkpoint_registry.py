@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from data_schemas.errors import StoreError
-from kame_model.checkpoint.index import INDEX, Entry, entries, register
+from kame_model.checkpoint.registry import INDEX, Entry, read_registry, register
 
 
 def entry(name: str, step: int = 1) -> Entry:
@@ -16,10 +16,10 @@ def entry(name: str, step: int = 1) -> Entry:
 def test_checkpoints_are_listed_in_order_and_once(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    assert entries(str(tmp_path)) == []
+    assert read_registry(str(tmp_path)) == []
     for each in (entry("one"), entry("two"), entry("one", step=2)):
         register(str(tmp_path), each)
-    assert [(each.name, each.step) for each in entries(str(tmp_path))] == [("two", 1), ("one", 2)]
+    assert [(each.name, each.step) for each in read_registry(str(tmp_path))] == [("two", 1), ("one", 2)]
     assert [each["name"] for each in json.loads((tmp_path / INDEX).read_text())] == ["two", "one"]
 
 

@@ -10,20 +10,18 @@ from torch.distributed.checkpoint.state_dict import get_model_state_dict
 
 from data_schemas import ids
 from data_schemas.config import Config
+from data_schemas.config.front_end import COPY, RUN, find_seed_folders
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.store import Store
-from kame_model.checkpoint.place import find
-from kame_model.checkpoint.start import init_from
-from kame_model.checkpoint.weights import digest_of_files, look_into
+from kame_model.checkpoint.folder import digest_files, find_place, read_contents
+from kame_model.checkpoint.load import init_from
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.model.front_end import FrontEnd
+from kame_model.model.front_end import SOUND_WEIGHTS, FrontEnd, build_front_end, lm_kwargs
 from kame_model.model.lora import add_lora
-from kame_model.model.presets import build_front_end, lm_kwargs
-from kame_model.train.computing import SOUND
-from kame_model.train.processes import Processes
-from kame_model.train.saving import CHECKPOINTS, Saved, best_of, load_tensors, saved_in
+from kame_model.train.checkpoints import CHECKPOINTS, Saved, find_best, list_saved, load_tensors
+from kame_model.train.parallel import Processes
 
 CONFIG = "config.json"
 MAY_CHANGE = (
@@ -59,6 +57,11 @@ class SpeaksWith(Config):
         """What a dataset was encoded with."""
         return cls(**{name: getattr(dataset, name) for name in cls.model_fields})
 
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Vocabulary, entries of a codebook, codebooks of one voice: what a model's shape depends on."""
+        return self.text_card, self.card, self.n_codebooks
+
 
 class RunFacts(Config):
     """`config.json` of a run's folder."""
@@ -79,7 +82,7 @@ class RunFacts(Config):
 
         The run's length is left out, and so is all of `MAY_CHANGE`: precision and device too.
         """
-        return ids.digest("run", _what_counts(self), [each.weight for each in self.config.data.datasets])
+        return ids.digest("run", _flatten_what_counts(self), [each.weight for each in self.config.data.datasets])
 
 
 class FoundRun(NamedTuple):
@@ -112,11 +115,10 @@ def find_run(place: str | Path) -> FoundRun | None:
     folder = Path(place).expanduser()
     if _is_run(folder):
         return FoundRun(folder)
-    named = {each.parent.parent.name.removeprefix("seed-"): each.parent for each in folder.glob(f"seed-*/run/{CONFIG}")}
-    runs = {int(seed): each for seed, each in named.items() if seed.isdecimal()}
+    runs = {seed: each / RUN for seed, each in find_seed_folders(folder).items() if (each / RUN / CONFIG).is_file()}
     if not runs:
         return None
-    first, *others = sorted(runs, key=lambda seed: (not saved_in(runs[seed] / CHECKPOINTS), seed))
+    first, *others = sorted(runs, key=lambda seed: (not list_saved(runs[seed] / CHECKPOINTS), seed))
     return FoundRun(runs[first], first, tuple(sorted(others)))
 
 
@@ -128,7 +130,7 @@ def read_facts(folder: str | Path) -> RunFacts:
     """
     path = Path(folder) / CONFIG
     if not path.is_file():
-        if any(Path(folder).glob(f"seed-*/copy/{CONFIG}")):
+        if any((each / COPY / CONFIG).is_file() for each in find_seed_folders(folder).values()):
             raise DatasetError(f"{folder} has only learnt to copy so far.", "Let `kame train` go on with it.")
         raise DatasetError(
             f"{folder} is no training run: it has no {CONFIG}.", "Name a folder that `kame train` wrote."
@@ -139,20 +141,20 @@ def read_facts(folder: str | Path) -> RunFacts:
         raise DatasetError(f"{path} cannot be read: {error}.", "It may be of another version of kame.") from error
 
 
-def begin(folder: Path, facts: RunFacts) -> None:
+def begin_run(folder: Path, facts: RunFacts) -> None:
     """Writes a new run's facts, or makes sure that one with a checkpoint is gone on with as it was begun.
 
     Raises:
         ConfigError: a setting that changes what is computed is another than when the run began.
         StoreError: the disk is full.
     """
-    if saved_in(folder / CHECKPOINTS):
+    if list_saved(folder / CHECKPOINTS):
         before = read_facts(folder)
-        compare_base(folder, before, facts.base_digest)
+        check_base(folder, before, facts.base_digest)
         if facts.config.lora is None:  # weights to begin with are not looked at again: what the run began with stays
             config = facts.config.model_copy(update={"init_from": before.config.init_from})
             facts = facts.model_copy(update={"config": config, "base_digest": before.base_digest})
-        differing = _differences(before, facts)
+        differing = _list_differences(before, facts)
         if differing:
             raise ConfigError(
                 f"The run in {folder} was begun with other settings: {'; '.join(differing)}.",
@@ -161,7 +163,7 @@ def begin(folder: Path, facts: RunFacts) -> None:
     Store(str(folder)).write_bytes(CONFIG, json.dumps(facts.model_dump(mode="json"), indent=1).encode())
 
 
-def compare_base(folder: str | Path, facts: RunFacts, found: str | None) -> None:
+def check_base(folder: str | Path, facts: RunFacts, found: str | None) -> None:
     """Whether weights are those beside which a run's adapters were trained; a run without adapters needs none.
 
     Args:
@@ -180,17 +182,17 @@ def compare_base(folder: str | Path, facts: RunFacts, found: str | None) -> None
         )
 
 
-def chosen(folder: str | Path, which: Literal["last", "best"]) -> Saved:
+def choose_saved(folder: str | Path, which: Literal["last", "best"]) -> Saved:
     """A run's last checkpoint, or the best on validation by `keep.best_by`, which is the last where nobody looked.
 
     Raises:
         DatasetError: it has none.
         StoreError: the state of one cannot be read.
     """
-    saved = saved_in(Path(folder) / CHECKPOINTS)
+    saved = list_saved(Path(folder) / CHECKPOINTS)
     if not saved:
         raise DatasetError(f"The run in {folder} has no whole checkpoint.", "Let it train until it has saved one.")
-    return (best_of(saved, read_facts(folder).config.keep.best_by) if which == "best" else None) or saved[-1]
+    return (find_best(saved, read_facts(folder).config.keep.best_by) if which == "best" else None) or saved[-1]
 
 
 def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "best"] = "last") -> Saved:
@@ -204,9 +206,9 @@ def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "be
         DatasetError: no run, or one without a checkpoint.
         StoreError: its checkpoint is damaged.
     """
-    facts, saved = read_facts(folder), chosen(folder, which)
-    _compare_shapes(model, facts, folder)
-    alone, of_sound = Processes(torch.device("cpu")), SOUND if facts.config.stage == "copy" else ()
+    facts, saved = read_facts(folder), choose_saved(folder, which)
+    _check_shapes(model, facts, folder)
+    alone, of_sound = Processes(torch.device("cpu")), SOUND_WEIGHTS if facts.config.stage == "copy" else ()
     trained = {
         name: each.data
         for name, each in model.named_parameters()
@@ -226,10 +228,9 @@ def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tup
         ConfigError: a run with adapters whose `init_from` is gone, or has other weights now.
     """
     facts = read_facts(folder)
-    speaks = facts.speaks_with
-    model = build_front_end(facts.config.model, speaks.text_card, speaks.card, speaks.n_codebooks)
+    model = build_front_end(facts.config.model, *facts.speaks_with.sizes)
     if facts.config.lora is not None and facts.config.init_from is not None:  # neither without the other
-        compare_base(folder, facts, digest_of(facts.config.init_from))
+        check_base(folder, facts, digest_weights(facts.config.init_from))
         start_from(model, facts.config.init_from)
         add_lora(model, facts.config.lora)
     return model, facts, load_weights(model, folder, which)
@@ -266,28 +267,31 @@ def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = Non
         )
     load_weights(model, place)
     if facts.config.stage == "copy" and facts.config.init_from is None:
-        _empty_codes(model)
+        _zero_codes(model)
 
 
-def digest_of(place: str) -> str:
+def digest_weights(place: str) -> str:
     """Stands for the weights that `start_from` takes from a place: 16 hexadecimal digits. Reads all of them.
 
     Raises:
         ConfigError, DatasetError, StoreError, BackendError: see `start_from`.
     """
     if _is_run(place):
-        saved = saved_in(Path(place) / CHECKPOINTS)
+        saved = list_saved(Path(place) / CHECKPOINTS)
         files = sorted(saved[-1].folder.glob("*.distcp")) if saved else []
     else:
-        files = [look_into(find(place)).path]
-    return digest_of_files(files)
+        files = [read_contents(find_place(place)).weights]
+    return digest_files(files)
 
 
-def _compare_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
+def _check_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
     """Whether a run's weights fit a model, told before any of them is read."""
-    theirs, speaks = facts.config.model, facts.speaks_with
-    kwargs = lm_kwargs(theirs, speaks.text_card, speaks.card, speaks.n_codebooks)
-    there = {**kwargs, "oracle": theirs.oracle, "tie_text_head": theirs.tie_text_head}
+    theirs = facts.config.model
+    there = {
+        **lm_kwargs(theirs, *facts.speaks_with.sizes),
+        "oracle": theirs.oracle,
+        "tie_text_head": theirs.tie_text_head,
+    }
     here = {**model.lm_kwargs, "oracle": model.oracle.mode, "tie_text_head": model.tie_text_head}
     differing = [
         f"{name} is {there[name]} there and {here[name]} here" for name in sorted(_SHAPE) if there[name] != here[name]
@@ -299,24 +303,24 @@ def _compare_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> Non
         )
 
 
-def _what_counts(facts: RunFacts) -> dict[str, Any]:
+def _flatten_what_counts(facts: RunFacts) -> dict[str, Any]:
     """Everything that a run is gone on with only as it was, by dotted name."""
-    flat = _flat(facts.model_dump(mode="json"))
+    flat = _flatten(facts.model_dump(mode="json"))
     return {name.removeprefix("config."): value for name, value in flat.items()}
 
 
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in settings.items():
         full = f"{prefix}{name}"
         if full.removeprefix("config.") not in MAY_CHANGE:
-            found |= _flat(value, f"{full}.") if isinstance(value, dict) else {full: value}
+            found |= _flatten(value, f"{full}.") if isinstance(value, dict) else {full: value}
     return found
 
 
-def _differences(before: RunFacts, now: RunFacts) -> list[str]:
+def _list_differences(before: RunFacts, now: RunFacts) -> list[str]:
     """Settings that differ and matter, each with both values."""
-    one, other = _what_counts(before), _what_counts(now)
+    one, other = _flatten_what_counts(before), _flatten_what_counts(now)
     return [
         f"{name} was {one.get(name)} and is {other.get(name)}"
         for name in sorted(one.keys() | other.keys())
@@ -328,7 +332,7 @@ def _is_run(place: str | Path) -> bool:
     return (Path(place) / CHECKPOINTS).is_dir() and (Path(place) / CONFIG).is_file()
 
 
-def _empty_codes(model: FrontEnd) -> None:
+def _zero_codes(model: FrontEnd) -> None:
     """Embeddings of codes that the copying stage never saw: random ones, summed over all codebooks, are four times as
     large as the text's and drown what was learnt."""
     with torch.no_grad():

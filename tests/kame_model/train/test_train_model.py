@@ -9,10 +9,9 @@ from pydantic import ValidationError
 
 from data_schemas.config.training import HardwareConfig, Precision, TrainConfig
 from kame_model.model.front_end import FrontEnd
-from kame_model.train.building import shape_of
-from kame_model.train.computing import Computing
-from kame_model.train.processes import Processes
-from kame_model.train.runs import SpeaksWith
+from kame_model.train.model import ForwardPass, build_shape
+from kame_model.train.parallel import Processes
+from kame_model.train.run_folder import SpeaksWith
 from tests.support.train_runs import tiny_run
 
 SPEAKS_WITH = SpeaksWith(tokenizer_digest="made", text_card=200, codec_digest="made", card=32, n_codebooks=4)
@@ -20,7 +19,7 @@ ADAPTERS: dict[str, Any] = {"init_from": "base", "lora": {"rank": 2}}
 
 
 def shape(config: TrainConfig) -> FrontEnd:
-    return shape_of(config, SPEAKS_WITH, Computing(Processes(torch.device("cpu")), config.hardware.precision))
+    return build_shape(config, SPEAKS_WITH, ForwardPass(Processes(torch.device("cpu")), config.hardware.precision))
 
 
 @pytest.mark.parametrize("precision", get_args(Precision))

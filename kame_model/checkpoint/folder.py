@@ -1,0 +1,204 @@
+"""A checkpoint as it lies in a folder here or in a repository of the Hugging Face Hub: ours, KAME's or Moshi's.
+
+Only what describes the model is read; the tensors stay where they are until `Contents.read_tensors`.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from moshi.models import loaders
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from backends.codec import folder as codec_folder
+from data_schemas import ids
+from data_schemas.errors import BackendError, ConfigError, StoreError
+from data_schemas.presets import PRESETS
+from kame_model.checkpoint.kame_json import KameJson, read_kame_json
+from kame_model.model.front_end import lm_kwargs
+from kame_model.text.tokenizer import HUB_PREFIX
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+TOKENIZER = "tokenizer.model"
+FACTS = "kame.json"
+CARD = "README.md"
+CODEC_WEIGHTS, CODEC_KWARGS = codec_folder.WEIGHTS, codec_folder.KWARGS
+
+ORACLE_KEY = "oracle_emb.weight"
+TEXT_HEAD_KEY = "text_linear.weight"
+
+KAME_RELEASE_CONFIG = "moshi_lm_kwargs.json"
+"""The keyword arguments' file of KAME's release, in the place of `config.json`."""
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?")
+
+_NOT_LM = ("model_type", "lm_gen_config", "tts_config", "stt_config", "model_id", "depformer_causal", "lora_rank")
+"""Keys of a `config.json` that stock moshi takes out before it builds the model, beside all that end in `_name`
+(moshi/models/loaders.py, `CheckpointInfo.from_hf_repo` and `get_moshi_lm`)."""
+
+_STOCK_NAMES = (loaders.MIMI_NAME, loaders.TEXT_TOKENIZER_NAME)
+"""Of codec and vocabulary, where a configuration names none."""
+
+
+class Place(NamedTuple):
+    """A folder, or a repository and its revision."""
+
+    name: str
+    folder: Path | None
+
+    def find_file(self, name: str) -> Path | None:
+        """A file's path on this machine, fetched where it must be; None: there is no such file.
+
+        Args:
+            name: of a file here, or `hf://owner/name/file`.
+
+        Raises:
+            BackendError: the Hub does not answer, or has no such repository.
+        """
+        if name.startswith(HUB_PREFIX):
+            owner, repository, file = [*name.removeprefix(HUB_PREFIX).split("/", 2), "", ""][:3]
+            return _fetch(f"{owner}/{repository}", file)
+        if self.folder is not None:
+            return self.folder / name if (self.folder / name).is_file() else None
+        return _fetch(self.name, name)
+
+    def require(self, name: str) -> Path:
+        """As `find_file`, of a file that must be there.
+
+        Raises:
+            ConfigError: it is not.
+        """
+        found = self.find_file(name)
+        if found is None:
+            raise ConfigError(f"{self.name} is not whole: it has no {name}.", "Put it there, or name a folder with it.")
+        return found
+
+
+class Contents(NamedTuple):
+    """What a place holds. Names of files are as `Place.find_file` takes them; those need not be there.
+
+    Attributes:
+        lm_kwargs: keyword arguments of moshi's `LMModel`.
+        weights: the safetensors file.
+        codec: name of Mimi's weights.
+        codec_kwargs: name of JSON with moshi's keyword arguments for it; None: moshi's own Mimi.
+        tokenizer: name of the vocabulary.
+        facts: `kame.json`; None where the checkpoint is not ours.
+    """
+
+    lm_kwargs: dict[str, Any]
+    weights: Path
+    codec: str
+    codec_kwargs: str | None
+    tokenizer: str
+    facts: KameJson | None
+
+    def read_tensors(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The `LMModel`'s state dictionary on the CPU, and the oracle's table where there is one.
+
+        Raises:
+            StoreError: the file cannot be read, or is damaged.
+        """
+        with reading(self.weights):
+            state = load_file(self.weights)
+        return state, state.pop(ORACLE_KEY, None)
+
+
+def find_place(source: str | Path) -> Place:
+    """A checkpoint's place.
+
+    Args:
+        source: a folder, or `owner/name` or `owner/name@revision` on the Hub. A folder comes first.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return Place(str(source), folder)
+    if folder.exists() or not _HUB_ID.fullmatch(str(source)):
+        raise ConfigError(
+            f"{source} is no folder, and no repository of the Hub.", "Name a checkpoint's folder, or owner/name."
+        )
+    return Place(str(source), None)
+
+
+def read_contents(place: Place) -> Contents:
+    """What a place holds; the tensors are not read yet.
+
+    Raises:
+        ConfigError: no checkpoint, or one of adapters that are not merged.
+        BackendError: the Hub does not answer.
+        StoreError: a file is damaged, or of a newer kame.
+    """
+    path = place.find_file(KAME_RELEASE_CONFIG) or place.find_file(CONFIG)
+    config = _kwargs_7b() if path is None else _read_config(path)
+    weights = place.require(config.get("moshi_name", loaders.MOSHI_NAME))
+    facts = None if (found := place.find_file(FACTS)) is None else read_kame_json(found)
+    if config.get("lora") or config.get("lora_name"):
+        raise ConfigError(f"{place.name} holds adapters that are not merged.", "Merge them first, with moshi's loader.")
+    kwargs = {key: value for key, value in config.items() if not key.endswith("_name") and key not in _NOT_LM}
+    kwargs.pop("lora", None)
+    codec, tokenizer = _STOCK_NAMES if facts is None else (CODEC_WEIGHTS, TOKENIZER)
+    return Contents(
+        lm_kwargs=kwargs,
+        weights=weights,
+        codec=config.get("mimi_name", codec),
+        codec_kwargs=config.get("mimi_config_name"),
+        tokenizer=config.get("tokenizer_name", tokenizer),
+        facts=facts,
+    )
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A block that reads a file of a checkpoint; what goes wrong there is a `StoreError`."""
+    try:
+        yield
+    except (SafetensorError, OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read: {error}.", "Fetch or export the checkpoint again.") from error
+
+
+def digest_files(paths: Sequence[Path]) -> str:
+    """Stands for weights: 16 hexadecimal digits. Reads all of them.
+
+    Raises:
+        StoreError: a file cannot be read.
+    """
+    try:
+        return ids.digest("weights", [ids.sha256_of(each) for each in paths])
+    except OSError as error:
+        raise StoreError(f"Weights cannot be read: {error}.", "Look at their rights and disk.") from error
+
+
+def _kwargs_7b() -> dict[str, Any]:
+    """Moshi's own: what stock moshi takes where a repository has no configuration."""
+    return lm_kwargs(PRESETS["moshi-7b"].model, text_card=32_000, card=2048, n_codebooks=8)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    with reading(path):
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return config
+
+
+def _fetch(repository: str, name: str) -> Path | None:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RemoteEntryNotFoundError
+
+    repo_id, _, revision = repository.partition("@")
+    try:
+        return Path(hf_hub_download(repo_id, name, revision=revision or None))
+    except RemoteEntryNotFoundError:
+        return None
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        raise BackendError(
+            f"The Hub did not give {name} of {repository} ({type(error).__name__}), and there is no such folder.",
+            "Look at the name and the network, or fetch the repository and name its folder.",
+        ) from error

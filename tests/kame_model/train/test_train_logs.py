@@ -1,0 +1,72 @@
+"""What a run tells: figures over windows of steps, leaps of the loss, and its files of metrics."""
+
+import math
+import random
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from kame_model.train.logs import METRICS, MetricsLog, SpikeWatch, Window, Windows, read_metrics
+
+pytestmark = pytest.mark.full
+
+
+def test_a_leap_of_the_loss_is_told_and_a_slow_fall_is_not() -> None:
+    watch, draw = SpikeWatch(deviations=6.0), random.Random(0)
+    assert not any(watch.is_spike(5.0 - step / 200 + draw.gauss(0, 0.05)) for step in range(300))
+    assert watch.is_spike(6.0)
+
+
+def test_a_watch_gone_on_with_tells_the_same() -> None:
+    one = SpikeWatch(6.0)
+    for step in range(60):
+        one.is_spike(math.sin(step))
+    other = SpikeWatch(**asdict(one))
+    assert (
+        [one.is_spike(each) for each in (0.5, 90.0)] == [other.is_spike(each) for each in (0.5, 90.0)] == [False, True]
+    )
+
+
+def test_a_window_tells_means_over_its_steps() -> None:
+    window, text = Window(), [6.0, 3.0] + [0.0] * (len(Window().tallies) - 2)
+    assert window.figures() == {}
+    window.add(2.0, 0.5, [0.0] * 4, text)
+    window.add(4.0, 1.0, [0.0] * 4, text)
+    assert window.figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0}
+    window.add(3.0, 0.75, [8.0, 4.0, 2.0, 0.0], text)
+    shares = {"swapped": 0.5, "corrected": 0.25, "substituted": 0.0}
+    assert window.figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0, **shares}
+    assert Window(**asdict(window)) == window
+
+
+def test_steps_of_copying_again_have_a_window_of_their_own() -> None:
+    windows, nothing = Windows(), [0.0] * len(Window().tallies)
+    windows.of(is_rehearsal=False).add(2.0, 0.5, [0.0] * 4, nothing)
+    windows.of(is_rehearsal=True).add(4.0, 1.5, [0.0] * 4, nothing)
+    expected = {"loss": 2.0, "gradient_norm": 0.5, "copy_loss": 4.0, "copy_gradient_norm": 1.5}
+    assert windows.figures() == expected
+    again = Windows()
+    again.load_state_dict(windows.state_dict())
+    assert again.figures() == expected
+
+
+def test_metrics_after_the_step_that_is_gone_on_from_are_forgotten(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path, 0, tensorboard=False)
+    for step in range(1, 6):
+        log.write("train", step, {"loss": 1 / step})
+    with (tmp_path / METRICS).open("a") as file:
+        file.write('{"kind": "train", "st')  # killed in the middle of a line
+    MetricsLog(tmp_path, 3, tensorboard=False).write("train", 4, {"loss": 0.1})
+    kept = [(line["step"], line["loss"]) for line in read_metrics(tmp_path / METRICS)]
+    assert kept == [(1, 1), (2, 0.5), (3, 1 / 3), (4, 0.1)]
+
+
+def test_tensorboard_has_the_numbers_too(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    log = MetricsLog(tmp_path, 0, tensorboard=True)
+    log.write("evaluation", 7, {"right": {"loss": 2.5}, "said": "text"})
+    log.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(each.step, each.value) for each in events.Scalars("evaluation/right/loss")] == [(7, 2.5)]
