@@ -17,10 +17,10 @@ def backends(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is not None:
         return
     with speaking_plainly(as_json):
-        from backends.registry import ENTRIES
+        from backends.registry import entries
         from flows.cli import show
 
-        rows = [_row(each) for each in ENTRIES]
+        rows = [_row(each) for each in entries()]
         if as_json:
             print_json(rows)
         else:
@@ -57,12 +57,12 @@ def install(
 
 
 def _row(each: Any) -> dict[str, str]:
-    there = each.is_installed()
+    missing = each.what_is_missing()
     return {
         "kind": each.kind,
         "name": each.name,
-        "installed": "yes" if there else "no",
-        "install": "" if there else each.install,
+        "installed": "no" if missing else "yes",
+        "install": missing,
         "licence": each.licence,
         "note": each.note,
     }
