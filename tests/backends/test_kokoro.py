@@ -8,7 +8,6 @@ from backends.aligner.pocketsphinx import PocketsphinxAligner
 from backends.asr.moonshine import Moonshine
 from backends.engine import Samples
 from backends.tts import kokoro as module
-from backends.tts import kokoro_model
 from backends.tts.kokoro import Kokoro
 from backends.tts.protocol import SpeechRefused
 from data_schemas.errors import ConfigError
@@ -53,7 +52,7 @@ class FakeSession:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     session = FakeSession()
-    monkeypatch.setattr(kokoro_model, "session", lambda: session)
+    monkeypatch.setattr(module, "session", lambda: session)
     return session
 
 
