@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -116,12 +116,9 @@ class _PackagedChat(_Packaged):
         """The engine's endpoint, whose digest knows the package's version."""
         return self._told(self._engine.describe())
 
-    def serve(self) -> AbstractContextManager[Endpoint]:
-        """As `describe`, started."""
-        return self._serve()
-
     @contextmanager
-    def _serve(self) -> Iterator[Endpoint]:
+    def serve(self) -> Iterator[Endpoint]:
+        """As `describe`, started."""
         with self._engine.serve() as endpoint:
             yield self._told(endpoint)
 

@@ -239,8 +239,8 @@ class Renamed(DoubleEngine):
 
 class Elsewhere(DoubleEngine):
     @contextmanager
-    def _serve(self) -> Iterator[Endpoint]:
-        with super()._serve() as endpoint:
+    def serve(self) -> Iterator[Endpoint]:
+        with super().serve() as endpoint:
             yield replace(endpoint, model="another")
 
 
