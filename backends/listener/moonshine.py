@@ -17,7 +17,7 @@ from pydantic import Field
 from backends.engine import Samples
 from backends.listener.background import ComputingThreads
 from backends.listener.rehearing import Rehearing, RehearingOptions
-from backends.vad import MODEL_RATE_HZ
+from backends.listener.vad import MODEL_RATE_HZ
 from data_schemas.errors import BackendError
 
 _SINGLE_THREAD = "MOONSHINE_ORT_SINGLE_THREAD"

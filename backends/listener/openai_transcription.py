@@ -11,8 +11,8 @@ from backends.chat.providers import Provider
 from backends.engine import Samples
 from backends.fault_log import place_of
 from backends.listener.rehearing import Rehearing, RehearingOptions
+from backends.listener.vad import MODEL_RATE_HZ
 from backends.openai_audio import OpenAIAudioOptions, RequestRefused, translated
-from backends.vad import MODEL_RATE_HZ
 from data_schemas.errors import BackendError
 
 if TYPE_CHECKING:

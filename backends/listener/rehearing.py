@@ -19,8 +19,8 @@ from backends.fault_log import FaultLog, fault_of
 from backends.listener.background import BackgroundLoop, Teller
 from backends.listener.protocol import Heard, Window
 from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
+from backends.listener.vad import SpeechGate, SpeechMeter
 from backends.options import Options
-from backends.vad import SpeechGate, SpeechMeter
 from data_schemas.errors import BackendError
 
 _log = logging.getLogger(__name__)
