@@ -60,7 +60,7 @@ class MoonshineListener(Rehearing):
         """
         return str(await asyncio.wrap_future(self._threads.submit(self._heard, samples, is_urgent=is_urgent)))
 
-    async def at_last(self) -> None:
+    async def shutdown(self) -> None:
         """Ends its threads."""
         self._threads.close()
 

@@ -67,7 +67,7 @@ class OpenAIListener(Rehearing):
             raise told from None  # the cause may quote the key
         return str(answer.text)
 
-    async def at_last(self) -> None:
+    async def shutdown(self) -> None:
         """Closes its connections."""
         if self._client is not None:
             await self._client.close()

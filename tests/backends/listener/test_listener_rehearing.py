@@ -38,7 +38,7 @@ class Counting(Rehearing):
             raise BackendError("The recogniser has died.", "Start it anew.", "503")
         return f"{10 * len(samples) / MODEL_RATE_HZ:.0f} tenths."
 
-    async def at_last(self) -> None:
+    async def shutdown(self) -> None:
         """Nothing was opened."""
 
 
