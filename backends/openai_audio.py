@@ -1,17 +1,19 @@
 """What speech and recognition over OpenAI's protocol share: how a server is reached, and what its errors mean."""
 
 import atexit
+import io
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from backends.chat.connection import open_sync
 from backends.chat.providers import Provider
+from backends.engine import Samples
 from backends.options import Options
 from data_schemas.errors import BackendError
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     import openai
 
 _N_QUOTED = 300
+HEARING_RATE_HZ = 16_000
+"""What whisper models hear."""
 _REFUSALS = frozenset({400, 413, 422})
 """Statuses about this request; others are about the server, the model or the key."""
 
@@ -46,6 +50,27 @@ class BatchAudioOptions(OpenAIAudioOptions):
     max_calls_in_flight: int = Field(
         default=8, ge=1, le=256, description="Calls under way at once in each worker process."
     )
+
+
+class TranscriptionOptions(Options):
+    """In which language a server hears."""
+
+    language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language to hear.")
+
+
+def transcription_request(model: str, language: str, samples: Samples) -> dict[str, Any]:
+    """Arguments of `audio.transcriptions.create`: 16-bit mono wav, of samples at 16 kHz, at temperature 0."""
+    import soundfile
+
+    file = io.BytesIO()
+    soundfile.write(file, samples, HEARING_RATE_HZ, format="WAV", subtype="PCM_16")
+    return {
+        "model": model,
+        "file": ("speech.wav", file.getvalue(), "audio/wav"),
+        "language": language,
+        "response_format": "json",
+        "temperature": 0.0,
+    }
 
 
 class RequestRefused(Exception):

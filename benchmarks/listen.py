@@ -20,9 +20,9 @@ import numpy as np
 
 from backends.listener.moonshine import MoonshineListener, MoonshineListenerOptions
 from backends.listener.protocol import Heard
+from backends.listener.vad import TurnDetector
 from backends.tts.kokoro import Kokoro
 from backends.tts.protocol import Speech
-from backends.vad import TurnDetector
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, samples_to_seconds
 from pipelines.quality.hearing import compare
 

@@ -19,7 +19,7 @@ from moshi.utils.compile import no_cuda_graph
 
 from backends.engine import Samples
 from backends.listener.double import DoubleListener, DoubleListenerOptions
-from backends.vad import TurnDetector
+from backends.listener.vad import TurnDetector
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.load import Checkpoint

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from backends.aligner.arpabet import pronounce
-from backends.aligner.order import check_order
-from backends.aligner.protocol import AlignmentRefused
+from backends.aligner.protocol import AlignmentRefused, check_order
 from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.errors import BackendError

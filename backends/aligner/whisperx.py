@@ -8,8 +8,7 @@ from functools import cached_property
 
 from pydantic import Field
 
-from backends.aligner.order import check_order
-from backends.aligner.protocol import AlignmentRefused
+from backends.aligner.protocol import AlignmentRefused, check_order
 from backends.engine import Samples
 from backends.options import FilePath, WorkerOptions
 from backends.workers.environments import environment

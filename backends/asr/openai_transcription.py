@@ -1,24 +1,23 @@
 """Any server with `/v1/audio/transcriptions`: OpenAI's own, or a whisper server that speaks its protocol."""
 
-import io
-
-from pydantic import Field
-
 from backends.engine import Samples
-from backends.openai_audio import BatchAudioOptions, RequestRefused, asking
+from backends.openai_audio import (
+    HEARING_RATE_HZ,
+    BatchAudioOptions,
+    RequestRefused,
+    TranscriptionOptions,
+    asking,
+    transcription_request,
+)
 from data_schemas import ids
 from data_schemas.errors import BackendError
 
 _RECIPE = 1
 """Version of what this file does to sound and text; raise it when what is heard could change."""
 
-_MODEL_RATE_HZ = 16_000
 
-
-class OpenAITranscriptionOptions(BatchAudioOptions):
+class OpenAITranscriptionOptions(TranscriptionOptions, BatchAudioOptions):
     """Which server and model hear."""
-
-    language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language to hear.")
 
 
 class OpenAITranscription:
@@ -43,30 +42,16 @@ class OpenAITranscription:
         Raises:
             BackendError: the server does not answer, or refuses key, model or recording.
         """
-        wav = _wav(samples, sample_rate_hz)
+        import soxr
+
+        sound = soxr.resample(samples, sample_rate_hz, HEARING_RATE_HZ)
+        request = transcription_request(self._options.model, self._options.language, sound)
         try:
             with asking(self._options) as client:
-                answer = client.audio.transcriptions.create(
-                    model=self._options.model,
-                    file=("speech.wav", wav, "audio/wav"),
-                    language=self._options.language,
-                    response_format="json",
-                    temperature=0.0,
-                )
+                answer = client.audio.transcriptions.create(**request)
         except RequestRefused as refusal:
             raise BackendError(
                 f"The server at {self._options.base_url} refuses a recording of {len(samples)} samples: {refusal}.",
                 "Check the model's limits.",
             ) from refusal
-        return answer.text.strip()
-
-
-def _wav(samples: Samples, sample_rate_hz: int) -> bytes:
-    """16-bit mono wav at 16 kHz, which is what whisper models hear."""
-    import soundfile
-    import soxr
-
-    file = io.BytesIO()
-    sound = soxr.resample(samples, sample_rate_hz, _MODEL_RATE_HZ)
-    soundfile.write(file, sound, _MODEL_RATE_HZ, format="WAV", subtype="PCM_16")
-    return file.getvalue()
+        return str(answer.text).strip()

@@ -7,30 +7,154 @@ goes on waiting for its batches.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
+import json
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock, Timeout
+
 from backends.chat.answers import UNBOUNDED_ANSWER, estimated_tokens, read_answer
-from backends.chat.batch_api import QUEUE_FULL, BatchApi, GoneError, errors_of
-from backends.chat.batch_lines import portions, read_line, write_line
-from backends.chat.batch_room import BatchRoom
-from backends.chat.batch_store import BatchStore, OpenBatch
+from backends.chat.batch_api import QUEUE_FULL, BatchApi, GoneError, errors_of, portions, read_line, write_line
 from backends.chat.budget import Spending
 from backends.chat.cache import ReplyCache, StoredReply, request_id
 from backends.chat.connection import open_async
 from backends.chat.faults import FaultTranslator, TryAgainError, UnusableAnswerError
-from backends.chat.limits import Delays
+from backends.chat.limits import Delays, retry_options
 from backends.chat.log import log_try
 from backends.chat.protocol import Endpoint
 from backends.chat.providers import Provider, full_url
-from backends.chat.retries import retry_options
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
 
 if TYPE_CHECKING:
     from openai.types import Batch
     from tenacity import RetryCallState
+
+
+class BatchRoom:
+    """The size of batches, learned from those that a provider refuses because too many tokens are enqueued there.
+
+    Such a batch waits for one of ours to end. Where none is under way it was too large by itself, or others fill the
+    queue: the next ones are half as large, after a wait, until one passes; then sizes grow again.
+
+    Args:
+        n_bound: most requests of a batch.
+        max_attempts: refusals of single requests, with nothing of ours under way, after which the run stops.
+        delays: between two tries.
+    """
+
+    def __init__(self, n_bound: int, max_attempts: int, delays: Delays) -> None:
+        self.n_most = n_bound
+        self._n_bound = n_bound
+        self._max_attempts = max_attempts
+        self._delays = delays
+        self._n_ended = self._n_refused = 0
+        self._change = asyncio.Event()
+
+    def changed(self) -> None:
+        """Notes that a batch is no longer under way, for whatever reason."""
+        self._change.set()
+        self._change = asyncio.Event()
+
+    def ended(self) -> None:
+        """Notes a batch that the queue had room for."""
+        self.n_most = min(self._n_bound, 2 * self.n_most)
+        self._n_ended += 1
+        self._n_refused = 0
+        self.changed()
+
+    async def wait(self, n_requests: int, under_way: Collection[str], endpoint_name: str) -> None:
+        """Waits until a refused batch of so many requests may be tried again, in portions of `n_most`.
+
+        Args:
+            under_way: other batches of ours, a living view.
+
+        Raises:
+            BackendError: single requests are refused too, with nothing of ours under way.
+        """
+        n_ended = self._n_ended
+        if under_way:
+            while under_way and self._n_ended == n_ended:
+                await self._change.wait()
+            return
+        self._n_refused += 1
+        if n_requests == 1 and self._n_refused >= self._max_attempts:
+            raise BackendError(
+                f"The chat endpoint {endpoint_name!r} takes no batch, not even of one request: too many tokens are "
+                "enqueued for this account.",
+                "When its other batches have ended, run again: answers are kept.",
+            )
+        self.n_most = max(1, n_requests // 2)
+        await asyncio.sleep(min(self._delays.first_look_s * 2**self._n_refused, self._delays.longest_look_s))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBatch:
+    """A file of requests at an endpoint and the batch made of it; no `batch_id`: not known to be made yet."""
+
+    file_id: str
+    batch_id: str | None
+    keys: tuple[str, ...]
+
+
+class BatchStore:
+    """The open batches of one endpoint.
+
+    Raises:
+        StoreError: the file cannot be read or written (all methods).
+    """
+
+    def __init__(self, cache: ReplyCache, endpoint_name: str) -> None:
+        self._cache = cache
+        self._endpoint_name = endpoint_name
+        path = Path(f"{cache.path}.batches.lock").resolve()
+        self._lock = FileLock(path, timeout=0, is_singleton=True, thread_local=False)  # one a process and path
+        self._has_claimed = False
+
+    def claim(self) -> None:
+        """Keeps the batches of all endpoints for this process, until `release` or its end.
+
+        Raises:
+            BackendError: another process has them: both would make a batch of the same file.
+        """
+        try:
+            self._lock.acquire()
+            self._has_claimed = True
+        except Timeout:
+            raise BackendError(
+                f"Another process waits for batches whose answers go into {self._cache.path}.",
+                "Wait for it or end it, then run again: its batches and answers are kept.",
+            ) from None
+
+    def release(self) -> None:
+        """Gives back what this one claimed."""
+        if self._has_claimed:
+            self._has_claimed = False
+            self._lock.release()
+
+    def open_batches(self) -> list[OpenBatch]:
+        """All that an earlier run or this one left open."""
+        rows = self._cache.run(
+            "SELECT file_id, batch_id, keys FROM batches WHERE endpoint = ? ORDER BY file_id", (self._endpoint_name,)
+        )
+        return [OpenBatch(file_id, batch_id, tuple(json.loads(keys))) for file_id, batch_id, keys in rows]
+
+    def uploaded(self, file_id: str, keys: list[str]) -> OpenBatch:
+        """Notes a file before a batch is made of it: a kill between the two must not make two batches."""
+        self._cache.run("INSERT INTO batches VALUES (?, NULL, ?, ?)", (file_id, self._endpoint_name, json.dumps(keys)))
+        return OpenBatch(file_id, None, tuple(keys))
+
+    def made(self, batch: OpenBatch, batch_id: str) -> OpenBatch:
+        """Notes the batch made of a file."""
+        self._cache.run("UPDATE batches SET batch_id = ? WHERE file_id = ?", (batch_id, batch.file_id))
+        return OpenBatch(batch.file_id, batch_id, batch.keys)
+
+    def closed(self, batch: OpenBatch) -> None:
+        """Forgets a batch whose answers are in the cache."""
+        self._cache.run("DELETE FROM batches WHERE file_id = ?", (batch.file_id,))
+
 
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 

@@ -183,9 +183,9 @@ class Spending:
         """
         n_in, n_out = estimated_tokens(payload)
         n_tokens, usd = n_in + n_out, usd_of(self._price, n_in, 0, n_out) if self._price else 0.0
-        while (lacking := self._lacking(n_tokens, usd)) is not None:
+        while (shortfall := self._shortfall(n_tokens, usd)) is not None:
             if self.is_used_up or not self._n_in_flight:
-                raise self._stop(lacking)
+                raise self._stop(shortfall)
             self._landed.clear()
             await self._landed.wait()
         self._hold(n_tokens, usd, 1)
@@ -215,28 +215,28 @@ class Spending:
         self._reserved_usd += usd
         self._n_in_flight += n_requests
 
-    def _lacking(self, n_tokens: int, usd: float) -> "_Lacking | None":
+    def _shortfall(self, n_tokens: int, usd: float) -> "BudgetShortfall | None":
         """The bound that so much more would break, if one does."""
         if self._budget.usd is None and self._budget.tokens is None:
             return None
         ((used, used_usd),) = self._cache.run(_TOTALS, (self._run_id,))
         if self._budget.tokens is not None:
-            found = _Lacking("{:.0f} tokens", self._budget.tokens, used, self._n_reserved_tokens, n_tokens)
+            found = BudgetShortfall("{:.0f} tokens", self._budget.tokens, used, self._n_reserved_tokens, n_tokens)
             if found.is_broken():
                 return found
         if self._budget.usd is not None:
-            found = _Lacking("{:.6g} US dollars", self._budget.usd, used_usd, self._reserved_usd, usd)
+            found = BudgetShortfall("{:.6g} US dollars", self._budget.usd, used_usd, self._reserved_usd, usd)
             if found.is_broken():
                 return found
         return None
 
-    def _stop(self, lacking: "_Lacking") -> BudgetError:
+    def _stop(self, shortfall: "BudgetShortfall") -> BudgetError:
         self.is_used_up = True
-        return lacking.error()
+        return shortfall.error()
 
 
 @dataclass(frozen=True, slots=True)
-class _Lacking:
+class BudgetShortfall:
     """One bound and what stands against it, all in its unit, which `form` writes."""
 
     form: str
@@ -246,9 +246,11 @@ class _Lacking:
     needed: float
 
     def is_broken(self) -> bool:
+        """Whether what is needed does not fit any more."""
         return self.used + self.reserved + self.needed > self.bound
 
     def error(self) -> BudgetError:
+        """The error that stops the run, with what is spent, reserved and needed."""
         parts = [f"{self.form.format(self.used)} are spent"]
         if self.reserved > 0:
             parts.append(f"{self.form.format(self.reserved)} are kept back for requests in flight")

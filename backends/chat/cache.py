@@ -5,7 +5,7 @@ may take the last few). Several processes and threads may share a file on a loca
 network file systems. A `put` takes about 0.1 ms and a `get` less, so the event loop calls both without a thread.
 (diskcache is such a SQLite file too, but pickles what it keeps and evicts what grows old; an answer must do neither.)
 
-The same file keeps what each run spent (`budget.py`) and which batches are under way (`batch_store.py`).
+The same file keeps what each run spent (`budget.py`) and which batches are under way (`batch.py`).
 """
 
 import contextlib

@@ -24,11 +24,10 @@ from backends.chat.faults import (
     UnusableAnswerError,
     no_answer,
 )
-from backends.chat.limits import Delays, Pace
+from backends.chat.limits import Delays, Pace, retry_options
 from backends.chat.log import log_try
 from backends.chat.protocol import Endpoint
 from backends.chat.providers import Provider, full_url
-from backends.chat.retries import retry_options
 from data_schemas import ids
 from data_schemas.config import ChatConfig
 

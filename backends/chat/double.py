@@ -4,7 +4,7 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from backends.chat.protocol import Endpoint
@@ -53,12 +53,9 @@ class DoubleEngine:
         """The endpoint without its base URL."""
         return Endpoint(self._name, base_url="", model=MODEL, model_digest="double-1")
 
-    def serve(self) -> AbstractContextManager[Endpoint]:
-        """The endpoint of a server that lives as long as the block."""
-        return self._serve()
-
     @contextmanager
-    def _serve(self) -> Iterator[Endpoint]:
+    def serve(self) -> Iterator[Endpoint]:
+        """The endpoint of a server that lives as long as the block."""
         self._stopping.clear()
         with _Server(self) as server:
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

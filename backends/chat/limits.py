@@ -1,4 +1,4 @@
-"""How many requests are in flight and how many begin in a minute: what a server bears, found out while asking.
+"""What a server bears, found out while asking: requests in flight and a minute, another try, and whether it answers.
 
 `AdaptiveLimit` goes as TCP does: it doubles while that pays, then adds an eighth at a time, and halves on a 429 or a
 timeout (additive increase, multiplicative decrease). Growth pays while latency holds, that is, while it rises by less
@@ -13,12 +13,17 @@ its bucket cannot take back; what PyPI has for adaptive concurrency are first ve
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from backends.chat.health import Health
+from backends.chat.faults import TryAgainError
 from data_schemas.config import ChatConfig
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 FIRST_LIMIT = 32
 """In flight before anything is known of a server; most APIs and every GPU bear that."""
@@ -196,3 +201,73 @@ class Pace:
     def pause(self, wait_s: float) -> None:
         """Lets nothing begin for so many seconds: what a server asks of one request it asks of us all."""
         self._paused_until_s = max(self._paused_until_s, _now_s() + wait_s)
+
+
+N_RECENT = 40
+MIN_FAILURES = 8
+MAX_FAILED_SHARE = 0.9
+"""When so many of the last `N_RECENT` requests failed, eight at least, the endpoint is at fault and not they."""
+MAX_GIVEN_UP = 3
+"""Requests given up in a row, and no answer between them, that tell of an endpoint which answers nobody."""
+
+
+class Health:
+    """How the last real requests to an endpoint ended; what came from the cache, or long ago, is no sign of life.
+
+    Belongs to an endpoint, and outlives the clients that use it one after another.
+    """
+
+    def __init__(self) -> None:
+        self.n_given_up = 0
+        self._recent: deque[bool] = deque(maxlen=N_RECENT)
+
+    @property
+    def answers_nobody(self) -> bool:
+        """Whether several requests in a row were given up after all their tries."""
+        return self.n_given_up >= MAX_GIVEN_UP
+
+    def answered(self) -> None:
+        """Notes an answer."""
+        self.n_given_up = 0
+        self._recent.append(True)
+
+    def failed(self) -> None:
+        """Notes a request that failed for good, for whatever reason."""
+        self._recent.append(False)
+
+    def verdict(self) -> str:
+        """What is wrong with the endpoint, as the beginning of a sentence; empty while most are answered."""
+        n, n_failed = len(self._recent), self._recent.count(False)
+        if n_failed < MIN_FAILURES or n_failed < MAX_FAILED_SHARE * n:
+            return ""
+        return f"{n_failed} of the last {n} requests failed and {n - n_failed} were answered"
+
+
+def retry_options(
+    max_attempts: int, delays: Delays, on_retry: Callable[["RetryCallState"], None] | None = None
+) -> dict[str, Any]:
+    """Arguments of tenacity's `Retrying` and `AsyncRetrying`: what raises `TryAgainError` is tried again.
+
+    The wait is random and grows, so that those refused together do not come back together; what the server asks for
+    (Retry-After) is waited first. The last try's error is raised as it is.
+
+    Args:
+        on_retry: called before each wait.
+    """
+    from tenacity import retry_if_exception_type, stop_after_attempt
+
+    return {
+        "stop": stop_after_attempt(max_attempts),
+        "wait": partial(_wait_s, delays),
+        "before_sleep": on_retry,
+        "retry": retry_if_exception_type(TryAgainError),
+        "reraise": True,
+    }
+
+
+def _wait_s(delays: Delays, state: "RetryCallState") -> float:
+    from tenacity import wait_random_exponential
+
+    backoff_s = wait_random_exponential(multiplier=delays.first_backoff_s, max=delays.longest_backoff_s)(state)
+    error = state.outcome.exception() if state.outcome else None
+    return backoff_s + (error.retry_after_s if isinstance(error, TryAgainError) else 0.0)

@@ -17,7 +17,7 @@ import os
 import select
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -59,17 +59,14 @@ class LlamaCppEngine:
         digest = digest_as_asked(self._config, model, file_digest(self._gguf))
         return Endpoint(name=name, base_url="", model=model, model_digest=digest)
 
-    def serve(self) -> AbstractContextManager[Endpoint]:
+    @contextmanager
+    def serve(self) -> Iterator[Endpoint]:
         """The endpoint of a server that lives as long as the block, and no longer than this process.
 
         Raises:
             BackendError: the port is taken, the server did not start, or it stopped inside the block while
                 its client failed for want of it; quotes the end of its log.
         """
-        return self._serve()
-
-    @contextmanager
-    def _serve(self) -> Iterator[Endpoint]:
         described = self.describe()
         if self._config.port:
             free_port(self._config.port, NAME)

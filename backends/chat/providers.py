@@ -30,7 +30,7 @@ class ModelHabits(Config):
         default=0, ge=0, description="Added to max_tokens: what they think before they answer counts against it."
     )
 
-    def are_of(self, model: str) -> bool:
+    def apply_to(self, model: str) -> bool:
         """Whether they are a model's."""
         name = model.rpartition("/")[2].lower()
         return any(fnmatchcase(name, pattern.lower()) for pattern in self.models)
@@ -85,7 +85,7 @@ class Provider(Config):
         return body | (extra or {})
 
     def _habits_of(self, model: str) -> ModelHabits:
-        return next((each for each in self.by_model if each.are_of(model)), _NO_HABITS)
+        return next((each for each in self.by_model if each.apply_to(model)), _NO_HABITS)
 
     def _renamed(self, payload: dict[str, Any], dropped: set[str]) -> dict[str, Any]:
         body = {self.renames.get(name, name): value for name, value in payload.items() if name not in dropped}

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from backends.chat.connection import open_async, open_sync
 from backends.chat.faults import NO_CONNECTION, FaultTranslator, TryAgainError
-from backends.chat.limits import DELAYS, Delays
+from backends.chat.limits import DELAYS, Delays, retry_options
 from backends.chat.model_names import is_named
 from backends.chat.protocol import Endpoint
 from backends.chat.providers import (
@@ -18,7 +18,6 @@ from backends.chat.providers import (
     provider_of,
     read_api_key,
 )
-from backends.chat.retries import retry_options
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError, RequestError
 
@@ -74,7 +73,8 @@ class RemoteEngine:
             self._model = _only_one(listed, self._base_url)
         return self._endpoint(self._model)
 
-    def serve(self) -> AbstractContextManager[Endpoint]:
+    @contextmanager
+    def serve(self) -> Iterator[Endpoint]:
         """The endpoint, once it has answered and knows the model.
 
         A server that lists no models is asked one request of one token, which no budget counts.
@@ -83,10 +83,6 @@ class RemoteEngine:
             BackendError: it does not answer, refuses our key or does not know the model.
             ConfigError: the model is not on the server's list; or as `describe`.
         """
-        return self._serve()
-
-    @contextmanager
-    def _serve(self) -> Iterator[Endpoint]:
         endpoint = self.describe()
         listed = self._list_models()
         if listed and not any(is_named(model, endpoint.model) for model in listed):

@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from backends.chat.child_server import HOST, Child, ChildServer, NotReady, free_port
@@ -64,17 +64,14 @@ class VllmEngine:
         digest = digest_as_asked(self._config, model, digest)
         return Endpoint(self._config.endpoint or "vllm", base_url="", model=model, model_digest=digest)
 
-    def serve(self) -> AbstractContextManager[Endpoint]:
+    @contextmanager
+    def serve(self) -> Iterator[Endpoint]:
         """The endpoint of a healthy server that lives as long as the block, and no longer than this process.
 
         Raises:
             ConfigError: vLLM is not installed.
             BackendError: the port is taken, or the server did not start or stopped; quotes the end of its log.
         """
-        return self._serve()
-
-    @contextmanager
-    def _serve(self) -> Iterator[Endpoint]:
         described = self.describe()
         port = free_port(self._config.port, NAME)
         remedy = "Check chat.model, its revision and the GPU's memory, then run again: answers are kept."

@@ -58,13 +58,13 @@ class BackgroundLoop:
             if not self._is_closed:
                 self._loop.call_soon_threadsafe(function, *arguments)
 
-    def close(self, at_last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Cancels what runs in the loop, awaits `at_last` there, and ends the thread."""
+    def close(self, shutdown: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Cancels what runs in the loop, awaits `shutdown` there, and ends the thread."""
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
-        asyncio.run_coroutine_threadsafe(_cancel_all(at_last), self._loop).result()
+        asyncio.run_coroutine_threadsafe(_cancel_all(shutdown), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -77,12 +77,12 @@ class BackgroundLoop:
             self._loop.close()
 
 
-async def _cancel_all(at_last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def _cancel_all(shutdown: Callable[[], Coroutine[Any, Any, None]]) -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-    await at_last()
+    await shutdown()
 
 
 class ComputingThreads:

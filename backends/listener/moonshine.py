@@ -17,7 +17,7 @@ from pydantic import Field
 from backends.engine import Samples
 from backends.listener.background import ComputingThreads
 from backends.listener.rehearing import Rehearing, RehearingOptions
-from backends.vad import MODEL_RATE_HZ
+from backends.listener.vad import MODEL_RATE_HZ
 from data_schemas.errors import BackendError
 
 _SINGLE_THREAD = "MOONSHINE_ORT_SINGLE_THREAD"
@@ -60,7 +60,7 @@ class MoonshineListener(Rehearing):
         """
         return str(await asyncio.wrap_future(self._threads.submit(self._heard, samples, is_urgent=is_urgent)))
 
-    async def at_last(self) -> None:
+    async def shutdown(self) -> None:
         """Ends its threads."""
         self._threads.close()
 

@@ -1,6 +1,5 @@
 """Any server with `/v1/audio/transcriptions`, live: the turn so far is sent to it again and again."""
 
-import io
 import os
 from typing import TYPE_CHECKING
 
@@ -11,21 +10,25 @@ from backends.chat.providers import Provider
 from backends.engine import Samples
 from backends.fault_log import place_of
 from backends.listener.rehearing import Rehearing, RehearingOptions
-from backends.openai_audio import OpenAIAudioOptions, RequestRefused, translated
-from backends.vad import MODEL_RATE_HZ
+from backends.openai_audio import (
+    OpenAIAudioOptions,
+    RequestRefused,
+    TranscriptionOptions,
+    transcription_request,
+    translated,
+)
 from data_schemas.errors import BackendError
 
 if TYPE_CHECKING:
     import openai
 
 
-class OpenAIListenerOptions(OpenAIAudioOptions, RehearingOptions):
+class OpenAIListenerOptions(TranscriptionOptions, OpenAIAudioOptions, RehearingOptions):
     """Which server and model hear. One try each: the next piece says more than a second try would."""
 
     interval_s: float = Field(default=0.8, ge=0.1, le=10, description="Shortest time between two partial results.")
     max_attempts: int = Field(default=1, ge=1, le=20, description="Tries of one request.")
     timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one answer, seconds.")
-    language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language to hear.")
 
 
 class OpenAIListener(Rehearing):
@@ -50,14 +53,9 @@ class OpenAIListener(Rehearing):
         if self._client is None:
             client = open_async(self._options.base_url, self._key, self._options.timeout_s, Provider())
             self._client = client.with_options(max_retries=self._options.max_attempts - 1)
+        request = transcription_request(self._options.model, self._options.language, samples)
         try:
-            answer = await self._client.audio.transcriptions.create(
-                model=self._options.model,
-                file=("speech.wav", _wav(samples), "audio/wav"),
-                language=self._options.language,
-                response_format="json",
-                temperature=0.0,
-            )
+            answer = await self._client.audio.transcriptions.create(**request)
         except openai.APIError as error:
             told = translated(error, self._options, self._key)
             if isinstance(told, RequestRefused):
@@ -67,16 +65,7 @@ class OpenAIListener(Rehearing):
             raise told from None  # the cause may quote the key
         return str(answer.text)
 
-    async def at_last(self) -> None:
+    async def shutdown(self) -> None:
         """Closes its connections."""
         if self._client is not None:
             await self._client.close()
-
-
-def _wav(samples: Samples) -> bytes:
-    """16-bit mono wav at 16 kHz."""
-    import soundfile
-
-    file = io.BytesIO()
-    soundfile.write(file, samples, MODEL_RATE_HZ, format="WAV", subtype="PCM_16")
-    return file.getvalue()

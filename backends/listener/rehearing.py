@@ -19,8 +19,8 @@ from backends.fault_log import FaultLog, fault_of
 from backends.listener.background import BackgroundLoop, Teller
 from backends.listener.protocol import Heard, Window
 from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
+from backends.listener.vad import SpeechGate, SpeechMeter
 from backends.options import Options
-from backends.vad import SpeechGate, SpeechMeter
 from data_schemas.errors import BackendError
 
 _log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Rehearing(ABC):
         """
 
     @abstractmethod
-    async def at_last(self) -> None:
+    async def shutdown(self) -> None:
         """Gives back connections and threads; runs in the listeners' loop."""
 
     def listen(self, on_heard: Callable[[Heard], None]) -> "Ear":
@@ -91,7 +91,7 @@ class Rehearing(ABC):
 
     def close(self) -> None:
         """Ends the listeners' loop; ears that are still open hear nothing any more."""
-        self._background.close(self.at_last)
+        self._background.close(self.shutdown)
 
 
 class Ear:

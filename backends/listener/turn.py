@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from backends.engine import Samples
-from backends.vad import WINDOW_S
+from backends.listener.vad import WINDOW_S
 
 
 def _n_windows(time_s: float) -> int:

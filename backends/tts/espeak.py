@@ -13,6 +13,7 @@ import ctypes
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,9 @@ WORDS_PER_MINUTE: Final = 175
 _AUDIO_OUTPUT_SYNCHRONOUS, _RATE, _CHARS_UTF8 = 2, 1, 1
 _EVENT_LIST_END, _EVENT_WORD, _EVENT_END = 0, 1, 5
 
+
+_one_speaks = threading.Lock()
+"""The library has one state a process: a second thread in it ends the process."""
 
 Event = tuple[int, int, int]
 """Type, character of the text counted from 0, sample at the library's rate."""
@@ -96,7 +100,7 @@ class Espeak:
 
         if voice not in _VOICES:
             raise ConfigError(f"eSpeak has no voice {voice!r} here.", f"Voices here: {', '.join(_VOICES)}.")
-        with _Engine() as engine:
+        with _one_speaks, _Engine() as engine:
             samples, events = engine.say(text, voice, round(WORDS_PER_MINUTE * speed))
         starts = _word_starts(text)
         if not starts or not samples.size:

@@ -39,7 +39,10 @@ class TextToSpeech(Engine, Protocol):
 
     @property
     def max_calls_in_flight(self) -> int:
-        """How many threads may ask it at once: 1 unless it answers over a network, where that saves waiting."""
+        """From how many threads a stage asks it at once: 1 unless it answers over a network, where that saves waiting.
+
+        The server's cascade asks from two whatever this says, so an engine that keeps state takes a lock.
+        """
 
     def voices(self) -> Sequence[Voice]:
         """The voices at hand here, best first; never empty."""

@@ -32,7 +32,7 @@ class Worker:
     Args:
         name: for messages.
         python: the environment's interpreter.
-        engine_file: the file with the class `Engine` that runs there.
+        engine_file: the file whose `ENGINE`, a class, runs there.
         options: what that class is constructed with; JSON.
         timeout_s: longest wait for one answer, seconds; the first also loads the model.
 

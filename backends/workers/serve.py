@@ -1,6 +1,6 @@
 """The other side of the pipe: `python -I serve.py ENGINE_FILE PARENT_PID`, run by a worker environment's interpreter.
 
-It loads the engine's file, whose class `Engine` takes the options of the first request (`open`), then answers one
+It loads the engine's file, whose `ENGINE`, a class, takes the options of the first request (`open`), then answers one
 request after another: `call` names a method that takes the arguments and the sound and returns both anew. It ends when
 its standard input is closed or its parent is gone, however that ended, even in the middle of a request. Without a
 parent it only looks whether the engine can be loaded: the last step of an installation.
@@ -95,10 +95,10 @@ def _is_machines(error: Exception) -> bool:
 
 
 def load_engine(engine_file: str) -> type:
-    """The class `Engine` of a file, which finds `backends.workers` of ours, and nothing else."""
+    """The class that a file calls `ENGINE`, which finds `backends.workers` of ours, and nothing else."""
     root = Path(__file__).resolve().parents[1]
     load_file("backends", root / "__init__.py", submodule_search_locations=[str(root)])
-    engine_class: type = load_file("kame_engine", Path(engine_file)).Engine
+    engine_class: type = load_file("kame_engine", Path(engine_file)).ENGINE
     return engine_class
 
 

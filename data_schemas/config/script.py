@@ -48,7 +48,7 @@ class ScriptConfig(Config):
 class FormShares(Config):
     """How often each form of dialogue is made, as weights; 0: never. Each default stands with its reason.
 
-    A form of your own is a field here and a file of its name in `pipelines/script/forms/` (docs/dialogues.md).
+    A form of your own is a field here and a file of its name in `pipelines/script/forms/` (docs/extending.md).
     """
 
     plain: float = Field(

@@ -10,19 +10,23 @@ class SourceConfig(Config):
 
     name: str = Field(
         pattern=r"^[a-z][a-z0-9_]*$",
-        description="gsm8k, mmlu_pro, hssbench, or a name of your own for questions with `columns`.",
+        description="One that `kame backends` lists, or a name of your own for questions with `columns`.",
     )
     path: str | None = Field(
-        default=None, description="JSONL(.gz) or Parquet file; empty: from the Hugging Face Hub (own sources need one)."
+        default=None, description="JSONL(.gz) or Parquet file; empty: from the Hugging Face Hub (own: `hub_id`)."
     )
     columns: dict[str, str] = Field(
         default_factory=dict,
-        description="Own sources: our field (question, answer, id, category, explanation) to the file's column.",
+        description="What the file calls the source's columns; of own sources: question, answer, options, id, "
+        "category, explanation, picture. `a.b` is b in the column a.",
+    )
+    options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="The source's own; `kame backends options source NAME` lists them."
     )
     revision: str | None = Field(default=None, description="Revision of the data set, as provenance and on the Hub.")
     licence: str | None = Field(default=None, description="Licence of the questions, where not the usual one.")
     languages: list[str] = Field(
-        default=["en"], min_length=1, description="Languages to take, of a set that has several (hssbench)."
+        default=["en"], min_length=1, description="Languages to take, of a set that has several."
     )
     pictures: str | None = Field(default=None, description="Folder of the pictures that its rows name.")
 

@@ -1,31 +1,62 @@
-"""`kame backends`: which engines there are and whether they are installed; `install` makes worker environments."""
+"""`kame backends`: which engines and sources there are, and their options; `install` makes worker environments."""
 
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
-app = typer.Typer(help="Engines there are, their licences, and what to type for a missing one.")
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+app = typer.Typer(help="Engines and sources there are, their licences and options, and what to type for a missing one.")
 _HEAD = ("kind", "name", "installed, or what to type", "licence", "note")
 
 
 @app.callback(invoke_without_command=True)
 def backends(context: typer.Context, as_json: AsJson = False) -> None:
-    """Engines there are, whether they are installed, their licences, and what to type for a missing one."""
+    """Engines and sources there are, whether they are installed, and what to type for a missing one."""
     if context.invoked_subcommand is not None:
         return
     with speaking_plainly(as_json):
-        from backends.registry import ENTRIES
+        from backends.registry import entries
         from flows.cli import show
 
-        rows = [_row(each) for each in ENTRIES]
+        rows = [_row(each) for each in entries()] + _source_rows()
         if as_json:
             print_json(rows)
         else:
             cells = [(row["kind"], row["name"], row["install"] or "yes", row["licence"], row["note"]) for row in rows]
             show.console().print(show.table("Back-ends", _HEAD, cells))
+
+
+@app.command()
+def options(
+    kind: Annotated[str, typer.Argument(help="As in the list: tts, aligner, asr, listener, codec or source.")],
+    name: Annotated[str, typer.Argument(help="A back-end, a source, or `own` for a source described by --map.")],
+    as_json: AsJson = False,
+) -> None:
+    """The options that a back-end or a source takes, with their defaults."""
+    with speaking_plainly(as_json):
+        from flows.cli import show
+
+        taken = _options_of(kind, name)
+        rows = [
+            {
+                "name": field,
+                "default": "" if each.is_required() else str(each.default),
+                "description": each.description or "",
+            }
+            for field, each in (taken.model_fields if taken else {}).items()
+        ]
+        if as_json:
+            print_json(rows)
+        elif rows:
+            cells = [tuple(row.values()) for row in rows]
+            show.console().print(show.table(f"Options of {kind} {name}", ("option", "default", "meaning"), cells))
+        else:
+            typer.echo(f"{kind} {name} takes no options.")
 
 
 @app.command()
@@ -57,15 +88,42 @@ def install(
 
 
 def _row(each: Any) -> dict[str, str]:
-    there = each.is_installed()
+    missing = each.what_is_missing()
     return {
         "kind": each.kind,
         "name": each.name,
-        "installed": "yes" if there else "no",
-        "install": "" if there else each.install,
+        "installed": "no" if missing else "yes",
+        "install": missing,
         "licence": each.licence,
         "note": each.note,
     }
+
+
+def _source_rows() -> list[dict[str, str]]:
+    """Question sets as rows of the same list."""
+    from pipelines.sources.registry import entries
+
+    rows = []
+    for each in entries():
+        missing, package = each.what_is_missing(), each.plugin.package if each.plugin else ""
+        row = {"kind": "source", "name": each.name, "installed": "no" if missing else "yes", "install": missing}
+        rows.append(row | {"licence": "" if missing else each.licence(), "note": package})
+    return rows
+
+
+def _options_of(kind: str, name: str) -> "type[BaseModel] | None":
+    """The class of the options of a back-end, a source, or any source that is described by a column map."""
+    from backends.registry import GROUPS, entry
+    from data_schemas.errors import ConfigError
+    from pipelines.sources import own
+    from pipelines.sources.registry import entries
+
+    if kind == "source":
+        sources = {each.name: each for each in entries()}
+        return sources[name].options() if name in sources else own.OwnOptions
+    if kind not in GROUPS:
+        raise ConfigError(f"There is no kind {kind!r}.", f"Choose one of: {', '.join([*GROUPS, 'source'])}.")
+    return entry(kind, name).options()
 
 
 def _environment_of(name: str) -> str:

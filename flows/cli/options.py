@@ -37,11 +37,16 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_sources(
-    sources: Sequence[str], maps: Sequence[str], licences: Sequence[str] = (), pictures: Sequence[str] = ()
+    sources: Sequence[str],
+    maps: Sequence[str],
+    licences: Sequence[str] = (),
+    pictures: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """`NAME` or `NAME=FILE`, `[NAME:]field=column,…`, `NAME=LICENCE` and `NAME=FOLDER` to source settings.
+    """`NAME` or `NAME=FILE`, `[NAME:]field=column,…`, `NAME=LICENCE`, `NAME=FOLDER` and `[NAME:]option=value,…`
+    to source settings.
 
-    A map without a name goes to the last source.
+    A map or options without a name go to the last source.
 
     Raises:
         ConfigError: a source given twice, one of the others without its source, or a map that is not field=column.
@@ -53,14 +58,13 @@ def parse_sources(
             raise ConfigError(f"The source {name!r} is given twice.", "Put its rows into one file.")
         parsed[name] = {"name": name, "path": path or None, "columns": {}}
     for text in maps:
-        name, colon, pairs = text.partition(":")
-        name, pairs = (name, pairs) if colon else (next(reversed(parsed), ""), text)
-        columns = dict(pair.partition("=")[::2] for pair in pairs.split(","))
-        if name not in parsed or not all(field and column for field, column in columns.items()):
-            raise ConfigError(
-                f"--map {text} does not fit.", "Say --source NAME=FILE --map question=COLUMN,answer=COLUMN."
-            )
+        fits = "--source NAME=FILE --map question=COLUMN,answer=COLUMN"
+        name, columns = _pairs(text, parsed, f"--map {text} does not fit.", f"Say {fits}.")
         parsed[name]["columns"] = columns
+    for text in options:
+        fits = "--source NAME --source-option NAME:option=value; `kame backends options source NAME`"
+        name, given = _pairs(text, parsed, f"--source-option {text} does not fit.", f"Say {fits}.")
+        parsed[name]["options"] = parse_settings([f"{option}={value}" for option, value in given.items()])
     for field, option, texts in (("licence", "LICENCE", licences), ("pictures", "FOLDER", pictures)):
         for text in texts:
             name, _, value = text.partition("=")
@@ -68,6 +72,21 @@ def parse_sources(
                 raise ConfigError(f"--{field} {text} does not fit.", f"Say --source NAME=FILE --{field} NAME={option}.")
             parsed[name][field] = value
     return list(parsed.values())
+
+
+def _pairs(text: str, names: dict[str, Any], what: str, remedy: str) -> tuple[str, dict[str, str]]:
+    """The name before a colon, else the last of `names`, and the pairs after it.
+
+    Raises:
+        ConfigError: no such name, or something that is no pair.
+    """
+    head, colon, rest = text.partition(":")
+    is_named = bool(colon) and "=" not in head  # a value may hold a colon
+    name, pairs = (head, rest) if is_named else (next(reversed(names), ""), text)
+    found = dict(pair.partition("=")[::2] for pair in pairs.split(","))
+    if name not in names or not all(field and value for field, value in found.items()):
+        raise ConfigError(what, remedy)
+    return name, found
 
 
 def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) -> RefreshConfig:

@@ -7,6 +7,7 @@ import typer
 
 from flows.cli.config import ConfigFile, ProfileName
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from pipelines.sources.registry import SOURCES
 
 if TYPE_CHECKING:
     from data_schemas.config import RefreshConfig
@@ -18,10 +19,15 @@ FEW_VOICES = 20
 """Fewer voices of users than these are told of before a run: a front-end that heard few knows few."""
 
 Sources = Annotated[
-    list[str], typer.Option("--source", help="NAME or NAME=FILE; gsm8k, mmlu_pro, hssbench, or your own with --map.")
+    list[str], typer.Option("--source", help=f"NAME or NAME=FILE; {', '.join(SOURCES)}, or your own with --map.")
 ]
 Maps = Annotated[
-    list[str], typer.Option("--map", help="Columns of your own source: question=q,answer=a[,id=…,category=…].")
+    list[str],
+    typer.Option("--map", help="[NAME:]field=column,…: question=q,answer=a[,options=…,id=…] of your own source."),
+]
+SourceOptions = Annotated[
+    list[str],
+    typer.Option("--source-option", help="[NAME:]option=value,…; `kame backends options source NAME` lists them."),
 ]
 Licences = Annotated[
     list[str], typer.Option("--licence", help="NAME=LICENCE of a source's questions, where it is not the usual one.")
@@ -60,6 +66,7 @@ EvaluationSets = Annotated[
 def refresh(
     source: Sources = [],  # noqa: B006 - Typer reads the default
     column_map: Maps = [],  # noqa: B006
+    source_option: SourceOptions = [],  # noqa: B006
     licence: Licences = [],  # noqa: B006
     pictures: Pictures = [],  # noqa: B006
     limit: Limit = None,
@@ -98,7 +105,7 @@ def refresh(
             "budget.usd": budget_usd,
             "budget.tokens": budget_tokens,
             "evaluation_sets": evaluation_set or None,
-            "sources": options.parse_sources(source, column_map, licence, pictures) or None,
+            "sources": options.parse_sources(source, column_map, licence, pictures, source_option) or None,
             **chat_settings(llm_url, llm_model, llm_provider),
             **options.parse_settings(settings),
         }
@@ -161,6 +168,7 @@ def _tell_of_few_voices(config: "RefreshConfig") -> None:
 def preview(
     source: Sources = [],  # noqa: B006
     column_map: Maps = [],  # noqa: B006
+    source_option: SourceOptions = [],  # noqa: B006
     out: Annotated[str, typer.Option("--out", help="Folder for the wav files.")] = "preview",
     profile: ProfileName = "embedded",
     config: ConfigFile = None,
@@ -176,7 +184,7 @@ def preview(
         from flows.cli import options, show
         from flows.runs.preview import preview as make
 
-        sources = options.parse_sources(source, column_map) or None
+        sources = options.parse_sources(source, column_map, options=source_option) or None
         chat = chat_settings(llm_url, llm_model)
         typed = {"out": out, "seed": seed, **chat, "sources": sources, **options.parse_settings(settings)}
         built = options.build_config(profile, config, typed)

@@ -19,8 +19,8 @@ from backends.chat.remote import RemoteEngine
 from backends.engine import Samples
 from backends.fault_log import place_of
 from backends.listener.protocol import StreamingRecogniser, Window
+from backends.listener.vad import TurnDetector
 from backends.tts.protocol import TextToSpeech
-from backends.vad import TurnDetector
 from data_schemas.config import ChatConfig
 from data_schemas.config.serving import REMOTE_ENGINE, BackEndConfig, BackendName, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
@@ -40,7 +40,7 @@ _N_VOICES = 2
 
 
 class Detector(Protocol):
-    """Tells when somebody begins to speak and when a turn has ended (backends/vad.py, `TurnDetector`)."""
+    """Tells when somebody begins to speak and when a turn has ended (backends/listener/vad.py, `TurnDetector`)."""
 
     @property
     def windows(self) -> Sequence[Window] | None:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from backends.aligner.order import check_order
-from backends.aligner.protocol import Aligner, AlignmentRefused, TimesRefused
+from backends.aligner.protocol import Aligner, AlignmentRefused, TimesRefused, check_order
 from data_schemas.config import AlignmentConfig
 from data_schemas.fingerprint import what_matters
 from data_schemas.records import Clip, Clips, Dialogue, DialogueWords, Reject, UtteranceWords, WordTiming

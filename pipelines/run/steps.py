@@ -28,8 +28,9 @@ from pipelines.run.parts import Member, MembershipBook
 from pipelines.run.shards import by_shard
 from pipelines.run.stages import MIXING, SERVED_STAGES, STAGES, cpu_stages
 from pipelines.run.workers import Workers
-from pipelines.sources.items import SourceReading, evaluation_questions, read_items, spec_of
+from pipelines.sources.items import SourceReading, evaluation_questions, read_items
 from pipelines.sources.reading import check_file
+from pipelines.sources.registry import spec_of
 from pipelines.stage import Recipe, StageDescription, recipes_of
 
 BYTES_PER_DIALOGUE = 2_500_000

@@ -7,14 +7,13 @@ from itertools import islice
 
 from data_schemas import ids
 from data_schemas.config import SourceConfig, SplitConfig
-from data_schemas.errors import SourceError
+from data_schemas.errors import ConfigError, SourceError
 from data_schemas.records import Item, Reject
 from pipelines.pictures.files import picture_file
-from pipelines.sources import gsm8k, hssbench, mmlu_pro, own
-from pipelines.sources.reading import NotARow, Row, hub_revision, rows_of_file, rows_of_hub
-from pipelines.sources.spec import ENGLISH, BadRowError, Draft, SourceSpec
+from pipelines.sources.reading import NotARow, hub_revision, rows_of_file, rows_of_hub
+from pipelines.sources.registry import spec_of
+from pipelines.sources.spec import ENGLISH, BadRowError, Draft, Row, SourceSpec, value_of
 
-SPECS: dict[str, SourceSpec] = {spec.name: spec for spec in (gsm8k.SPEC, mmlu_pro.SPEC, hssbench.SPEC)}
 STAGE = "source"
 
 
@@ -32,11 +31,6 @@ class SourceReading:
     n_left: Counter[str] = field(default_factory=Counter)
 
 
-def spec_of(config: SourceConfig) -> SourceSpec:
-    """The question set that a configuration names: one of ours by its name, else one described by its columns."""
-    return own.spec(config) if config.columns or config.name not in SPECS else SPECS[config.name]
-
-
 def read_items(
     config: SourceConfig, limit: int | None, split: SplitConfig, contaminated: frozenset[str] = frozenset()
 ) -> SourceReading:
@@ -47,7 +41,7 @@ def read_items(
 
     Raises:
         SourceError: the source as a whole is unreadable, empty, or no row has the columns it must have.
-        ConfigError: a source that is none of ours and is not described.
+        ConfigError: a source that is none of ours and is not described, or options or columns that it does not take.
     """
     spec = spec_of(config)
     if config.path is None and spec.hub_id is not None:  # what is read is what is written down
@@ -80,6 +74,7 @@ class _Reading:
         if isinstance(row, NotARow):
             self._refuse(row_id, BadRowError("not_json", row.detail))
             return
+        row = self.spec.row_of(row)
         there = self.spec.languages_of(row)
         self.n_left.update(set(there) - set(self.config.languages))
         for language in self.config.languages:
@@ -129,16 +124,18 @@ def evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
 def _rows(spec: SourceSpec, config: SourceConfig) -> Iterator[Row | NotARow]:
     if config.path is not None:
         return rows_of_file(config.path)
-    assert spec.hub_id is not None  # sources without one need a path (own.spec)
-    columns = (*spec.columns, *spec.more_columns)
-    return rows_of_hub(spec.hub_id, spec.hub_config, spec.hub_split, config.revision, columns)
+    if spec.hub_id is None:
+        raise ConfigError(f"The source {spec.name!r} is on no Hub.", f"Say --source {spec.name}=FILE.")
+    return rows_of_hub(spec.hub_id, spec.hub_config, spec.hub_split, config.revision, spec.file_columns())
 
 
 def _check_columns(spec: SourceSpec, rows: list[Row | NotARow], where: str) -> None:
     if not rows:
         raise SourceError(f"{where} holds no rows.", f"The source {spec.name} needs at least one.")
-    there = {column for row in rows if not isinstance(row, NotARow) for column in row}
-    missing = [column for column in spec.columns if column not in there]
+    read = [row for row in rows if not isinstance(row, NotARow)]
+    there = {column for row in read for column in row}
+    wanted = [spec.renamed.get(column, column) for column in spec.columns]
+    missing = [each for each in wanted if each not in there and all(value_of(row, each) is None for row in read)]
     if missing:
         raise SourceError(
             f"No row of {where} has the column(s) {', '.join(missing)} that {spec.name} needs; "
@@ -166,7 +163,7 @@ def _item(spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Dra
         picture_digest=_picture_digest(config.pictures, draft.picture),
         picture_text=None,
         licence=config.licence or spec.licence,
-        revision=config.revision,
+        revision=" read by ".join(filter(None, (config.revision, spec.package))) or None,
     )
 
 

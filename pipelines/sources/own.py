@@ -1,16 +1,49 @@
-"""Anybody's own questions: `--source mine=FILE --map question=q,answer=a` reads the named columns of any file."""
+"""Anybody's own questions: `--source mine=FILE --map question=q,answer=a` reads the named columns of any file.
 
+A column may lie in another (`choices.text`). Options may be a list of texts, an object of letters and texts, a pair of
+lists of labels and texts (ARC: {"text": ["Earth", "Mars"], "label": ["A", "B"]}), objects of a label and a text each,
+or several columns (`options=opa+opb+opc+opd`). The answer then names one of them, by label, place or text.
+"""
+
+from collections.abc import Mapping
 from functools import partial
+from typing import Any, Literal
+
+from pydantic import Field
 
 from data_schemas.config import SourceConfig
 from data_schemas.errors import ConfigError
-from pipelines.sources.spec import Draft, Row, SourceSpec, optional_text, text_of
+from pipelines.sources.spec import (
+    BadRowError,
+    Draft,
+    HubOptions,
+    Row,
+    SourceSpec,
+    option_texts,
+    optional_text,
+    text_of,
+    value_of,
+)
 
-FIELDS = ("question", "answer", "id", "category", "explanation")
+FIELDS = ("question", "answer", "options", "id", "category", "explanation", "picture")
 """What a column can be mapped to; the first two must be."""
+_LABELS, _TEXTS = ("label", "labels"), ("text", "texts")
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def spec(config: SourceConfig) -> SourceSpec:
+class OwnOptions(HubOptions):
+    """How the rows of a described source are to be read."""
+
+    hub_id: str = Field(default="", description="Data set on the Hugging Face Hub, where no file is given.")
+    answer_is: Literal["any", "label", "place", "text"] = Field(
+        default="any",
+        description="What the answer names its option by; any: whatever fits, and rows where two ways differ are "
+        "refused as ambiguous_answer.",
+    )
+    first_place: int = Field(default=0, ge=0, le=1, description="The number of the first option, by places.")
+
+
+def spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
     """The question set that a column map describes.
 
     Raises:
@@ -18,31 +51,93 @@ def spec(config: SourceConfig) -> SourceSpec:
     """
     unknown = sorted(set(config.columns) - set(FIELDS))
     missing = [name for name in FIELDS[:2] if name not in config.columns]
-    if config.path is None or unknown or missing:
+    has_rows = config.path is not None or options.hub_id
+    if not has_rows or unknown or missing:
         raise ConfigError(
             f"The source {config.name!r} is none of ours and is not described: "
-            + ("no file. " if config.path is None else "")
+            + ("" if has_rows else "no file. ")
             + (f"unknown in its map: {', '.join(unknown)}. " if unknown else "")
             + (f"missing in its map: {', '.join(missing)}." if missing else ""),
             f"Say --source {config.name}=FILE --map question=COLUMN,answer=COLUMN (also: {', '.join(FIELDS[2:])}).",
         )
     return SourceSpec(
         name=config.name,
-        hub_id=None,
-        hub_config=None,
-        hub_split="",
+        hub_id=options.hub_id or None,
+        hub_config=options.hub_config or None,
+        hub_split=options.hub_split or "train",
         licence="not stated",
-        columns=tuple(config.columns.values()),
-        draft=partial(_draft, config.columns),
+        columns=tuple(part for column in config.columns.values() for part in column.split("+")),
+        draft=partial(_draft, config.columns, options),
     )
 
 
-def _draft(columns: dict[str, str], row: Row) -> Draft:
-    optional = {name: optional_text(row, column) for name, column in columns.items()}
-    return Draft(
+def _draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
+    optional = {name: optional_text(row, columns[name]) for name in columns if name not in ("question", "options")}
+    told = Draft(
         question=text_of(row, columns["question"]),
-        answer=text_of(row, columns["answer"]),
+        answer="" if "options" in columns else text_of(row, columns["answer"]),
         native_id=optional.get("id"),
         category=optional.get("category"),
         explanation=optional.get("explanation"),
+        picture=optional.get("picture"),
     )
+    if "options" not in columns:
+        return told
+    labels, texts = labelled_options(row, columns["options"])
+    index = _chosen(labels, texts, value_of(row, columns["answer"]), options)
+    return told.with_options(texts, index)
+
+
+def labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Labels and texts of a row's options, in the row's order; letters from A on where it gives no labels.
+
+    Raises:
+        BadRowError: they are written in none of the ways that this file's head tells, or fewer than two.
+    """
+    value: Any = [value_of(row, each) for each in column.split("+")] if "+" in column else value_of(row, column)
+    labels: list[Any] | None = None
+    if isinstance(value, Mapping):
+        given = {name: each for name, each in value.items() if each is not None}  # Parquet fills up with nulls
+        pair = _pair(given)
+        labels, value = pair if pair else (list(given), list(given.values()))
+    elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+        pairs = [_pair(each) for each in value]
+        labels, value = [each and each[0] for each in pairs], [each and each[1] for each in pairs]
+    texts = option_texts(value)
+    names = _LETTERS[: len(texts)] if labels is None else [str(each).strip() for each in labels]
+    if len(set(names)) != len(texts):
+        raise BadRowError("wrong_options", f"{len(texts)} options are labelled {', '.join(names)}")
+    return tuple(names), texts
+
+
+def _pair(given: Mapping[str, Any]) -> tuple[Any, Any] | None:
+    """Labels and texts of an object that holds nothing else."""
+    uses = {name: "label" if name in _LABELS else "text" for name in given if name in _LABELS + _TEXTS}
+    by_use = {use: given[name] for name, use in uses.items()}
+    return (by_use["label"], by_use["text"]) if len(by_use) == len(given) == 2 else None
+
+
+def _chosen(labels: tuple[str, ...], texts: tuple[str, ...], answer: object, options: OwnOptions) -> int:
+    """The index of the option that an answer names.
+
+    Raises:
+        BadRowError: none, or several by different ways of naming.
+    """
+    if answer is None or isinstance(answer, bool) or not isinstance(answer, str | int):
+        kind = "missing_field" if answer is None else "wrong_type"
+        raise BadRowError(kind, f"the answer is {type(answer).__name__}, neither text nor number")
+    told = str(answer).strip()
+    place = int(told) - options.first_place if told.isdecimal() and told.isascii() else -1
+    is_place = options.answer_is == "place" or (options.answer_is == "any" and isinstance(answer, int))
+    found = {place} if is_place and 0 <= place < len(texts) else set()
+    for way, named in (("label", labels), ("text", texts)):
+        if options.answer_is in ("any", way):
+            found |= {index for index, each in enumerate(named) if each == told}
+    if len(found) > 1:
+        raise BadRowError("ambiguous_answer", f"answer {told!r} names options {sorted(found)}; say answer_is")
+    if not found:
+        raise BadRowError("answer_out_of_range", f"answer {told!r} of {len(texts)} options")
+    (index,) = found
+    if not texts[index]:
+        raise BadRowError("empty_field", f"option {labels[index]!r} is empty")
+    return index

@@ -1,8 +1,13 @@
 """What a source file says of its question set, and what it makes of a row."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from pydantic import Field
+
+from backends.options import Options
+from data_schemas.errors import ConfigError
 
 Row = Mapping[str, Any]
 ENGLISH = "en"
@@ -21,6 +26,10 @@ class Draft:
     category: str | None = None
     picture: str | None = None
 
+    def with_options(self, options: tuple[str, ...], index: int) -> Self:
+        """The same with options, of which one is the answer."""
+        return replace(self, options=options, answer_index=index, answer=options[index])
+
 
 class BadRowError(Exception):
     """A row that is no item; becomes a reject with this reason.
@@ -34,6 +43,13 @@ class BadRowError(Exception):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+class HubOptions(Options):
+    """What every source takes: which rows of its data set on the Hugging Face Hub."""
+
+    hub_config: str = Field(default="", description="Subset of the data set on the Hub; empty: the usual one.")
+    hub_split: str = Field(default="", description="Split of the data set on the Hub; empty: the usual one.")
 
 
 def only_english(row: Row) -> tuple[str, ...]:
@@ -52,6 +68,7 @@ class SourceSpec:
 
     A row must have `columns`; `draft` looks at `more_columns` too, and at nothing else. Where rows hold their texts in
     several languages, `languages_of` tells in which, and `draft` reads the row that `in_language` makes of one.
+    `package` is that of a source from elsewhere; `renamed` maps our columns to those of a file that has other ones.
     """
 
     name: str
@@ -64,6 +81,40 @@ class SourceSpec:
     draft: Callable[[Row], Draft]
     languages_of: Callable[[Row], tuple[str, ...]] = only_english
     in_language: Callable[[Row, str], Row] = as_it_is
+    package: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def with_columns(self, renamed: Mapping[str, str]) -> Self:
+        """The same set in a file whose columns are called otherwise; the rest keep their names.
+
+        Raises:
+            ConfigError: a column that the set does not have.
+        """
+        known = (*self.columns, *self.more_columns)
+        if unknown := sorted(set(renamed) - set(known)):
+            raise ConfigError(
+                f"The source {self.name!r} has no column {', '.join(unknown)} to be mapped.",
+                f"Its columns: {', '.join(known)}.",
+            )
+        return replace(self, renamed=renamed)
+
+    def row_of(self, row: Row) -> Row:
+        """A row of the file under the set's own column names."""
+        return {**row, **{ours: value_of(row, theirs) for ours, theirs in self.renamed.items()}}
+
+    def file_columns(self) -> tuple[str, ...]:
+        """The columns that are read, as the file calls them."""
+        ours = (*self.columns, *self.more_columns)
+        return tuple(self.renamed.get(name, name).split(".")[0] for name in ours)
+
+
+def value_of(row: Row, column: str) -> Any:
+    """What a column holds; `a.b` is what the column `a` holds under `b`, where no column has that very name."""
+    if column in row or "." not in column:
+        return row.get(column)
+    outer, _, inner = column.partition(".")
+    held = row.get(outer)
+    return value_of(held, inner) if isinstance(held, Mapping) else None
 
 
 def text_of(row: Row, column: str) -> str:
@@ -72,7 +123,7 @@ def text_of(row: Row, column: str) -> str:
     Raises:
         BadRowError: missing, not text, or empty.
     """
-    value = row.get(column)
+    value = value_of(row, column)
     if value is None:
         raise BadRowError("missing_field", f"no {column!r}")
     if not isinstance(value, str):
@@ -84,7 +135,7 @@ def text_of(row: Row, column: str) -> str:
 
 def optional_text(row: Row, column: str) -> str | None:
     """A column's text, or None where there is none; numbers are written out (ids often are numbers)."""
-    value = row.get(column)
+    value = value_of(row, column)
     return str(value).strip() or None if isinstance(value, str | int) else None
 
 

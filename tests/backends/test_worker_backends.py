@@ -33,7 +33,7 @@ STAND_IN = """
 from array import array
 from backends.workers.frames import EngineRefusal
 
-class Engine:
+class StandIn:
     def __init__(self, options):
         self.options = options
     def describe(self, arguments, sound):
@@ -54,6 +54,8 @@ class Engine:
     def transcribe(self, arguments, sound):
         assert sound, "no features"
         return {{"text": f"{{len(sound) // 4}} samples, {{self.options['model']}}"}}, b""
+
+ENGINE = StandIn
 """
 
 StandIn = Callable[..., None]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from moshi.models import loaders
@@ -17,11 +16,11 @@ from backends.codec.folder import write_folder
 from backends.codec.moshi_codec import MoshiCodec
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
 from backends.codec.protocol import Codes
+from backends.conformance import make_chirps
 from backends.engine import Samples
 from data_schemas.config.codec import NanoMimiConfig
 from data_schemas.manifest import DATA, MANIFEST
 from data_schemas.store import Store
-from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.codec.parts import codebooks_of, scale_to
 
 TINY = NanoMimiConfig(
@@ -60,21 +59,11 @@ def with_validation(made: Path, folder: Path) -> Path:
     return folder
 
 
-def chirps(seed: int, n_samples: int) -> Samples:
-    """Tones that rise and fall, with pauses, about as loud as speech."""
-    rng = np.random.default_rng(seed)
-    t = np.arange(n_samples) / SAMPLE_RATE_HZ
-    pitch_hz = 150 + 100 * np.sin(2 * np.pi * rng.uniform(0.5, 2) * t)
-    tone = sum(np.sin(2 * np.pi * k * np.cumsum(pitch_hz) / SAMPLE_RATE_HZ) / k for k in range(1, 6))
-    pause = np.sin(2 * np.pi * rng.uniform(0.3, 0.8) * t + seed) > -0.5
-    return np.asarray(0.05 * tone * pause, dtype=np.float32)
-
-
 def random_model(kwargs: dict[str, Any], seed: int = 0) -> MimiModel:
     """A model of random weights whose codebooks lie where its latents do."""
     torch.manual_seed(seed)
     model = loaders.get_mimi(None, kwargs, num_codebooks=kwargs["quantizer"]["n_q"])
-    scale_to(model, torch.from_numpy(chirps(seed, 10 * 1920))[None, None])
+    scale_to(model, torch.from_numpy(make_chirps(seed, 10 * 1920))[None, None])
     for codebook in codebooks_of(model):
         codebook.embedding_sum.normal_()
         codebook._initialized.fill_(1)

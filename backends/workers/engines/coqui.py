@@ -23,7 +23,7 @@ _FADE_S = 0.005
 _GAP_SAMPLES = 1_000  # the API puts 10,000 zeros after each sentence; no model gives so many by itself
 
 
-class Engine:
+class CoquiSynthesiser:
     """One model on one device, seeded anew for each text, so that the same request gives the same sound."""
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -149,3 +149,6 @@ def _digest(path: Path) -> str:
                 while block := stream.read(_BLOCK_BYTES):
                     digest.update(block)
     return digest.hexdigest()
+
+
+ENGINE = CoquiSynthesiser

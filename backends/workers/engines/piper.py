@@ -22,7 +22,7 @@ _PAUSES = set(" .,;:!?")
 _MARKS = set("^$_")  # the model's start, end and padding
 
 
-class Engine:
+class PiperSynthesiser:
     """Voices on the CPU, without noise in sound and durations: the same request gives the same sound."""
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -108,3 +108,6 @@ def _spans(chunks: list[Any]) -> list[tuple[int, int]]:
         if not chunk.phoneme_alignments:
             return []
     return spans
+
+
+ENGINE = PiperSynthesiser

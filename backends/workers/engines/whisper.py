@@ -13,7 +13,7 @@ SAMPLE_RATE_HZ = 16_000
 _BUNDLED = "tiny.en"
 
 
-class Engine:
+class WhisperRecogniser:
     """One model on one device."""
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -40,3 +40,6 @@ class Engine:
             samples, **self._how, temperature=0.0, condition_on_previous_text=False, without_timestamps=True
         )
         return {"text": " ".join(segment.text.strip() for segment in segments).strip()}, b""
+
+
+ENGINE = WhisperRecogniser

@@ -17,7 +17,7 @@ from whisperx import alignment  # noqa: E402
 SAMPLE_RATE_HZ = 16_000
 
 
-class Engine:
+class Wav2Vec2Aligner:
     """One wav2vec2 model of letters on one device."""
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -65,3 +65,6 @@ class Engine:
         if untimed := [each["word"] for each in found if not {"start", "end", "score"} <= each.keys()]:
             raise EngineRefusal(f"no time for {untimed[0]!r}")
         return {"words": [[float(each[name]) for name in ("start", "end", "score")] for each in found]}, b""
+
+
+ENGINE = Wav2Vec2Aligner

@@ -1,7 +1,7 @@
 """The forms by name: each has a share in `FormShares`, with its reason, and a file of its name here.
 
 A file has `fits(exchange)`, which exchanges the form is for, and `write(exchange, config, rng)`, the turns it makes of
-one. docs/dialogues.md has an example.
+one. docs/extending.md has an example.
 """
 
 import random

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from backends.chat.batch_store import BatchStore
+from backends.chat.batch import BatchStore
 from backends.chat.budget import run_named, spent
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.full
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from backends.chat.batch_store import BatchStore
+from backends.chat.batch import BatchStore
 from tests.backends.chat.chatting import asking, batch_config, endpoint_at, numbered, use
 
 note = getattr(BatchStore, sys.argv[3])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.chat.batch_room import BatchRoom
+from backends.chat.batch import BatchRoom
 from backends.chat.protocol import ChatReply
 from data_schemas.errors import BackendError
 from tests.backends.chat.chatting import QUICK, asking, batch_config, endpoint_at, n_lines, numbered, use

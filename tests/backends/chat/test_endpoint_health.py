@@ -9,8 +9,7 @@ import pytest
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import DoubleEngine, Fault
-from backends.chat.health import MIN_FAILURES
-from backends.chat.limits import Pace
+from backends.chat.limits import MIN_FAILURES, Pace
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError
 from tests.backends.chat.chatting import QUICK, Use, numbered, use

@@ -8,7 +8,7 @@ from backends.workers.frames import EngineRefusal, Frame
 from backends.workers.serve import answer
 
 
-class Engine:
+class Fragile:
     """Fails on long texts; once it has failed on the device, on whatever it is given."""
 
     is_broken = False
@@ -31,22 +31,22 @@ class Engine:
         raise MemoryError("no room")
 
 
-class Probed(Engine):
+class Probed(Fragile):
     def probe(self) -> None:
         self.say({"text": "Yes."}, b"")
 
 
-class Choosy(Engine):
+class Choosy(Fragile):
     def probe(self) -> None:
         raise EngineRefusal("not even that, but in good order")
 
 
-def asked(engine: Engine, call: str, text: str = "") -> dict[str, Any]:
+def asked(engine: Fragile, call: str, text: str = "") -> dict[str, Any]:
     return answer(type(engine), engine, Frame({"call": call, "arguments": {"text": text}}))[1].header
 
 
 @pytest.mark.parametrize("engine", [Probed(), Choosy()])
-def test_what_an_engine_fails_on_alone_is_refused(engine: Engine) -> None:
+def test_what_an_engine_fails_on_alone_is_refused(engine: Fragile) -> None:
     assert asked(engine, "say", "a" * 401) == {"refused": "ValueError: 400 tokens at most"}
     assert asked(engine, "say", "a") == {"done": {}}
 
@@ -57,4 +57,4 @@ def test_a_broken_engine_or_machine_is_no_fault_of_the_request(call: str) -> Non
 
 
 def test_an_engine_without_a_probe_is_not_trusted_after_a_failure() -> None:
-    assert asked(Engine(), "say", "a" * 401) == {"failed": "ValueError: 400 tokens at most"}
+    assert asked(Fragile(), "say", "a" * 401) == {"failed": "ValueError: 400 tokens at most"}

@@ -22,7 +22,7 @@ ENGINE = """
 import os, sys, threading
 from backends.workers.frames import EngineRefusal
 
-class Engine:
+class Noisy:
     def __init__(self, options):
         print("a library greets")
         if options.get("wrong"):
@@ -55,6 +55,8 @@ class Engine:
 
     def paths(self, arguments, sound):
         import data_schemas
+
+ENGINE = Noisy
 """
 SAMPLES = np.array([0.5, -0.25, 1.0], dtype=np.float32)
 

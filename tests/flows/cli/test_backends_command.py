@@ -12,6 +12,8 @@ from backends.workers import environments, install
 from backends.workers.environments import WorkerEnvironment
 from data_schemas.errors import BackendError, ConfigError
 from flows.cli.app import app
+from pipelines.sources.registry import SOURCES
+from tests.support.distributions import install_package
 
 pytestmark = pytest.mark.full
 
@@ -36,7 +38,8 @@ def test_every_back_end_is_listed_with_licence_and_what_to_type(
 ) -> None:
     monkeypatch.setenv("KAME_CACHE", str(tmp_path))
     rows: list[dict[str, Any]] = json.loads(kame("--json").stdout)
-    assert [(row["kind"], row["name"]) for row in rows] == [(each.kind, each.name) for each in ENTRIES]
+    ours = [(each.kind, each.name) for each in ENTRIES] + [("source", name) for name in SOURCES]
+    assert [(row["kind"], row["name"]) for row in rows] == ours
     coqui = next(row for row in rows if row["name"] == "coqui")
     assert (coqui["installed"], coqui["install"]) == ("no", "kame backends install coqui")
     assert all(row["licence"] for row in rows)
@@ -68,3 +71,29 @@ def test_a_failed_installation_ends_with_its_reason_and_code(tiny: Path) -> None
     asked = kame("install", "json", "--json")
     assert asked.exit_code == BackendError.exit_code
     assert "no-such-package==1.0" in json.loads(asked.stdout)["error"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        (("tts", "piper"), {"voices", "licence", "threads", "timeout_s"}),
+        (("tts", "double"), set()),
+        (("source", "gsm8k"), {"hub_config", "hub_split"}),
+        (("source", "mine"), {"hub_config", "hub_split", "hub_id", "answer_is", "first_place"}),
+    ],
+)
+def test_the_options_of_back_ends_and_sources_are_told(asked: tuple[str, str], names: set[str]) -> None:
+    rows = json.loads(kame("options", *asked, "--json").stdout)
+    assert {row["name"] for row in rows} == names
+    assert all(row["description"] for row in rows)
+    assert all(name in kame("options", *asked).stdout for name in names or {"takes no options"})
+
+
+def test_a_package_that_does_not_load_is_told_in_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {"kame.tts": "tone = kame_tone:Tone", "kame.sources": "tones = kame_tone:SPEC"}
+    install_package(tmp_path, monkeypatch, "kame-tone", "import nothing_of_that_name", points)
+    rows = {row["name"]: row for row in json.loads(kame("--json").stdout)}
+    for name in ("tone", "tones"):
+        assert rows[name]["installed"] == "no"
+        assert "the package kame-tone 1.0.0 does not load" in rows[name]["install"]
+    assert kame().exit_code == 0

@@ -75,7 +75,7 @@ def test_brackets_in_values_are_shown_as_they_are(tmp_path: Path) -> None:
 def test_backends_are_listed_with_kind_licence_and_what_to_type() -> None:
     rows = {(row["kind"], row["name"]): row for row in as_json("backends")}
     assert rows["tts", "double"]["installed"] == "yes"
-    assert {kind for kind, _ in rows} == {"tts", "aligner", "asr", "listener", "chat", "codec"}
+    assert {kind for kind, _ in rows} == {"tts", "aligner", "asr", "listener", "chat", "codec", "source"}
     assert all(row["licence"] for row in rows.values())
     assert "pocketsphinx" in kame("backends").stdout
 

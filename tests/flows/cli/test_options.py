@@ -47,6 +47,15 @@ def test_maps_that_fit_nothing_are_refused(sources: list[str], maps: list[str]) 
         parse_sources(sources, maps)
 
 
+def test_options_go_to_their_source_with_values_as_yaml_has_them() -> None:
+    given = ["gsm8k:hub_split=test", "first_place=1,hub_id=a/b:c"]
+    gsm8k, mine = parse_sources(["gsm8k", "mine"], [], options=given)
+    assert gsm8k["options"] == {"hub_split": "test"}
+    assert mine["options"] == {"first_place": 1, "hub_id": "a/b:c"}
+    with pytest.raises(ConfigError, match=r"--source-option x:a=b does not fit.*kame backends options source"):
+        parse_sources(["gsm8k"], [], options=["x:a=b"])
+
+
 def test_a_source_given_twice_is_refused_not_halved() -> None:
     with pytest.raises(ConfigError, match="'gsm8k' is given twice"):
         parse_sources(["gsm8k=a.jsonl", "gsm8k=b.jsonl"], [])

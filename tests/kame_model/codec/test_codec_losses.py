@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from backends.conformance import make_chirps
 from kame_model.codec import losses
 from kame_model.codec.losses import FLOOR, spectral_distance
-from tests.support.codecs import chirps
 
 
 def sound(seed: int = 0) -> torch.Tensor:
-    return torch.from_numpy(chirps(seed, 24_000))[None]
+    return torch.from_numpy(make_chirps(seed, 24_000))[None]
 
 
 def test_a_sound_is_not_far_from_itself() -> None:

@@ -10,10 +10,11 @@ from moshi.modules.conv import NormConv1d, NormConvTranspose1d
 from moshi.quantization.vq import SplitResidualVectorQuantizer
 
 from backends.codec.nano_mimi import mimi_kwargs
+from backends.conformance import make_chirps
 from kame_model.codec.parts import around_codebooks, as_if_coded, latents_of, scale_to, sound_of
-from tests.support.codecs import TINY, chirps
+from tests.support.codecs import TINY
 
-SOUND = torch.from_numpy(chirps(0, 32 * 1920))[None, None]
+SOUND = torch.from_numpy(make_chirps(0, 32 * 1920))[None, None]
 
 
 @pytest.fixture

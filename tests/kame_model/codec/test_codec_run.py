@@ -9,13 +9,14 @@ from safetensors.numpy import load_file
 
 from backends.codec.folder import KWARGS, WEIGHTS
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
+from backends.conformance import make_chirps
 from data_schemas.config.codec import CodecTrainConfig
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.manifest import MANIFEST, ORACLE, make_manifest
 from data_schemas.reader import DatasetReader
 from kame_model.codec.run import RECORD, STATE, train_codec
 from kame_model.codec.training import StepFigures
-from tests.support.codecs import TINY, chirps
+from tests.support.codecs import TINY
 
 pytestmark = pytest.mark.full
 
@@ -68,7 +69,7 @@ def test_a_training_leaves_a_codec_and_its_record(trained: tuple[Path, list[Step
     assert record["n_steps"] == len(steps) == 10
     assert record["config"]["model"]["card"] == 32
     codec = NanoMimi(NanoMimiOptions(path=str(out)))
-    assert codec.encode([chirps(0, 5 * 1920)])[0].shape == (3, 5)
+    assert codec.encode([make_chirps(0, 5 * 1920)])[0].shape == (3, 5)
 
 
 def test_codebooks_start_after_their_share_of_the_training(trained: tuple[Path, list[StepFigures]]) -> None:

@@ -1,4 +1,4 @@
-"""A form added as docs/dialogues.md says works in a whole run, and makes no dataset anew while its share is 0."""
+"""A form added as docs/extending.md says works in a whole run, and makes no dataset anew while its share is 0."""
 
 import json
 import os
@@ -15,9 +15,8 @@ from data_schemas.config import FormsConfig, ScriptConfig
 from pipelines.script.stage import ScriptStage
 
 ROOT = Path(__file__).resolve().parents[3]
-BLOCKS = re.findall(
-    r"^```python\n(.*?)^```", (ROOT / "docs" / "dialogues.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
-)
+PAGE = (ROOT / "docs" / "extending.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.partition("\n## A form\n")[2].partition("\n## ")[0], re.S | re.M)
 AFTER_FIELDS = '    @model_validator(mode="after")\n    def _some('
 RUN = """
 import json, sys

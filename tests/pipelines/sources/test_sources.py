@@ -12,7 +12,8 @@ from data_schemas import ids
 from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import ConfigError, SourceError
 from data_schemas.records import Item
-from pipelines.sources.items import SPECS, SourceReading, evaluation_questions, read_items
+from pipelines.sources import gsm8k, hssbench, mmlu_pro
+from pipelines.sources.items import SourceReading, evaluation_questions, read_items
 
 GSM8K = {"question": "How many pens are 3 boxes of 4?", "answer": "3*4 = <<3*4=12>>12 pens.\n#### 12"}
 MMLU_PRO = {
@@ -32,6 +33,7 @@ HSSBENCH = {
     "correct_answer": "A",
     "category": "Economy",
 }
+MODULES = {"gsm8k": gsm8k, "mmlu_pro": mmlu_pro, "hssbench": hssbench}
 GOOD: dict[str, dict[str, Any]] = {"gsm8k": GSM8K, "mmlu_pro": MMLU_PRO, "hssbench": HSSBENCH}
 
 
@@ -233,9 +235,9 @@ def test_rows_from_the_hub_are_those_of_the_file(tmp_path: Path, name: str, monk
 
     hub = tmp_path / "hub"
     hub.mkdir()
-    path = written(hub, GOOD[name], GOOD[name], name=f"{SPECS[name].hub_split}.jsonl")
-    local = dataclasses.replace(SPECS[name], hub_id=str(hub), hub_config=None)
-    monkeypatch.setitem(SPECS, name, local)
+    spec = MODULES[name].SPEC
+    path = written(hub, GOOD[name], GOOD[name], name=f"{spec.hub_split}.jsonl")
+    monkeypatch.setattr(MODULES[name], "SPEC", dataclasses.replace(spec, hub_id=str(hub), hub_config=None))
     from_hub = read_items(SourceConfig(name=name, revision="abc"), 1, SplitConfig())
     assert from_hub == read(path, name, limit=1, revision="abc")
     assert from_hub.items[0].revision == "abc"

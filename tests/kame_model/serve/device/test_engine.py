@@ -9,6 +9,7 @@ import torch
 
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
 from backends.codec.protocol import Codec
+from backends.conformance import make_chirps
 from data_schemas.config.model import SamplingConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES
@@ -16,7 +17,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.streaming import FrontEndGen
 from kame_model.serve.device.engine import Engine, FrameIn, FrameOut
-from tests.support.codecs import TINY, chirps, tiny_nano_mimi
+from tests.support.codecs import TINY, tiny_nano_mimi
 from tests.support.serving import tiny_checkpoint
 
 pytestmark = pytest.mark.full
@@ -40,7 +41,7 @@ class Voice:
     """A caller of the engine: a sound and oracle ids of its own, a frame after the other."""
 
     def __init__(self, seed: int, n_frames: int = N_FRAMES) -> None:
-        self._sound = 8 * chirps(seed, n_frames * FRAME_N_SAMPLES)
+        self._sound = 8 * make_chirps(seed, n_frames * FRAME_N_SAMPLES)
         self._oracle = [PADDING_ID, *np.random.default_rng(seed).integers(3, 300, n_frames)]
         self.said: list[FrameOut] = []
 

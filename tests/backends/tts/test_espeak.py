@@ -3,11 +3,8 @@
 import ctypes
 
 import numpy as np
-import pytest
 
 from backends.tts.espeak import Espeak
-from backends.tts.protocol import SpeechRefused
-from data_schemas.errors import ConfigError
 
 TEXT = "Ann's dog ate two apples, and then it slept."
 
@@ -29,13 +26,6 @@ def test_a_word_after_a_pause_starts_where_the_sound_does() -> None:
     assert np.abs(pause).max() < 0.02 * np.abs(word).max()
 
 
-def test_the_same_again_is_the_same_sound_whatever_was_said_between() -> None:
-    engine = Espeak()
-    first = engine.synthesise(TEXT, "en-us", 1.0)
-    engine.synthesise("Something else.", "en-gb", 1.4)
-    assert np.array_equal(engine.synthesise(TEXT, "en-us", 1.0).samples, first.samples)
-
-
 def test_who_else_has_the_library_open_changes_nothing() -> None:
     import espeakng_loader
 
@@ -45,15 +35,3 @@ def test_who_else_has_the_library_open_changes_nothing() -> None:
     engine.synthesise("Something else, at another speed.", "en-gb", 1.4)
     assert np.array_equal(engine.synthesise(TEXT, "en-us", 1.0).samples, first.samples)
     assert held._name
-
-
-def test_faster_is_shorter() -> None:
-    slow, fast = (Espeak().synthesise(TEXT, "en-us", speed).samples for speed in (0.8, 1.4))
-    assert len(fast) < 0.75 * len(slow)
-
-
-def test_nothing_to_say_and_unknown_voices_are_refused() -> None:
-    with pytest.raises(SpeechRefused, match="nothing to say"):
-        Espeak().synthesise("?!", "en-us", 1.0)
-    with pytest.raises(ConfigError, match="en-gb"):
-        Espeak().synthesise("yes", "nobody", 1.0)

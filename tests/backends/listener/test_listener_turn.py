@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from backends.engine import Samples
 from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
-from backends.vad import WINDOW_S
+from backends.listener.vad import WINDOW_S
 
 N_SECOND = round(1 / WINDOW_S)
 

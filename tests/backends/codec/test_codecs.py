@@ -15,17 +15,17 @@ from safetensors.torch import save_file
 
 from backends import registry
 from backends.codec import nano_mimi
+from backends.codec.conformance import encode_streamed
 from backends.codec.folder import KWARGS, WEIGHTS, write_folder
 from backends.codec.moshi_codec import MoshiCodec
 from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
-from backends.codec.protocol import Codec
-from backends.engine import Samples
+from backends.conformance import make_chirps
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
-from tests.support.codecs import TINY, chirps, random_model, tiny_nano_mimi
+from tests.support.codecs import TINY, random_model, tiny_nano_mimi
 
-SOUNDS = [chirps(seed, n_samples) for seed, n_samples in enumerate((3 * 1920, 1, 40_000, 0, 61_000, 30_721))]
+SOUNDS = [make_chirps(seed, n_samples) for seed, n_samples in enumerate((3 * 1920, 1, 40_000, 0, 61_000, 30_721))]
 """Of 3, 1, 21, 0, 32 and 17 frames."""
 
 
@@ -46,29 +46,6 @@ def batched(codec: MoshiCodec) -> MoshiCodec:
     return MoshiCodec(codec.model, codec.kwargs, codec.digest, codec.device, n_rows=4)
 
 
-@pytest.fixture(scope="module", params=["nano-mimi", "double"])
-def codec(request: pytest.FixtureRequest, folder: Path) -> Codec:
-    options: dict[str, str | int | float | bool] = {"path": str(folder)} if request.param == "nano-mimi" else {}
-    built: Codec = registry.build("codec", request.param, options)
-    return built
-
-
-def test_a_sound_has_the_frames_that_cover_it_and_comes_back_as_long(codec: Codec) -> None:
-    for sound, codes in zip(SOUNDS, codec.encode(SOUNDS), strict=True):
-        n_frames = n_frames_covering(len(sound))
-        assert codes.shape == (codec.n_codebooks, n_frames)
-        assert codes.dtype == np.int16
-        assert np.all((codes >= 0) & (codes < codec.card))
-        decoded = codec.decode(codes)
-        assert decoded.shape == (n_frames * FRAME_N_SAMPLES,)
-        assert decoded.dtype == np.float32
-
-
-def test_codes_tell_sounds_apart(codec: Codec) -> None:
-    codes = codec.encode(SOUNDS)[4]
-    assert len(np.unique(codes, axis=1).T) > 4
-
-
 @settings(max_examples=15)
 @given(order=st.permutations(range(len(SOUNDS))), n=st.integers(1, len(SOUNDS)))
 def test_batch_mates_do_not_change_a_sounds_codes(nano: NanoMimi, order: Sequence[int], n: int) -> None:
@@ -78,62 +55,6 @@ def test_batch_mates_do_not_change_a_sounds_codes(nano: NanoMimi, order: Sequenc
         assert np.array_equal(codes, alone[index])
 
 
-def test_what_comes_later_does_not_change_a_frame(nano: NanoMimi) -> None:
-    longer = np.concatenate([SOUNDS[0], SOUNDS[4]])
-    assert np.array_equal(nano.encode([longer])[0][:, :3], nano.encode([SOUNDS[0]])[0])
-
-
-def streamed(codec: Codec, sounds: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """Codes [B, n_codebooks, T] of sounds [B, n_samples], and the sound of those codes, frame by frame."""
-    frames = sounds.reshape(len(sounds), -1, FRAME_N_SAMPLES)
-    codes, decoded = [], []
-    with codec.stream(len(sounds)) as stream:
-        for frame in np.moveaxis(frames, 1, 0):
-            codes.append(stream.encode_frame(frame))
-            decoded.append(stream.decode_frame(codes[-1]))
-    return np.stack(codes, axis=-1), np.concatenate(decoded, axis=1)
-
-
-def test_streaming_equals_the_whole(codec: Codec) -> None:
-    """The same codes in 99% of places (a latent halfway between two entries may fall either way), sound to 1e-4."""
-    sounds = np.stack([chirps(seed, 40 * FRAME_N_SAMPLES) for seed in range(3)])
-    codes, decoded = streamed(codec, sounds)
-    whole = np.stack(codec.encode(list(sounds)))
-    assert (codes == whole).mean() > 0.99
-    for row in range(3):
-        assert np.abs(decoded[row] - codec.decode(codes[row])).max() < 1e-4
-
-
-def test_a_stream_that_is_reset_begins_anew_and_the_other_does_not_notice(nano: NanoMimi) -> None:
-    sounds = np.stack([chirps(seed, 12 * FRAME_N_SAMPLES) for seed in range(2)])
-    frames = sounds.reshape(2, 12, FRAME_N_SAMPLES)
-    undisturbed, _ = streamed(nano, sounds)
-    with nano.stream(2) as stream:
-        for at in range(6):
-            stream.encode_frame(frames[:, at])
-        stream.reset(np.array([True, False]))
-        codes = np.stack(
-            [stream.encode_frame(np.stack([frames[0, at], frames[1, at + 6]])) for at in range(6)], axis=-1
-        )
-    assert np.array_equal(codes[0], undisturbed[0, :, :6])
-    assert np.array_equal(codes[1], undisturbed[1, :, 6:])
-
-
-def test_a_stream_that_rests_hears_nothing(nano: NanoMimi) -> None:
-    sounds = np.stack([chirps(seed, 8 * FRAME_N_SAMPLES) for seed in range(2)])
-    frames = sounds.reshape(2, 8, FRAME_N_SAMPLES)
-    undisturbed, _ = streamed(nano, sounds)
-    with nano.stream(2) as stream:
-        for at in range(4):
-            stream.encode_frame(frames[:, at])
-        stream.set_active(np.array([False, True]))
-        stream.encode_frame(np.stack([chirps(9, FRAME_N_SAMPLES), frames[1, 4]]))
-        stream.set_active(np.array([True, True]))
-        codes = stream.encode_frame(np.stack([frames[0, 4], frames[1, 5]]))
-    assert np.array_equal(codes[0], undisturbed[0, :, 4])
-    assert np.array_equal(codes[1], undisturbed[1, :, 5])
-
-
 def test_a_codec_streams_once_at_a_time(nano: NanoMimi) -> None:
     with (
         nano.stream(1),
@@ -141,13 +62,13 @@ def test_a_codec_streams_once_at_a_time(nano: NanoMimi) -> None:
         nano.stream(1),
     ):
         pass
-    assert len(streamed(nano, chirps(0, FRAME_N_SAMPLES)[None])[0]) == 1
+    assert len(encode_streamed(nano, make_chirps(0, FRAME_N_SAMPLES)[None])[0]) == 1
 
 
 def test_stock_moshi_loads_the_folder_and_encodes_alike(nano: NanoMimi, folder: Path) -> None:
     kwargs = json.loads((folder / KWARGS).read_text())
     stock = loaders.get_mimi(str(folder / WEIGHTS), kwargs, num_codebooks=3)
-    sound = chirps(5, 16 * FRAME_N_SAMPLES)
+    sound = make_chirps(5, 16 * FRAME_N_SAMPLES)
     with torch.no_grad():
         codes = stock.encode(torch.from_numpy(sound)[None, None])[0]
     assert np.array_equal(codes.numpy(), nano.encode([sound])[0])
@@ -237,7 +158,7 @@ def test_a_batch_on_an_accelerator_is_hardly_filled_up(
     monkeypatch.setattr(many, "_uncompiled", no_compile)
     monkeypatch.setattr(nano.model, "encode", counting)
     lengths = [(62 + 17 * number) * FRAME_N_SAMPLES for number in range(n_dialogues)]
-    many.encode([chirps(0, length) for length in lengths for _ in "ab"])
+    many.encode([make_chirps(0, length) for length in lengths for _ in "ab"])
     assert sum(given) < 1.1 * 2 * sum(n_frames_covering(length) for length in lengths)
     assert len(given) == n_dialogues
 
@@ -265,6 +186,6 @@ def test_mimi_loads_weights_of_its_shape(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(loaders, "_mimi_config", kwargs)
     write_folder(random_model(kwargs), kwargs, Store(str(tmp_path)))
     mimi = registry.build("codec", "mimi", {"path": str(tmp_path / WEIGHTS)})
-    codes = mimi.encode([chirps(0, 20 * FRAME_N_SAMPLES)])[0]
+    codes = mimi.encode([make_chirps(0, 20 * FRAME_N_SAMPLES)])[0]
     assert codes.shape == (8, 20)
     assert len(np.unique(codes)) > 1

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from backends import registry
+from backends.listener.conformance import HeardLog
 from backends.listener.moonshine import MoonshineListener
 from data_schemas.errors import BackendError
-from tests.support.listening import Told
 from tests.support.spoken_question import WORDS, silence, spoken_question
 
 pytestmark = pytest.mark.full
@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 
 
 def test_words_are_told_before_the_turn_ends_and_all_of_them_after(recogniser: MoonshineListener) -> None:
-    told = Told()
+    told = HeardLog()
     ear = recogniser.listen(told)
     said = spoken_question()
     ear.feed(silence(0.5))
@@ -44,24 +44,12 @@ def test_words_are_told_before_the_turn_ends_and_all_of_them_after(recogniser: M
     ear.close()
 
 
-def test_callers_are_heard_side_by_side_each_by_its_own_ear(recogniser: MoonshineListener) -> None:
-    told = [Told() for _ in range(3)]
-    ears = [recogniser.listen(each) for each in told]
-    for start in range(0, len(spoken_question()), 4800):
-        ears[0].feed(spoken_question()[start : start + 4800])
-        ears[1].feed(silence(0.2))
-        ears[2].feed(spoken_question()[start : start + 4800] * 0.5)
-    for ear in ears:
-        ear.end_turn()
-    assert [plain(each.finals(1)[0]) for each in told] == [WORDS, "", WORDS]
-
-
 def test_a_model_that_fails_is_told_by_the_ear(recogniser: MoonshineListener, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: object) -> str:
         raise BackendError("Moonshine failed on 9 samples: broken.")
 
     monkeypatch.setattr(recogniser, "_heard", broken)
-    told = Told()
+    told = HeardLog()
     ear = recogniser.listen(told)
     ear.feed(spoken_question())
     ear.end_turn()
@@ -72,7 +60,7 @@ def test_a_model_that_fails_is_told_by_the_ear(recogniser: MoonshineListener, mo
 def test_the_environment_is_left_as_it_was_and_a_closed_recogniser_takes_no_more_sound() -> None:
     assert "MOONSHINE_ORT_SINGLE_THREAD" not in os.environ
     built = registry.build("listener", "moonshine", {})
-    told = Told()
+    told = HeardLog()
     ear = built.listen(told)
     built.close()
     built.close()

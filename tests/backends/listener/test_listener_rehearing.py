@@ -11,7 +11,7 @@ from backends.engine import Samples
 from backends.fault_log import FaultLog
 from backends.listener.protocol import Heard, Window
 from backends.listener.rehearing import Ear, Rehearing, RehearingOptions, unfinished
-from backends.vad import MODEL_RATE_HZ, WINDOW_S, SpeechMeter, TurnDetector
+from backends.listener.vad import MODEL_RATE_HZ, WINDOW_S, SpeechMeter, TurnDetector
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from tests.support.spoken_question import silence, spoken_question
@@ -38,7 +38,7 @@ class Counting(Rehearing):
             raise BackendError("The recogniser has died.", "Start it anew.", "503")
         return f"{10 * len(samples) / MODEL_RATE_HZ:.0f} tenths."
 
-    async def at_last(self) -> None:
+    async def shutdown(self) -> None:
         """Nothing was opened."""
 
 

@@ -13,10 +13,10 @@ import pytest
 import soundfile
 
 from backends import registry
+from backends.listener.conformance import HeardLog
 from backends.listener.openai_transcription import OpenAIListener
 from backends.listener.protocol import ListenerStream
 from tests.support.http_servers import QuietHandler, http_server
-from tests.support.listening import Told
 from tests.support.spoken_question import silence, spoken_question
 
 pytestmark = pytest.mark.full
@@ -69,7 +69,7 @@ def listened(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("KAME_SPEECH_API_KEY", KEY)
     opened: list[OpenAIListener] = []
 
-    def listen(told: Told, **options: Any) -> ListenerStream:
+    def listen(told: HeardLog, **options: Any) -> ListenerStream:
         given: dict[str, Any] = {"base_url": server.base_url, "model": "whisper-1", "final_timeout_s": 30.0}
         built = registry.build("listener", "openai", given | options)
         assert isinstance(built, OpenAIListener)
@@ -82,7 +82,7 @@ def listened(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_the_turn_so_far_is_sent_anew_while_it_is_said(server: Server, listened: Any) -> None:
-    told = Told()
+    told = HeardLog()
     ear = listened(told, interval_s=0.1)
     said = spoken_question()
     ear.feed(silence(5))
@@ -112,7 +112,7 @@ def test_a_server_that_refuses_is_told_and_the_turn_still_ends(
     server: Server, listened: Any, status: int, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.status = status
-    told = Told()
+    told = HeardLog()
     ear = listened(told)
     ear.feed(spoken_question())
     ear.end_turn()
@@ -125,7 +125,7 @@ def test_a_server_that_refuses_is_told_and_the_turn_still_ends(
 
 
 def test_a_server_that_hangs_ends_no_turn_late_and_is_heard_again_when_it_works(server: Server, listened: Any) -> None:
-    told = Told()
+    told = HeardLog()
     ear = listened(told, final_timeout_s=0.2)
     server.is_stuck.set()
     ear.feed(spoken_question())
@@ -135,7 +135,7 @@ def test_a_server_that_hangs_ends_no_turn_late_and_is_heard_again_when_it_works(
     server.is_stuck.clear()
     server.goes_on.set()
     ear.close()
-    later = Told()
+    later = HeardLog()
     again = listened(later)
     again.feed(spoken_question())
     again.end_turn()
@@ -144,7 +144,7 @@ def test_a_server_that_hangs_ends_no_turn_late_and_is_heard_again_when_it_works(
 
 
 def test_a_server_that_is_not_there_is_no_error_but_told_by_the_ear(listened: Any) -> None:
-    told = Told()
+    told = HeardLog()
     ear = listened(told, base_url="http://127.0.0.1:1/v1")
     ear.feed(spoken_question())
     ear.end_turn()

@@ -15,13 +15,14 @@ from moshi.models.lm import LMModel
 from safetensors.torch import save_file
 
 from backends import registry
+from backends.conformance import make_chirps
 from backends.engine import Samples
+from backends.listener.conformance import HeardLog
 from backends.listener.kyutai import KyutaiListener
 from backends.listener.kyutai_model import KyutaiModel
 from backends.listener.protocol import Heard
 from data_schemas.errors import BackendError, ConfigError
-from tests.support.codecs import TINY, chirps, tiny_nano_mimi
-from tests.support.listening import Told
+from tests.support.codecs import TINY, tiny_nano_mimi
 from tests.support.vocabularies import train_with
 
 pytestmark = pytest.mark.full
@@ -99,7 +100,7 @@ def listening(folder: Path) -> Iterator[Listening]:
 
 
 def alone(listening: Listening, sound: Samples) -> list[Heard]:
-    told = Told()
+    told = HeardLog()
     ear = listening(1).listen(told)
     ear.feed(sound)
     ear.end_turn()
@@ -108,12 +109,12 @@ def alone(listening: Listening, sound: Samples) -> list[Heard]:
 
 
 def test_a_caller_hears_the_same_alone_among_others_and_in_a_slot_that_was_used(listening: Listening) -> None:
-    sounds = [chirps(seed, 1920 * 8) for seed in range(3)]
+    sounds = [make_chirps(seed, 1920 * 8) for seed in range(3)]
     expected = [alone(listening, sound)[-1].text for sound in sounds]
     assert len(set(expected)) == 3  # so that one caller's words in another's turn would be seen
     recogniser = listening(2)
     for first, second in ((0, 1), (2, 0), (1, 2)):
-        told = Told(), Told()
+        told = HeardLog(), HeardLog()
         ears = [recogniser.listen(each) for each in told]
         for start in range(0, 1920 * 8, 960):  # interleaved, in pieces that are no frames
             for ear, index in zip(ears, (first, second), strict=True):
@@ -126,10 +127,10 @@ def test_a_caller_hears_the_same_alone_among_others_and_in_a_slot_that_was_used(
 
 
 def test_words_are_told_while_they_are_said_and_a_turn_ends_with_all_of_them(listening: Listening) -> None:
-    told = Told()
+    told = HeardLog()
     ear = listening(1).listen(told)
     for _ in range(2):
-        ear.feed(chirps(5, 1920 * 10))
+        ear.feed(make_chirps(5, 1920 * 10))
         ear.end_turn()
     finals = told.finals(2)
     first_turn = [each.text for each in told.all[: [each.is_final for each in told.all].index(True) + 1]]
@@ -140,16 +141,16 @@ def test_words_are_told_while_they_are_said_and_a_turn_ends_with_all_of_them(lis
 
 def test_no_more_callers_than_slots_and_a_closed_ear_makes_room(listening: Listening) -> None:
     recogniser = listening(1)
-    told = Told()
+    told = HeardLog()
     ear = recogniser.listen(told)
     with pytest.raises(BackendError, match="hears 1 callers already"):
-        recogniser.listen(Told())
-    ear.feed(chirps(0, 1920 * 4))
+        recogniser.listen(HeardLog())
+    ear.feed(make_chirps(0, 1920 * 4))
     ear.close()
     n_told = len(told.all)
-    later = Told()
+    later = HeardLog()
     again = recogniser.listen(later)
-    again.feed(chirps(1, 1920 * 4))
+    again.feed(make_chirps(1, 1920 * 4))
     again.end_turn()
     assert later.finals(1)
     assert len(told.all) == n_told
@@ -166,10 +167,10 @@ def test_a_step_that_fails_is_told_and_hearing_goes_on(listening: Listening, mon
         failed.set()
         raise RuntimeError("CUDA error: out of memory\nand more")
 
-    recogniser, told = listening(1), Told()
+    recogniser, told = listening(1), HeardLog()
     monkeypatch.setattr(KyutaiModel, "step", failing)
     ear = recogniser.listen(told)
-    ear.feed(chirps(2, 1920 * 6))
+    ear.feed(make_chirps(2, 1920 * 6))
     ear.end_turn()
     assert told.finals(1)
     assert failed.is_set()
@@ -187,10 +188,10 @@ def test_a_step_that_fails_takes_no_turn_s_end_with_it(listening: Listening, mon
         failed.set()  # the first step without a frame: the caller's turn ends in it
         raise RuntimeError("CUDA error: out of memory")
 
-    recogniser, told = listening(1), Told()
+    recogniser, told = listening(1), HeardLog()
     monkeypatch.setattr(KyutaiModel, "step", failing)
     ear = recogniser.listen(told)
-    turns = [chirps(seed, 1920 * 6) for seed in (2, 3)]
+    turns = [make_chirps(seed, 1920 * 6) for seed in (2, 3)]
     for turn in turns:
         ear.feed(turn)
         ear.end_turn()
@@ -210,7 +211,7 @@ def test_an_ear_that_is_too_far_behind_gives_up_its_oldest_sound_and_says_so(
         may_step.wait()
         return step(self, *arguments)
 
-    recogniser, told = listening(1), Told()
+    recogniser, told = listening(1), HeardLog()
     monkeypatch.setattr(KyutaiModel, "step", slow)
     ear = recogniser.listen(told)
     ear.feed(np.zeros(1920, dtype=np.float32))

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends import vad
 from backends.engine import Samples
-from backends.vad import Change, SpeechMeter, TurnDetector
+from backends.listener import vad
+from backends.listener.vad import Change, SpeechMeter, TurnDetector
 from data_schemas.errors import BackendError
 from data_schemas.units import SAMPLE_RATE_HZ
 from tests.support.spoken_question import silence, spoken_question

@@ -13,10 +13,10 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
 from backends import registry
+from backends.listener.conformance import HeardLog
 from backends.listener.protocol import Heard, ListenerStream
 from backends.listener.websocket import WebsocketListener
 from tests.support.http_servers import QuietHandler, http_server
-from tests.support.listening import Told
 
 pytestmark = pytest.mark.full
 
@@ -76,7 +76,7 @@ class Recognisers:
         self._stack.callback(server.shutdown)
         return f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
 
-    def listen(self, url: str, told: Told, **options: Any) -> ListenerStream:
+    def listen(self, url: str, told: HeardLog, **options: Any) -> ListenerStream:
         given: dict[str, Any] = {"url": url, "final_timeout_s": 30.0}
         built = registry.build("listener", "websocket", given | options)
         assert isinstance(built, WebsocketListener)
@@ -96,7 +96,7 @@ def test_turns_are_heard_while_they_are_said_and_whole_at_their_end(
     recognisers: Recognisers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAME_SPEECH_API_KEY", "sk-secret")
-    told = Told()
+    told = HeardLog()
     ear = recognisers.listen(recognisers.serve(counting), told)
     ear.feed(sound(0.2))
     ear.feed(sound(0.1, level=7))
@@ -116,7 +116,7 @@ def test_turns_are_heard_while_they_are_said_and_whole_at_their_end(
 
 def test_callers_have_connections_of_their_own(recognisers: Recognisers) -> None:
     url = recognisers.serve(counting)
-    told = [Told() for _ in range(3)]
+    told = [HeardLog() for _ in range(3)]
     ears = [recognisers.listen(url, each) for each in told]
     for level, ear in enumerate(ears, 1):
         ear.feed(sound(0.1 * level, level / 10))
@@ -166,7 +166,7 @@ def left_once(connection: ServerConnection, n_before: int) -> None:
 def test_a_connection_that_is_lost_is_made_anew_and_the_turn_is_whole(
     recognisers: Recognisers, behaves: Behaviour
 ) -> None:
-    told = Told()
+    told = HeardLog()
     ear = recognisers.listen(recognisers.serve(behaves), told)
     ear.feed(sound(0.3))
     told.until(bool)
@@ -184,7 +184,7 @@ def test_what_is_not_of_the_protocol_is_told(recognisers: Recognisers, message: 
         for _ in connection:
             pass
 
-    told = Told()
+    told = HeardLog()
     ear = recognisers.listen(recognisers.serve(babbles), told, final_timeout_s=0.2)
     ear.feed(sound(0.1))
     ear.end_turn()
@@ -198,7 +198,7 @@ def test_half_a_character_is_none(recognisers: Recognisers) -> None:
         for _ in connection:
             pass
 
-    told = Told()
+    told = HeardLog()
     recognisers.listen(recognisers.serve(halves), told)
     assert told.until(bool) == [Heard("be  kind \U0001f60a")]
 
@@ -210,7 +210,7 @@ def test_an_error_that_the_recogniser_tells_is_told(recognisers: Recognisers, ca
         for _ in connection:
             pass
 
-    told = Told()
+    told = HeardLog()
     ear = recognisers.listen(recognisers.serve(errs), told)
     told.until(bool)
     assert "no more memory" not in caplog.text
@@ -227,7 +227,7 @@ def test_the_log_has_the_status_and_no_secret_of_the_url(
 
     with http_server(Refusing) as url:
         place = url.removeprefix("http://")
-        told = Told()
+        told = HeardLog()
         ear = recognisers.listen(f"ws://me:pass-word@{place}/v1?key=sk-very-secret", told, final_timeout_s=0.5)
         ear.end_turn()
         assert told.finals(1) == [""]
@@ -246,7 +246,7 @@ def test_a_late_final_text_is_never_taken_for_the_next_turns(recognisers: Recogn
                 may_answer.wait()
                 connection.send(heard("too late", is_final=True))
 
-    told = Told()
+    told = HeardLog()
     ear = recognisers.listen(recognisers.serve(late), told, final_timeout_s=0.3)
     ear.feed(sound(0.1))
     ear.end_turn()
@@ -259,7 +259,7 @@ def test_a_late_final_text_is_never_taken_for_the_next_turns(recognisers: Recogn
 
 
 def test_a_recogniser_that_is_not_there_is_told_and_turns_end(recognisers: Recognisers) -> None:
-    told = Told()
+    told = HeardLog()
     ear = recognisers.listen("ws://127.0.0.1:1", told, final_timeout_s=0.2)
     ear.feed(sound(0.1))
     ear.end_turn()
@@ -268,7 +268,7 @@ def test_a_recogniser_that_is_not_there_is_told_and_turns_end(recognisers: Recog
 
 
 def test_a_closed_ear_tells_nothing_more(recognisers: Recognisers) -> None:
-    told = Told()
+    told = HeardLog()
     ear = recognisers.listen(recognisers.serve(counting), told)
     ear.feed(sound(0.1))
     told.until(bool)
@@ -276,7 +276,7 @@ def test_a_closed_ear_tells_nothing_more(recognisers: Recognisers) -> None:
     n_told = len(told.all)
     ear.feed(sound(0.1))
     ear.end_turn()
-    other = Told()
+    other = HeardLog()
     again = recognisers.listen(recognisers.serve(counting), other)
     again.end_turn()
     other.finals(1)

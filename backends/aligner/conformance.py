@@ -1,0 +1,51 @@
+"""What any aligner must pass, ours and others'."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from backends.aligner.protocol import Aligner, AlignmentRefused
+from backends.conformance import check_identity, check_threads, require, require_raises
+from backends.engine import Samples
+from data_schemas.records import WordTiming
+from data_schemas.units import SAMPLE_RATE_HZ
+
+_AGREES_S = 0.05
+
+
+def check_aligner(aligner: Aligner, samples: Samples, words: Sequence[str]) -> None:
+    """Requires what `Aligner` promises.
+
+    Args:
+        samples: these words, said clearly, at 24 kHz.
+        words: two at least.
+
+    Raises:
+        PromiseBroken: it does not hold.
+    """
+    check_identity(aligner)
+    require(isinstance(aligner.prefers_own_times, bool), "`prefers_own_times` is True or False")
+    languages = aligner.languages
+    require(
+        languages and all(len(each) == 2 and each.islower() for each in languages), "`languages` are two letters each"
+    )
+    timings = aligner.align(samples, SAMPLE_RATE_HZ, words)
+    require([each.word for each in timings] == list(words), "there is one timing a word, in order, as it was given")
+    edges = [edge for each in timings for edge in (each.start_s, each.end_s)]
+    require(edges == sorted(edges) and edges[0] >= 0, "times ascend from the sound's first sample")
+    require(edges[-1] <= len(samples) / SAMPLE_RATE_HZ, "times lie inside the sound")
+    require(all(each.start_s < each.end_s for each in timings), "every word takes some time")
+    require(all(each.method and np.isfinite(each.score) for each in timings), "each timing has a method and a score")
+    require(aligner.align(samples, SAMPLE_RATE_HZ, []) == [], "no words have no times")
+    refused = "silence in which words should be is an AlignmentRefused"
+    silence = np.zeros(SAMPLE_RATE_HZ, dtype=np.float32)
+    require_raises(AlignmentRefused, lambda: aligner.align(silence, SAMPLE_RATE_HZ, words), refused)
+
+    def align() -> list[WordTiming]:
+        return aligner.align(samples, SAMPLE_RATE_HZ, words)
+
+    require(align() == timings, "the same sound has the same times, whatever was aligned between")
+    check_threads(align, 1, lambda one, other: one == other)
+    twice = aligner.align(np.repeat(samples, 2), 2 * SAMPLE_RATE_HZ, words)
+    shifts_s = [abs(one.start_s - other.start_s) for one, other in zip(timings, twice, strict=True)]
+    require(max(shifts_s) < _AGREES_S, "the same sound at another sample rate has the same times")

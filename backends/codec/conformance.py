@@ -1,0 +1,102 @@
+"""What any codec must pass, ours and others'."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.codec.protocol import Codec, Codes
+from backends.conformance import check_identity, make_chirps, require
+from backends.engine import Samples
+from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
+
+_LENGTHS = (3 * FRAME_N_SAMPLES, 1, 40_000, 0, 61_000, 30_721)
+_LEAST_EQUAL = 0.99
+"""Share of codes that must be the same when they are computed otherwise: a latent halfway between two entries may fall
+either way."""
+_SOUND_TOLERANCE = 1e-4
+
+
+def check_codec(codec: Codec) -> None:
+    """Requires what `Codec` and `CodecStream` promise, on sounds of up to three seconds.
+
+    Raises:
+        PromiseBroken: it does not hold.
+    """
+    check_identity(codec)
+    require(codec.n_codebooks >= 1 and codec.card >= 2, "a frame has at least one code, a codebook two entries")
+    _check_whole(codec)
+    _check_streams(codec)
+    _check_reset(codec)
+    _check_rest(codec)
+
+
+def _check_whole(codec: Codec) -> None:
+    sounds = [make_chirps(seed, n_samples) for seed, n_samples in enumerate(_LENGTHS)]
+    encoded = codec.encode(sounds)
+    require(len(encoded) == len(sounds), "each sound has its codes")
+    for sound, codes in zip(sounds, encoded, strict=True):
+        n_frames = n_frames_covering(len(sound))
+        require(codes.shape == (codec.n_codebooks, n_frames), f"{len(sound)} samples have {n_frames} frames of codes")
+        require(codes.dtype == np.int16 and np.all((codes >= 0) & (codes < codec.card)), "codes are int16 in [0, card)")
+        decoded = codec.decode(codes)
+        require(decoded.shape == (n_frames * FRAME_N_SAMPLES,), "codes become 1,920 samples a frame")
+        require(decoded.dtype == np.float32 and np.isfinite(decoded).all(), "the sound of codes is float32 numbers")
+    alone = [codec.encode([sound])[0] for sound in sounds]
+    require(all(map(_are_equal, alone, encoded)), "what else is encoded does not change a sound's codes")
+    longer = codec.encode([np.concatenate([sounds[0], sounds[4]])])[0]
+    require(_are_equal(longer[:, :3], encoded[0]), "what comes later does not change a frame's codes")
+    require(len(np.unique(encoded[4], axis=1).T) > 4, "other sounds have other codes")
+
+
+def _check_streams(codec: Codec) -> None:
+    sounds = _three_sounds(40)
+    codes, decoded = encode_streamed(codec, sounds)
+    require(_are_equal(codes, np.stack(codec.encode(list(sounds)))), "streamed frames have the codes of the whole")
+    for row in range(len(sounds)):
+        differs = np.abs(decoded[row] - codec.decode(codes[row])).max()
+        require(differs < _SOUND_TOLERANCE, "streamed codes become the sound of the whole")
+
+
+def _check_reset(codec: Codec) -> None:
+    sounds = _three_sounds(12)
+    frames, (undisturbed, _) = sounds.reshape(3, 12, FRAME_N_SAMPLES), encode_streamed(codec, sounds)
+    with codec.stream(3) as stream:
+        for at in range(6):
+            stream.encode_frame(frames[:, at])
+        stream.reset(np.array([True, False, False]))
+        later = [stream.encode_frame(np.stack([frames[0, at], *frames[1:, at + 6]])) for at in range(6)]
+    codes = np.stack(later, axis=-1)
+    require(_are_equal(codes[0], undisturbed[0, :, :6]), "a stream that is reset begins anew")
+    require(_are_equal(codes[1:], undisturbed[1:, :, 6:]), "the others do not notice that one is reset")
+
+
+def _check_rest(codec: Codec) -> None:
+    sounds = _three_sounds(8)
+    frames, (undisturbed, _) = sounds.reshape(3, 8, FRAME_N_SAMPLES), encode_streamed(codec, sounds)
+    with codec.stream(3) as stream:
+        for at in range(4):
+            stream.encode_frame(frames[:, at])
+        stream.set_active(np.array([False, True, True]))
+        stream.encode_frame(np.stack([make_chirps(9, FRAME_N_SAMPLES), *frames[1:, 4]]))
+        stream.set_active(np.array([True, True, True]))
+        codes = stream.encode_frame(np.stack([frames[0, 4], *frames[1:, 5]]))
+    require(_are_equal(codes[0], undisturbed[0, :, 4]), "what a stream is given while it rests leaves no trace")
+    require(_are_equal(codes[1:], undisturbed[1:, :, 5]), "the others go on while one rests")
+
+
+def encode_streamed(codec: Codec, sounds: NDArray[np.float32]) -> tuple[NDArray[np.int16], Samples]:
+    """Codes [B, n_codebooks, T] of sounds [B, n_samples], and the sound of those codes, frame by frame."""
+    frames = sounds.reshape(len(sounds), -1, FRAME_N_SAMPLES)
+    codes, decoded = [], []
+    with codec.stream(len(sounds)) as stream:
+        for frame in np.moveaxis(frames, 1, 0):
+            codes.append(stream.encode_frame(frame))
+            decoded.append(stream.decode_frame(codes[-1]))
+    return np.stack(codes, axis=-1), np.concatenate(decoded, axis=1)
+
+
+def _three_sounds(n_frames: int) -> NDArray[np.float32]:
+    return np.stack([make_chirps(seed, n_frames * FRAME_N_SAMPLES) for seed in range(3)])
+
+
+def _are_equal(one: Codes, other: Codes) -> bool:
+    return one.shape == other.shape and (one.size == 0 or bool((one == other).mean() >= _LEAST_EQUAL))

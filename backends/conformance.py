@@ -1,0 +1,72 @@
+"""What the conformance tests of all kinds share.
+
+Each kind has one in `backends/<kind>/conformance.py`: a function that any engine can be put through, by its author's
+tests too. It raises `PromiseBroken`, an `AssertionError`, at the first promise of `protocol.py` that does not hold.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from backends.engine import Engine, Samples
+from data_schemas.units import SAMPLE_RATE_HZ
+
+Answer = TypeVar("Answer")
+
+
+class PromiseBroken(AssertionError):
+    """An engine does not do what its protocol promises; the message says what."""
+
+
+def require(holds: object, promise: str) -> None:
+    """Raises `PromiseBroken` with the promise where it does not hold."""
+    if not holds:
+        raise PromiseBroken(promise)
+
+
+def require_raises(kind: type[Exception], call: Callable[[], object], promise: str) -> None:
+    """Requires that a call raises an error of this kind."""
+    try:
+        call()
+    except kind:
+        return
+    except Exception as error:  # whatever an engine raises instead
+        raise PromiseBroken(f"{promise}, not {type(error).__name__}: {error}") from error
+    raise PromiseBroken(f"{promise}; nothing was raised")
+
+
+def check_identity(engine: Engine) -> None:
+    """Requires a name and a digest that stay the same."""
+    require(isinstance(engine.name, str) and engine.name, "`name` is the engine's name in the registry")
+    digest = engine.digest
+    require(isinstance(digest, str) and digest, "`digest` is a text that stands for engine and model")
+    require(engine.digest == digest, "`digest` stays the same while the engine does")
+
+
+def check_threads(call: Callable[[], Answer], n_threads: int, is_same: Callable[[Answer, Answer], bool]) -> None:
+    """Requires that a call from other threads, so many at once, gives what it gives in this one."""
+    expected = call()
+    with ThreadPoolExecutor(n_threads) as threads:
+        found = [each.result() for each in [threads.submit(call) for _ in range(n_threads)]]
+    same = all(is_same(each, expected) for each in found)
+    require(same, f"{n_threads} thread(s) other than its maker's, asking at once, are given the same")
+
+
+def check_sound(samples: Any) -> None:
+    """Requires mono sound, float32 in [-1, 1], that is not silent."""
+    require(isinstance(samples, np.ndarray) and samples.dtype == np.float32, "sound is a float32 array")
+    require(samples.ndim == 1 and len(samples), "sound is mono, of shape [n_samples], and not empty")
+    require(np.isfinite(samples).all() and np.abs(samples).max() <= 1, "samples are numbers in [-1, 1]")
+    require(np.abs(samples).max() > 1e-3, "there is something to be heard")
+
+
+def make_chirps(seed: int, n_samples: int) -> Samples:
+    """Tones at 24 kHz that rise and fall, with pauses, about as loud as speech; another sound for another seed."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n_samples) / SAMPLE_RATE_HZ
+    pitch_hz = 150 + 100 * np.sin(2 * np.pi * rng.uniform(0.5, 2) * t)
+    tone = sum(np.sin(2 * np.pi * k * np.cumsum(pitch_hz) / SAMPLE_RATE_HZ) / k for k in range(1, 6))
+    pause = np.sin(2 * np.pi * rng.uniform(0.3, 0.8) * t + seed) > -0.5
+    return np.asarray(0.05 * tone * pause, dtype=np.float32)

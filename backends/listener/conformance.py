@@ -1,0 +1,109 @@
+"""What any streaming recogniser must pass, ours and others'."""
+
+import re
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from backends.conformance import require
+from backends.engine import Samples
+from backends.listener.protocol import Heard, ListenerStream, StreamingRecogniser
+from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
+
+_LONGEST_CALL_S = 0.5
+"""No call blocks; a busy machine may all the same take its time."""
+
+
+class HeardLog:
+    """Called by an ear; keeps what it tells, from whatever thread, to be waited for."""
+
+    def __init__(self, limit_s: float = 60.0) -> None:
+        self.all: list[Heard] = []
+        self._limit_s = limit_s
+        self._changed = threading.Condition()
+
+    def __call__(self, heard: Heard) -> None:
+        """Keeps what is told."""
+        with self._changed:
+            self.all.append(heard)
+            self._changed.notify_all()
+
+    def until(self, is_enough: Callable[[list[Heard]], object]) -> list[Heard]:
+        """All that has been told, as soon as it is enough.
+
+        Raises:
+            PromiseBroken: it is not within the limit.
+        """
+        with self._changed:
+            is_there = self._changed.wait_for(lambda: is_enough(self.all), self._limit_s)
+            require(is_there, f"what is expected is told within {self._limit_s:g} s; told so far: {self.all}")
+            return list(self.all)
+
+    def finals(self, n_turns: int) -> list[str]:
+        """The texts of so many turns.
+
+        Raises:
+            PromiseBroken: they have not ended within the limit.
+        """
+        told = self.until(lambda all_: sum(each.is_final for each in all_) >= n_turns)
+        return [each.text for each in told if each.is_final]
+
+
+def check_streaming_recogniser(
+    recogniser: StreamingRecogniser, samples: Samples, said: str, *, limit_s: float = 60.0, n_callers: int = 2
+) -> None:
+    """Requires what `StreamingRecogniser` and `ListenerStream` promise; closes the recogniser.
+
+    Args:
+        samples: a sentence, said clearly, at 24 kHz; fed as fast as it is taken.
+        said: its words.
+        limit_s: the longest wait for a text, seconds.
+        n_callers: how many are heard side by side.
+
+    Raises:
+        PromiseBroken: it does not hold.
+    """
+    require(isinstance(recogniser.name, str) and recogniser.name, "`name` is the engine's name in the registry")
+    silence = np.zeros(SAMPLE_RATE_HZ // 2, dtype=np.float32)
+    logs = [HeardLog(limit_s) for _ in range(n_callers)]
+    ears = [recogniser.listen(log) for log in logs]
+    for start in range(0, len(samples), FRAME_N_SAMPLES):
+        _quickly(lambda start=start: ears[0].feed(samples[start : start + FRAME_N_SAMPLES]))  # type: ignore[misc]
+        for ear in ears[1:]:
+            _quickly(lambda ear=ear: ear.feed(np.zeros(FRAME_N_SAMPLES, dtype=np.float32)))  # type: ignore[misc]
+    for ear in ears:
+        _quickly(lambda ear=ear: ear.feed(silence))  # type: ignore[misc]
+        _quickly(ear.end_turn)
+    heard = logs[0].finals(1)[0]
+    require(_bare(heard) == _bare(said), f"what is said is heard: {said!r}, not {heard!r}")
+    require([log.finals(1) for log in logs[1:]] == [[""]] * (n_callers - 1), "another caller's silence is a final ''")
+    require(all(ear.failure is None for ear in ears), "`failure` is None where all is well")
+    _check_next_turn(ears[0], logs[0], silence)
+    for ear in ears:
+        ear.close()
+    n_told = [len(log.all) for log in logs]
+    ears[0].feed(samples)
+    ears[0].end_turn()
+    recogniser.close()
+    recogniser.close()
+    require([len(log.all) for log in logs] == n_told, "a closed ear tells nothing any more")
+
+
+def _check_next_turn(ear: ListenerStream, log: HeardLog, silence: Samples) -> None:
+    ear.feed(silence)
+    ear.end_turn()
+    require(log.finals(2)[1] == "", "the next turn begins without the words of the one before")
+    require(sum(each.is_final for each in log.all) == 2, "there is exactly one final text for each end of a turn")
+    require(log.all[-1].is_final, "nothing is told of a turn after its final text")
+
+
+def _quickly(call: Callable[[], None]) -> None:
+    began_s = time.monotonic()
+    call()
+    require(time.monotonic() - began_s < _LONGEST_CALL_S, f"no call of an ear blocks ({_LONGEST_CALL_S:g} s at most)")
+
+
+def _bare(text: str) -> str:
+    return " ".join(re.findall(r"[\w']+", text.lower()))

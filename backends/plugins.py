@@ -1,0 +1,126 @@
+"""Engines and sources of other installed packages, found by their entry points (docs/extending.md)."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from backends.chat.protocol import Endpoint
+from data_schemas import ids
+from data_schemas.errors import ConfigError
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One entry point of a group such as `kame.tts`, with the distribution that brings it."""
+
+    point: EntryPoint
+
+    @property
+    def name(self) -> str:
+        """What a configuration calls it."""
+        return self.point.name
+
+    @property
+    def package(self) -> str:
+        """The distribution and its version, as in `kame-arc 1.2.0`."""
+        found = self.point.dist
+        return f"{found.name} {found.version}" if found else "an unknown package"
+
+    def metadata(self, *fields: str) -> str:
+        """The first of these fields of the distribution's metadata that says something, its first line; or nothing."""
+        told = self.point.dist.metadata if self.point.dist else None
+        values = [str(told[field]).strip() for field in fields if told is not None and field in told]
+        return next((value.splitlines()[0] for value in values if value), "")
+
+    def load(self) -> Any:
+        """What the entry point names, imported now.
+
+        Raises:
+            ConfigError: it cannot be imported; names the package.
+        """
+        try:
+            return self.point.load()
+        except Exception as error:  # the import runs somebody else's code, which may raise anything
+            raise self.broken(f"does not load: {type(error).__name__}: {error}") from error
+
+    def broken(self, what: str) -> ConfigError:
+        """An error that names the package; `what` is its predicate."""
+        return ConfigError(
+            f"The entry point {self.name!r} ({self.point.group}) of the package {self.package} {what}.",
+            "Repair or remove that package; docs/extending.md tells what it must hold.",
+        )
+
+
+def find_plugins(group: str, ours: Collection[str]) -> Mapping[str, Plugin]:
+    """The plug-ins of a group by name.
+
+    Args:
+        group: such as `kame.tts`.
+        ours: names that are taken.
+
+    Raises:
+        ConfigError: a name is taken, stands twice, or is not made of small letters, digits, `_` and `-`.
+    """
+    found: dict[str, Plugin] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+        plugin = Plugin(point)
+        if not _NAME.fullmatch(point.name):
+            raise plugin.broken("has a name that is not small letters, digits, _ and -")
+        if point.name in ours:
+            raise plugin.broken("has the name of one that is built in")
+        if point.name in found:
+            raise plugin.broken(f"has the name of one of the package {found[point.name].package}")
+        found[point.name] = plugin
+    return found
+
+
+def packaged(plugin: Plugin, kind: str, engine: Any) -> Any:
+    """An engine of another package, with the package's version in what stands for it.
+
+    Raises:
+        ConfigError: it does not call itself as its entry point does.
+    """
+    if kind == "chat":
+        return _PackagedChat(plugin, engine)
+    if engine.name != plugin.name:  # it is written into rows as who spoke, timed or heard
+        raise plugin.broken(f"makes an engine that calls itself {engine.name!r}")
+    return _PackagedEngine(plugin, engine)
+
+
+class _Packaged:
+    """An engine of another package; all but what stands for its identity is its own."""
+
+    def __init__(self, plugin: Plugin, engine: Any) -> None:
+        self._plugin, self._engine = plugin, engine
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # while it is copied or unpickled there is no engine to ask
+            raise AttributeError(name)
+        return getattr(self._engine, name)
+
+
+class _PackagedEngine(_Packaged):
+    @property
+    def digest(self) -> str:
+        """The engine's own with its package's version."""
+        return ids.digest("plugin", self._plugin.package, self._engine.digest)
+
+
+class _PackagedChat(_Packaged):
+    def describe(self) -> Endpoint:
+        """The engine's endpoint, whose digest knows the package's version."""
+        return self._told(self._engine.describe())
+
+    @contextmanager
+    def serve(self) -> Iterator[Endpoint]:
+        """As `describe`, started."""
+        with self._engine.serve() as endpoint:
+            yield self._told(endpoint)
+
+    def _told(self, endpoint: Endpoint) -> Endpoint:
+        return replace(endpoint, model_digest=ids.digest("plugin", self._plugin.package, endpoint.model_digest))

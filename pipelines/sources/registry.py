@@ -1,0 +1,118 @@
+"""The question sets by name: ours, those of other installed packages (entry points `kame.sources`), anybody's own.
+
+Each is a `SourceSpec`, or a function that makes one of its `options`. Nothing is imported until it is asked for, so
+that the commands' help can list our names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final
+
+from data_schemas.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from backends.plugins import Plugin
+    from data_schemas.config import SourceConfig
+    from pipelines.sources.spec import SourceSpec
+
+SOURCES: Final[Mapping[str, str]] = {
+    "gsm8k": "pipelines.sources.gsm8k:SPEC",
+    "mmlu_pro": "pipelines.sources.mmlu_pro:SPEC",
+    "hssbench": "pipelines.sources.hssbench:SPEC",
+}
+"""Ours: the name that is typed, and where its specification stands."""
+
+GROUP: Final = "kame.sources"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry:
+    """A question set that can be named; `plugin` is the entry point of one that another package brings."""
+
+    name: str
+    where: str
+    plugin: "Plugin | None" = None
+
+    def options(self) -> "type[BaseModel]":
+        """The class of its options.
+
+        Raises:
+            ConfigError: a package's cannot be imported, or is no source.
+        """
+        from backends.registry import options_taken_by
+        from pipelines.sources.spec import HubOptions, SourceSpec
+
+        held = self._load()
+        if isinstance(held, SourceSpec):
+            return HubOptions
+        taken = options_taken_by(held) if callable(held) else None
+        if taken is None:
+            assert self.plugin is not None  # ours are tested
+            raise self.plugin.broken("is neither a SourceSpec nor a function of its options that makes one")
+        return taken
+
+    def spec(self, options: Any) -> "SourceSpec":
+        """Its specification with options of the class that `options` tells.
+
+        Raises:
+            ConfigError: a package's has another name than its entry point.
+        """
+        from pipelines.sources.spec import SourceSpec
+
+        held = self._load()
+        if isinstance(held, SourceSpec):
+            config, split = options.hub_config or held.hub_config, options.hub_split or held.hub_split
+            made = replace(held, hub_config=config, hub_split=split)
+        else:
+            made = held(options)
+        if self.plugin is None:
+            return made
+        if not isinstance(made, SourceSpec) or made.name != self.name:  # it stands in ids and file names
+            raise self.plugin.broken(f"makes a source that is called {getattr(made, 'name', made)!r}")
+        return replace(made, package=self.plugin.package)
+
+    def what_is_missing(self) -> str:
+        """Why a package's source cannot be used; empty where all is well."""
+        try:
+            self.options()
+        except ConfigError as error:
+            return error.what
+        return ""
+
+    def licence(self) -> str:
+        """What its questions may be used for, as far as that does not depend on its options."""
+        told = getattr(self._load(), "licence", None) or (self.plugin and self.plugin.metadata("License-Expression"))
+        return told or "not stated"
+
+    def _load(self) -> Any:
+        return resolve_name(self.where) if self.plugin is None else self.plugin.load()
+
+
+def entries() -> list[SourceEntry]:
+    """All question sets that need no description.
+
+    Raises:
+        ConfigError: an entry point has a name that is taken.
+    """
+    from backends.plugins import find_plugins
+
+    ours = [SourceEntry(name, where) for name, where in SOURCES.items()]
+    return ours + [SourceEntry(name, each.point.value, each) for name, each in find_plugins(GROUP, SOURCES).items()]
+
+
+def spec_of(config: "SourceConfig") -> "SourceSpec":
+    """The question set that a configuration names, or describes by its columns, with its options and column map.
+
+    Raises:
+        ConfigError: it is none of ours and not described, or does not take these options or columns.
+    """
+    from backends.registry import validated_options
+    from pipelines.sources import own
+
+    found = {each.name: each for each in entries()}.get(config.name)
+    taken = own.OwnOptions if found is None else found.options()
+    options: Any = validated_options(f"source {config.name!r}", taken, config.options)
+    return own.spec(config, options) if found is None else found.spec(options).with_columns(config.columns)

@@ -1,0 +1,252 @@
+"""The conformance tests pass engines that keep their promises, and find each one that is broken."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends import registry
+from backends.aligner.conformance import check_aligner
+from backends.aligner.double import DoubleAligner
+from backends.asr.conformance import check_recogniser
+from backends.asr.double import DoubleRecogniser
+from backends.chat.conformance import check_chat_engine
+from backends.chat.double import DoubleEngine
+from backends.chat.protocol import Endpoint
+from backends.codec.conformance import check_codec
+from backends.codec.double import DoubleCodec, DoubleCodecOptions
+from backends.conformance import PromiseBroken
+from backends.listener.conformance import check_streaming_recogniser
+from backends.listener.double import DoubleEar, DoubleListener, DoubleListenerOptions
+from backends.listener.protocol import Heard
+from backends.tts.conformance import check_text_to_speech
+from backends.tts.double import DoubleTts
+from backends.tts.protocol import Speech
+from data_schemas.config import ChatConfig
+from data_schemas.records import WordTiming
+
+WORDS = ["seven", "green", "apples", "fell"]
+SAID = DoubleTts().synthesise(" ".join(WORDS), "double_a", 1.0).samples
+TOLD = tuple(DoubleAligner().align(SAID, 24_000, WORDS))[1:]
+Change = Callable[[Any], object]
+"""What is done to a good engine to make it break a promise."""
+
+
+def instead(name: str, value: Any) -> Change:
+    """Another value of a property, or another method, which is given the engine's own first."""
+
+    def change(engine: Any) -> object:
+        own = getattr(engine, name, None)
+        new = (lambda *given, **more: value(own, *given, **more)) if callable(value) else value
+        return type("Liar", (type(engine),), {name: staticmethod(new) if callable(value) else new})
+
+    return change
+
+
+def liar(engine: Any, change: Change) -> Any:
+    engine.__class__ = change(engine)
+    return engine
+
+
+counter = itertools.count()
+TTS_LIES = {
+    "`name` is": instead("name", ""),
+    "`digest` stays": lambda engine: type("Liar", (DoubleTts,), {"digest": property(lambda self: str(next(counter)))}),
+    "at least one voice": instead("voices", lambda own: ()),
+    "digests of their own": instead("voices", lambda own: [replace(each, digest="same") for each in own()]),
+    "has a language and a licence": instead("voices", lambda own: [replace(each, licence="") for each in own()]),
+    "`max_chars` is None": instead("max_chars", 3),
+    "`max_calls_in_flight` is": instead("max_calls_in_flight", 0),
+    "sound is a float32": instead("synthesise", lambda own, *given: Speech(own(*given).samples.astype(np.float64))),
+    "sound is mono": instead("synthesise", lambda own, *given: Speech(np.stack([own(*given).samples] * 2))),
+    "numbers in": instead("synthesise", lambda own, *given: Speech(own(*given).samples * 9)),
+    "something to be heard": instead("synthesise", lambda own, *given: Speech(own(*given).samples * 0)),
+    "same samples": instead(
+        "synthesise", lambda own, *given: Speech(own(*given).samples * np.float32(1 - next(counter) / 1e6))
+    ),
+    "another voice sounds": instead("synthesise", lambda own, text, voice, *more: own(text, "double_a", *more)),
+    "is shorter than": instead("synthesise", lambda own, text, voice, speed, take=0: own(text, voice, 1.0)),
+    "each word has a time": instead("synthesise", lambda own, *given: Speech(own(*given).samples, TOLD)),
+}
+
+
+@pytest.mark.parametrize("promise", TTS_LIES)
+def test_a_text_to_speech_engine_that_breaks_a_promise_is_found(promise: str) -> None:
+    check_text_to_speech(DoubleTts())
+    with pytest.raises(PromiseBroken, match=promise):
+        check_text_to_speech(liar(DoubleTts(), TTS_LIES[promise]))
+
+
+def shifted(own: Any, *given: Any) -> list[WordTiming]:
+    return [replace(each, start_s=each.start_s + 9, end_s=each.end_s + 9) for each in own(*given)]
+
+
+ALIGNER_LIES = {
+    "two letters each": instead("languages", ("english",)),
+    "one timing a word": instead("align", lambda own, *given: own(*given)[1:]),
+    "times ascend": instead("align", lambda own, *given: [replace(each, start_s=0.0) for each in own(*given)]),
+    "inside the sound": instead("align", shifted),
+    "AlignmentRefused": instead("align", lambda own, sound, rate, words: own(SAID, 24_000, words)),
+}
+
+
+@pytest.mark.parametrize("promise", ALIGNER_LIES)
+def test_an_aligner_that_breaks_a_promise_is_found(promise: str) -> None:
+    check_aligner(DoubleAligner(), SAID, WORDS)
+    check_aligner(registry.build("aligner", "synthesiser", {"aligner": "double"}), SAID, WORDS)
+    with pytest.raises(PromiseBroken, match=promise):
+        check_aligner(liar(DoubleAligner(), ALIGNER_LIES[promise]), SAID, WORDS)
+
+
+RECOGNISER_LIES = {
+    "what is said is heard": instead("transcribe", lambda own, *given: "seven mean apples fell"),
+    "heard the same": instead("transcribe", lambda own, *given: own(*given) + "!" * next(counter)),
+    "at another sample rate": instead("transcribe", lambda own, sound, rate: own(sound, rate) if rate < 48_000 else ""),
+}
+
+
+@pytest.mark.parametrize("promise", RECOGNISER_LIES)
+def test_a_recogniser_that_breaks_a_promise_is_found(promise: str) -> None:
+    said = "Seven green apples fell."
+    check_recogniser(DoubleRecogniser(said), SAID, said)
+    with pytest.raises(PromiseBroken, match=promise):
+        check_recogniser(liar(DoubleRecogniser(said), RECOGNISER_LIES[promise]), SAID, said)
+
+
+class Stateful:
+    """The double's stream, but each frame's codes also count the frames before."""
+
+    def __init__(self, stream: Any, *, forgets: bool, rests: bool) -> None:
+        self._stream, self._forgets, self._rests = stream, forgets, rests
+        self._n, self._active = np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def encode_frame(self, samples: Any) -> Any:
+        codes = (self._stream.encode_frame(samples) + self._n[:, None]) % 2048
+        self._n += self._active if self._rests else 1
+        return codes.astype(np.int16)
+
+    def set_active(self, active: Any) -> None:
+        self._active = active
+
+    def reset(self, streams: Any) -> None:
+        self._n *= ~(streams & self._forgets)
+
+
+def stateful(**manners: bool) -> Change:
+    def encode(own: Any, sounds: Any) -> Any:
+        codes = own(sounds)
+        return [((each + np.arange(each.shape[1])) % 2048).astype(np.int16) for each in codes]
+
+    @contextmanager
+    def stream(own: Any, batch_size: int) -> Iterator[Any]:
+        with own(batch_size) as opened:
+            yield Stateful(opened, **manners)
+
+    def change(engine: Any) -> object:
+        made = instead("encode", encode)(engine)
+        engine.__class__ = made
+        return instead("stream", stream)(engine)
+
+    return change
+
+
+CODEC_LIES = {
+    "frames of codes": instead("encode", lambda own, sounds: [each[:, :-1] for each in own(sounds)]),
+    "int16 in": instead("encode", lambda own, sounds: [each.astype(np.int64) for each in own(sounds)]),
+    "samples a frame": instead("decode", lambda own, codes: own(codes)[1:]),
+    "sound of the whole": instead("decode", lambda own, codes: own(codes) * np.float32(0.5)),
+    "a sound's codes": instead("encode", lambda own, sounds: [(each + len(sounds)) % 2048 for each in own(sounds)]),
+    "codes of the whole": instead(
+        "encode", lambda own, sounds: [((each + 1) % 2048).astype(np.int16) for each in own(sounds)]
+    ),
+    "is reset begins anew": stateful(forgets=False, rests=True),
+    "leaves no trace": stateful(forgets=True, rests=False),
+}
+
+
+@pytest.mark.parametrize("promise", CODEC_LIES)
+def test_a_codec_that_breaks_a_promise_is_found(promise: str) -> None:
+    options = DoubleCodecOptions()
+    with pytest.raises(PromiseBroken, match=promise):
+        check_codec(liar(DoubleCodec(options), CODEC_LIES[promise]))
+
+
+def test_the_double_of_a_codec_keeps_its_promises() -> None:
+    check_codec(DoubleCodec(DoubleCodecOptions()))
+    check_codec(liar(DoubleCodec(DoubleCodecOptions()), stateful(forgets=True, rests=True)))
+
+
+class TalkativeEar(DoubleEar):
+    def end_turn(self) -> None:
+        super().end_turn()
+        self._on_heard(Heard("and more"))
+
+
+class DeafEar(DoubleEar):
+    def end_turn(self) -> None:
+        """Tells no final text."""
+
+
+class LeakyEar(DoubleEar):
+    def close(self) -> None:
+        """Goes on telling."""
+
+
+class OneEar(DoubleListener):
+    """All callers have the ear of the first."""
+
+    ear: DoubleEar | None = None
+
+    def listen(self, on_heard: Callable[[Heard], None]) -> DoubleEar:
+        self.ear = self.ear or super().listen(on_heard)
+        return self.ear
+
+
+@pytest.mark.parametrize(
+    ("ear", "promise"),
+    [
+        (TalkativeEar, "after its final text"),
+        (DeafEar, "told within"),
+        (LeakyEar, "closed ear tells nothing"),
+    ],
+)
+def test_a_streaming_recogniser_that_breaks_a_promise_is_found(
+    ear: type[DoubleEar], promise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = DoubleListenerOptions(script=" ".join(WORDS))
+    check_streaming_recogniser(DoubleListener(options), SAID, "seven green apples fell", n_callers=3)
+    monkeypatch.setattr("backends.listener.double.DoubleEar", ear)
+    with pytest.raises(PromiseBroken, match=promise):
+        check_streaming_recogniser(DoubleListener(options), SAID, "seven green apples fell", limit_s=0.2)
+
+
+def test_callers_that_share_an_ear_are_found() -> None:
+    with pytest.raises(PromiseBroken):
+        check_streaming_recogniser(OneEar(DoubleListenerOptions(script="a b c d")), SAID, "a b c d", limit_s=0.2)
+
+
+class Renamed(DoubleEngine):
+    def describe(self) -> Endpoint:
+        return replace(super().describe(), model_digest=str(next(counter)))
+
+
+class Elsewhere(DoubleEngine):
+    @contextmanager
+    def serve(self) -> Iterator[Endpoint]:
+        with super().serve() as endpoint:
+            yield replace(endpoint, model="another")
+
+
+def test_a_chat_engine_that_breaks_a_promise_is_found() -> None:
+    check_chat_engine(DoubleEngine(ChatConfig()))
+    with pytest.raises(PromiseBroken, match="tells the same each time"):
+        check_chat_engine(Renamed(ChatConfig()))
+    with pytest.raises(PromiseBroken, match="name, model and digest that were told"):
+        check_chat_engine(Elsewhere(ChatConfig()))

@@ -1,0 +1,139 @@
+"""The code of docs/extending.md, section by section, as a newcomer would take it from there.
+
+The form is in tests/pipelines/script/test_new_form.py.
+"""
+
+import ast
+import json
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from backends import registry
+from backends.registry import GROUPS
+from data_schemas.config import SourceConfig, SplitConfig
+from data_schemas.config.model import ModelConfig
+from data_schemas.errors import ConfigError
+from data_schemas.presets import PRESETS, Preset
+from data_schemas.records import Item
+from flows.cli.app import app
+from flows.cli.options import build_train_config, parse_sources
+from pipelines.sources.items import read_items
+from pipelines.sources.registry import SOURCES
+from tests.support.distributions import install_package
+
+PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    _, _, rest = PAGE.partition(f"\n## {title}\n")
+    assert rest, f"the page has no section {title!r}"
+    return rest.partition("\n## ")[0]
+
+
+def blocks(title: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", section(title), re.DOTALL | re.MULTILINE)
+
+
+def typed(title: str) -> list[list[str]]:
+    return [shlex.split(line)[2:] for line in re.findall(r"^    kame refresh .*$", section(title), re.MULTILINE)]
+
+
+def install(name: str, title: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """The package that a section shows: its first piece of Python as the module, its TOML as entry points."""
+    groups = tomllib.loads(blocks(title, "toml")[0])["project"]["entry-points"]
+    points = {group: "\n".join(f"{key} = {value}" for key, value in each.items()) for group, each in groups.items()}
+    install_package(folder / "site", patch, name, blocks(title, "python")[0], points)
+
+
+def read_as_typed(arguments: list[str], rows: Path) -> Item:
+    """The item of a command line's only source, whose file is these rows."""
+    values: dict[str, list[str]] = {}
+    for option, value in zip(arguments[::2], arguments[1::2], strict=True):
+        values.setdefault(option, []).append(value)
+    sources = [f"{each.partition('=')[0]}={rows}" for each in values["--source"]]
+    (settings,) = parse_sources(
+        sources, values.get("--map", []), values.get("--licence", []), [], values.get("--source-option", [])
+    )
+    reading = read_items(SourceConfig.model_validate(settings), None, SplitConfig())
+    assert reading.rejects == []
+    (item,) = reading.items
+    return item
+
+
+def test_a_source_without_code(tmp_path: Path) -> None:
+    rows = tmp_path / "arc.jsonl"
+    rows.write_text(blocks("A source", "json")[0], encoding="utf-8")
+    item = read_as_typed(typed("A source")[0], rows)
+    assert (item.item_id, item.question) == ("arc-Mercury_7", "Which planet is nearest to the sun?")
+    assert (item.options, item.answer, item.licence) == (("Venus", "Mercury"), "Mercury", "CC-BY-SA-4.0")
+
+
+def test_a_source_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("kame-riddles", "A source", tmp_path, monkeypatch)
+    docstring = ast.get_docstring(ast.parse(blocks("A source", "python")[0])) or ""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(docstring.partition("A row: ")[2], encoding="utf-8")
+    item = read_as_typed(typed("A source")[1], rows)
+    assert (item.question, item.answer) == ("You play it. What has keys and opens nothing?", "A piano.")
+    assert item.revision == "kame-riddles 1.0.0"
+    rows.write_text(json.dumps({"riddle": "What?", "solution": "That."}), encoding="utf-8")
+    config = SourceConfig(name="riddles", path=str(rows), options={"with_hint": True})
+    assert [each.reason for each in read_items(config, None, SplitConfig()).rejects] == ["no_hint"]
+
+
+def test_a_text_to_speech_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("kame-tone", "A text-to-speech engine", tmp_path, monkeypatch)
+    exec(compile(blocks("A text-to-speech engine", "python")[1], "docs/extending.md", "exec"), {})
+    loud, soft = (registry.build("tts", "tone", {"volume": volume}) for volume in (0.5, 0.1))
+    assert loud.digest != soft.digest
+    with pytest.raises(ConfigError, match=r"does not take these options: volume"):
+        registry.build("tts", "tone", {"volume": 2.0})
+
+
+def test_every_kind_of_engine_is_told_with_what_it_must_do_and_its_test() -> None:
+    rows = re.findall(r"^\| .* \| `(kame\.\w+)` \| `([\w/.]+)`.* \| `([\w.]+)` \|$", PAGE, re.MULTILINE)
+    assert [group for group, _, _ in rows] == list(GROUPS.values())
+    for group, protocol, check in rows:
+        kind = next(kind for kind, each in GROUPS.items() if each == group)
+        assert protocol == f"backends/{kind}/protocol.py"
+        module, _, function = check.rpartition(".")
+        assert module == f"backends.{kind}.conformance"
+        __import__(module)
+        assert callable(getattr(sys.modules[module], function))
+
+
+def test_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {"Preset": Preset, "ModelConfig": ModelConfig}
+    made: Preset = eval(blocks("A preset", "python")[0], names)
+    monkeypatch.setitem(PRESETS, made.model.preset, made)
+    config = build_train_config("tiny", "copy", None, {"data.datasets": [{"path": "rows"}]})
+    assert (config.model.dim, config.optim.learning_rate) == (64, 1e-3)
+    assert (
+        build_train_config("tiny", "dialogues", None, {"data.datasets": [{"path": "rows"}]}).data.batch_frames == 1_000
+    )
+
+
+def test_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, line = blocks("A command", "python")
+    module = type(sys)("sources_of_the_page")
+    exec(compile(file, "docs/extending.md", "exec"), module.__dict__)
+    assert line.strip() in {"app.command()(sources.sources)"}
+    extended = typer.Typer()
+    extended.add_typer(app, name="kame")
+    eval(line.strip(), {"app": extended, "sources": module})
+    assert CliRunner().invoke(extended, ["sources"]).stdout.split() == list(SOURCES)
+    assert json.loads(CliRunner().invoke(extended, ["sources", "--json"]).stdout) == list(SOURCES)
+    imported = {node.module for node in ast.parse(file).body if isinstance(node, ast.ImportFrom)}
+    assert imported == {"flows.cli.terminal"}, "imports of weight are inside the function"
+    install_package(tmp_path, monkeypatch, "kame-a", "", {"kame.sources": "gsm8k = kame_a:SPEC"})
+    refused = CliRunner().invoke(extended, ["sources", "--json"])
+    assert refused.exit_code == ConfigError.exit_code
+    assert "built in" in json.loads(refused.stdout)["error"]
