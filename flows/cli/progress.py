@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from pipelines.run.execute import Part, PartRecord
+from pipelines.run.parts import Part, PartRecord
 
 
 class Bars:

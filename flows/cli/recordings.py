@@ -52,7 +52,7 @@ def recordings(
     with speaking_plainly(as_json):
         from flows.cli import options
         from flows.cli.progress import Bars
-        from flows.runs.refresh import OF_RECORDINGS, run_refresh
+        from flows.runs.refresh import run_recordings
 
         typed = {
             "out": out,
@@ -68,5 +68,5 @@ def recordings(
         }
         built = options.build_config(profile, config, typed)
         with Bars(quiet=as_json) as bars:
-            record, manifest, figures = run_refresh(built, bars, OF_RECORDINGS)
+            record, manifest, figures = run_recordings(built, bars)
         tell_dataset(built.out, record, manifest, figures, as_json)

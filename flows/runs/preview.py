@@ -13,10 +13,8 @@ from data_schemas.reader import as_json
 from data_schemas.records import AudioDialogue, Item, OracleRow, Reject
 from data_schemas.store import Store
 from pipelines.audio import save_wav
-from pipelines.run.chat_stages import run_in_memory
-from pipelines.run.execute import joined
-from pipelines.run.stages import MIXING, ORACLE, SCRIPT, SERVED_STAGES, cpu_stages
-from pipelines.run.steps import stages_of
+from pipelines.run.execute import joined, run_in_memory
+from pipelines.run.stages import MIXING, ORACLE, SCRIPT, SERVED_STAGES, cpu_stages, describe_stages
 from pipelines.sources.items import read_items
 from spoken.spoken_text import spoken_words
 
@@ -68,7 +66,7 @@ def _made(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[dict[s
     """
     made: dict[str, list[Any]] = {"items": _items(config)}
     rejects: list[Reject] = []
-    for name, stage in stages_of(config).items():
+    for name, stage in describe_stages(config).items():
         batch = joined([made[each] for each in stage.inputs])
         if name in SERVED_STAGES:
             result = run_in_memory(config, name, batch, answers)

@@ -10,7 +10,7 @@ from data_schemas.errors import DatasetError
 from data_schemas.manifest import Counts, ShardEntry, make_manifest
 from data_schemas.reader import DatasetReader
 from pipelines.figures import Figures, figures_of
-from pipelines.run.card import render
+from pipelines.run.publish import render
 
 
 @pytest.fixture(scope="module")

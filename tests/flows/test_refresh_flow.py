@@ -40,8 +40,8 @@ from flows.cli.progress import Bars
 from flows.runs.refresh import run_refresh
 from pipelines.figures import Figures
 from pipelines.figures import tables as figure_tables
-from pipelines.run import steps as pipeline
 from pipelines.run.parts import MembershipBook
+from pipelines.run.plan import Plan, make_plan
 from pipelines.run.stages import STAGES
 from pipelines.sources.items import SourceReading
 from tests.support.builders import make_item
@@ -131,7 +131,7 @@ def test_bytes_are_those_of_the_plain_run(made: Made, tmp_path: Path) -> None:
 
 
 def test_tasks_are_one_a_stage_and_shard_stage_after_stage(made: Made) -> None:
-    shards = [group[0].shard_id for group in pipeline.plan(doubles(made.out)).groups()]
+    shards = [group[0].shard_id for group in make_plan(doubles(made.out)).groups()]
     assert made.task_names == ["plan", *(f"{step} {shard}" for step in STEPS for shard in shards), "publish"]
     assert len(made.task_names) == refresh.n_tasks(len(shards))
 
@@ -216,14 +216,14 @@ def test_our_errors_are_said_once_and_fail_the_flow_run(
 def test_sigterm_stops_the_flow_run_and_reaches_the_command(
     server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def told_to_stop(config: RefreshConfig) -> pipeline.Plan:
+    def told_to_stop(config: RefreshConfig) -> Plan:
         os.kill(os.getpid(), signal.SIGTERM)
         raise AssertionError("the signal should have ended this task")
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt  # as the command `kame` reads the signal
 
-    monkeypatch.setattr(pipeline, "plan", told_to_stop)
+    monkeypatch.setattr("flows.runs.refresh.make_plan", told_to_stop)
     earlier = signal.signal(signal.SIGTERM, interrupt)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -10,7 +10,7 @@ from data_schemas.manifest import Counts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Hearing, OracleEvent, OracleRow
 from data_schemas.store import Store
 from pipelines.figures import Figures, count, tables
-from pipelines.run.card import render
+from pipelines.run.publish import render
 from tests.support import mixed as made
 from tests.support.token_rows import event, oracle_row
 

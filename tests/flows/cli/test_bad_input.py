@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from data_schemas.config import RefreshConfig
 from flows.cli.app import app
-from pipelines.run import steps as pipeline
-from pipelines.run.steps import one_run_at_a_time
+from pipelines.run.plan import one_run_at_a_time
 from tests.support.refreshing import GOOD, ROWS, Bench, assert_one_message
 
 pytestmark = pytest.mark.full
@@ -143,7 +142,7 @@ def test_too_little_room_is_said_before_work(tiny_disk: Path, tmp_path: Path) ->
 def test_a_disk_that_fills_up_on_the_way(
     tiny_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int
 ) -> None:
-    monkeypatch.setattr(pipeline, "BYTES_PER_DIALOGUE", 0)
+    monkeypatch.setattr("pipelines.run.plan.BYTES_PER_DIALOGUE", 0)
     bench = Bench(tmp_path)
     bench.out = tiny_disk / "out"
     there = os.statvfs(tiny_disk)

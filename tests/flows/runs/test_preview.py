@@ -17,7 +17,7 @@ from data_schemas.errors import SourceError, StoreError
 from flows.cli.app import app
 from flows.cli.options import sample_sources
 from flows.runs.preview import preview
-from pipelines.run.chat_stages import run_in_memory
+from pipelines.run.execute import run_in_memory
 from pipelines.run.stages import ORACLE
 
 pytestmark = pytest.mark.full

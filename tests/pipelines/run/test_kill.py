@@ -15,7 +15,7 @@ import pytest
 from backends.chat.double import DoubleEngine
 from data_schemas.errors import KameError, StoreError
 from flows.runs.refresh import run_refresh
-from pipelines.run.steps import one_run_at_a_time
+from pipelines.run.plan import one_run_at_a_time
 from tests.support.runs import (
     ENDING_S,
     RunError,
