@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 INTERRUPTING = """
 import os, signal
-from flows import progress
+from flows.cli import progress
 from flows.cli.app import main
 
 def interrupt(bar, step, figures):
