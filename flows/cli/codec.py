@@ -94,14 +94,11 @@ def _config(minutes: float | None, steps: int | None, settings: list[str]) -> "C
 
 
 def _measure(codec: "Codec", rows: "list[AudioDialogue]", asr: str, quiet: bool) -> "CodecReport":
-    from rich.console import Console
-    from rich.progress import Progress
-
+    from flows.cli.progress import counting
     from kame_model.codec.report import measure
 
-    with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        task = progress.add_task("measuring", total=len(rows))
-        return measure(codec, rows, _listening(asr), lambda: progress.advance(task))
+    with counting("measuring", len(rows), quiet) as advance:
+        return measure(codec, rows, _listening(asr), lambda: advance(1))
 
 
 def _listening(asr: str) -> "Listen":

@@ -35,10 +35,9 @@ def evaluate(
 ) -> None:
     """Run held-out dialogues freely: how often is the answer said, with the right oracle, none, a wrong one?"""
     with speaking_plainly(as_json):
-        from rich.progress import Progress
-
         from data_schemas.config.evaluation import EvaluationConfig
         from flows.cli.options import parse_settings, put, validated
+        from flows.cli.progress import counting
         from kame_model.checkpoint.from_run import exported
         from kame_model.checkpoint.load import load_checkpoint
         from kame_model.encode.token_dataset import TokenDataset
@@ -56,13 +55,11 @@ def evaluate(
         if found is not None:
             typer.echo(f"of {found}", err=True)
         opened = nullcontext(load_checkpoint(checkpoint, where)) if found is None else exported(found.folder, where)
-        with opened as loaded, Progress(disable=as_json, transient=True) as progress:
+        with opened as loaded:
             dataset = TokenDataset(tokens)
             n_rows = min(n_items, sum(each in config.splits for each in dataset.splits))
-            task = progress.add_task("running", total=n_rows * len(CONDITIONS))
-            lines = run(
-                loaded, dataset, config, out, hearing() if listen else None, lambda n: progress.advance(task, n)
-            )
+            with counting("running", n_rows * len(CONDITIONS), quiet=as_json) as advance:
+                lines = run(loaded, dataset, config, out, hearing() if listen else None, advance)
         if as_json:
             print_json([each.model_dump(mode="json") for each in lines])
             return

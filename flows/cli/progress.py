@@ -1,6 +1,7 @@
-"""Progress on the terminal's error stream, with the time that is left: of stages, of training steps."""
+"""Progress on the terminal's error stream, with the time that is left: of stages, of training steps, of any count."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 import typer
@@ -18,6 +19,14 @@ from rich.progress import (
 if TYPE_CHECKING:
     from kame_model.codec.training import StepFigures
     from pipelines.run.parts import Part, PartRecord
+
+
+@contextmanager
+def counting(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar that is gone when the block ends; gives what moves it by a number."""
+    with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda n: progress.advance(task, n)
 
 
 class Bars:
