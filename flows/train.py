@@ -24,7 +24,6 @@ from prefect.artifacts import (
 from prefect.cache_policies import NO_CACHE
 
 from data_schemas.config.front_end import FrontEndConfig
-from flows.cli.evaluate import hearing
 from flows.runs.tasks import Task
 from flows.runs.train import EVALUATION, run_front_end, stage_folder
 from kame_model.evaluate.run import REPORT
@@ -83,8 +82,7 @@ def train(config: FrontEndConfig) -> str:
     Args:
         config: On what, how long, and where to. Paths are as the worker sees them.
     """
-    hear = hearing() if config.listen else None
-    made = run_front_end(config, ShownProgress(), hear=hear, run_task=partial(run_as_task, config))
+    made = run_front_end(config, ShownProgress(), run_task=partial(run_as_task, config))
     if made.figures:
         report = (config.of_seed / EVALUATION / REPORT).read_text(encoding="utf-8")
         create_markdown_artifact(report, key="evaluation", description=Path(made.checkpoint).name)

@@ -127,7 +127,7 @@ def _refuse_what_does_not_go_together(
 
 
 def _parsed(settings: list[str]) -> dict[str, Any]:
-    from flows.cli.options import parse_settings
+    from flows.settings import parse_settings
 
     return parse_settings(settings)
 

@@ -127,7 +127,7 @@ def train(
         "listen": listen,
     }
     with speaking_plainly(as_json):
-        from flows.cli.options import build_train_config, parse_settings
+        from flows.settings import build_train_config, parse_settings
 
         named = {"optim.learning_rate": learning_rate, "lora.rank": lora_rank}
         other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
@@ -268,14 +268,13 @@ def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
         typed: fields of `FrontEndConfig`; None: not typed.
     """
     from data_schemas.config.front_end import FrontEndConfig
-    from flows.cli.evaluate import hearing
-    from flows.cli.options import validated
     from flows.cli.progress import CodecLine, TrainingBar
     from flows.runs.train import run_front_end
+    from flows.settings import build
 
-    config = validated(FrontEndConfig, {name: value for name, value in typed.items() if value is not None})
+    config = build(FrontEndConfig, {}, typed)
     with TrainingBar(quiet=as_json) as bar:
-        made = run_front_end(config, bar, CodecLine(quiet=as_json), hearing() if config.listen else None)
+        made = run_front_end(config, bar, CodecLine(quiet=as_json))
     if as_json:
         figures = [each.model_dump(mode="json") for each in made.figures]
         print_json({"checkpoint": made.checkpoint, **made.facts.model_dump(mode="json"), "free_running": figures})

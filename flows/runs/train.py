@@ -29,8 +29,8 @@ from data_schemas.errors import ConfigError, KameError
 from data_schemas.manifest import DATA, contents
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
-from flows.cli.options import build_train_config, put, validated
 from flows.runs.tasks import Task, Tasks, run_tasks
+from flows.settings import build, build_train_config
 from kame_model.checkpoint.export import tell_free_running
 from kame_model.checkpoint.from_run import export_run, training_facts
 from kame_model.checkpoint.index import Entry, register
@@ -298,9 +298,7 @@ def evaluation_config(config: FrontEndConfig) -> EvaluationConfig:
     """
     splits = config.evaluate_splits if config.held_out is None else get_args(Split)  # nothing there is trained on
     told = {"splits": list(splits), "n_items": max(1, config.evaluate_items), "seed": config.seed}
-    for name, value in config.evaluation_settings.items():
-        put(told, name.split("."), value)
-    return validated(EvaluationConfig, told)
+    return build(EvaluationConfig, told, config.evaluation_settings)
 
 
 def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing | None) -> list[ConditionFigures]:
@@ -327,6 +325,16 @@ def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing |
     every = sorted(str(each.parent) for each in Path(config.out).glob(f"seed-*/{EVALUATION}/{FIGURES}"))
     write_over_seeds([own, *(each for each in every if each != own)], config.out, leave_out=True)
     return figures
+
+
+def hearing() -> Hearing:
+    """The embedded recogniser, its digits read out as the pipeline reads them."""
+    from backends import registry
+    from data_schemas.units import SAMPLE_RATE_HZ
+    from pipelines.quality.hearing import same_writing
+
+    recogniser = registry.build("asr", "moonshine", {})
+    return lambda sound: same_writing(recogniser.transcribe(sound, SAMPLE_RATE_HZ))
 
 
 def register_checkpoint(config: FrontEndConfig, name: str, figures: Sequence[ConditionFigures]) -> KameJson:
@@ -358,13 +366,9 @@ def run_front_end(
     config: FrontEndConfig,
     progress: Progress = SILENT,
     on_codec_step: OnCodecStep = lambda figures: None,
-    hear: Hearing | None = None,
     run_task: Callable[[Task[Any]], None] = Task.run,
 ) -> Made:
     """Makes, or goes on making, a registered checkpoint of datasets.
-
-    Args:
-        hear: listens to what the evaluated checkpoint says; None: nobody does.
 
     Raises:
         Stopped: training was asked to stop, and is saved.
@@ -377,6 +381,7 @@ def run_front_end(
     evaluation_config(config)
     check_datasets(config)
     check_vocabulary(config)
+    hear = hearing() if config.listen else None
     Path(config.out).mkdir(parents=True, exist_ok=True)
     return run_tasks(front_end_tasks(config, progress, on_codec_step, hear), run_task)
 
@@ -384,7 +389,11 @@ def run_front_end(
 def front_end_tasks(
     config: FrontEndConfig, progress: Progress, on_codec_step: OnCodecStep, hear: Hearing | None
 ) -> Tasks[Made]:
-    """The tasks of a run from datasets to a registered checkpoint."""
+    """The tasks of a run from datasets to a registered checkpoint.
+
+    Args:
+        hear: listens to what the evaluated checkpoint says; None: nobody does.
+    """
     text = Task("text", "", partial(make_text, config))
     codec = Task("codec", "", partial(make_codec, config, on_codec_step))
     yield [text, codec]

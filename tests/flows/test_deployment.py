@@ -20,10 +20,10 @@ from PIL import Image
 
 from data_schemas.config import RefreshConfig
 from data_schemas.config.front_end import FrontEndConfig
-from flows.cli.options import validated
 from flows.cli.progress import Bars
 from flows.refresh import n_tasks
 from flows.runs.refresh import run_refresh
+from flows.settings import validated
 from kame_model.train.logs import METRICS, read_metrics
 from kame_model.train.runs import chosen
 from pipelines.figures import Figures, tables

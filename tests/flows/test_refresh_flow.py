@@ -35,9 +35,9 @@ from data_schemas.records import Item
 from data_schemas.store import Store
 from flows import refresh
 from flows.cli.app import app
-from flows.cli.options import sample_sources
 from flows.cli.progress import Bars
 from flows.runs.refresh import run_refresh
+from flows.settings import sample_sources
 from pipelines.figures import Figures
 from pipelines.figures import tables as figure_tables
 from pipelines.run.parts import MembershipBook

@@ -15,8 +15,8 @@ from backends.tts.protocol import SpeechRefused
 from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import SourceError, StoreError
 from flows.cli.app import app
-from flows.cli.options import sample_sources
 from flows.runs.preview import preview
+from flows.settings import sample_sources
 from pipelines.run.execute import run_in_memory
 from pipelines.run.stages import ORACLE
 
