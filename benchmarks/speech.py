@@ -27,10 +27,10 @@ from data_schemas.config import PartConfig, RefreshConfig
 from data_schemas.records import Clips, Dialogue
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
-from pipelines.run.execute import Runner, Workers, run_here, run_served
+from pipelines.run.execute import Runner, Workers, run_chat_stage, run_on_part
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.plan import make_plan
-from pipelines.run.stages import SERVED_STAGES, STAGES
+from pipelines.run.stages import CHAT_STAGES, STAGES
 from spoken.spoken_text import spoken_words
 
 SPEECH = "speech"
@@ -105,11 +105,11 @@ def scripted(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshCon
     )
     parts = make_plan(config).parts
     for stage in STAGES[: STAGES.index(SPEECH)]:
-        if stage in SERVED_STAGES:
-            run_served(config, stage, parts, None, lambda *_: None, lambda _: None)
+        if stage in CHAT_STAGES:
+            run_chat_stage(config, stage, parts, None, lambda *_: None, lambda _: None)
         else:
             for part in parts:
-                run_here(config, stage, part)
+                run_on_part(config, stage, part)
     return config, parts
 
 
@@ -160,8 +160,8 @@ def measure_memory(n_utterances: int) -> Memory:
 
 
 def run_watched(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """`run_here`, and writes down what this process holds afterwards."""
-    record = run_here(config, stage, part)
+    """`run_on_part`, and writes down what this process holds afterwards."""
+    record = run_on_part(config, stage, part)
     process = psutil.Process()
     file = Path(config.out) / f"rss-{process.pid}.jsonl"
     before = _readings(file)[-1].n_utterances if file.exists() else 0

@@ -14,11 +14,11 @@ from flows.runs.record import RunRecord, recorded
 from flows.runs.tasks import Task, Tasks, run_tasks
 from pipelines.figures import Figures
 from pipelines.recordings import run as recordings
-from pipelines.run.execute import RunOne, Workers, chat_servers, run_here, run_served
+from pipelines.run.execute import RunOne, Workers, run_chat_stage, run_on_part, start_chat_servers
 from pipelines.run.parts import Part, PartRecord
-from pipelines.run.plan import Plan, all_rejects, check_request, make_plan, one_run_at_a_time
+from pipelines.run.plan import Plan, check_request, collect_rejects, lock_dataset, make_plan
 from pipelines.run.publish import compact, publish
-from pipelines.run.stages import ORACLE, SERVED_STAGES, STAGES, chat_model_of
+from pipelines.run.stages import CHAT_STAGES, ORACLE, STAGES, chat_model_of
 
 
 class Progress(Protocol):
@@ -49,7 +49,7 @@ def run_refresh(
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
     check_request(config)
-    with one_run_at_a_time(config), recorded(config) as record:
+    with lock_dataset(config), recorded(config) as record:
         return record, *run_tasks(refresh_tasks(config, progress, record, by_shard), run_task)
 
 
@@ -60,22 +60,22 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
         KameError: as `run_refresh`.
     """
     recordings.check_request(config)
-    with one_run_at_a_time(config), recorded(config) as record:
+    with lock_dataset(config), recorded(config) as record:
         return record, *run_tasks(recordings_tasks(config, progress, record))
 
 
 def refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
     """The tasks of a refresh of question sets."""
     plan = yield from _plan(partial(make_plan, config), record)
-    yield from _run_stages(config, plan, STAGES, run_here, progress, record, by_shard)
+    yield from _run_stages(config, plan, STAGES, run_on_part, progress, record, by_shard)
     entries = yield from _compact(config, plan, record)
-    return (yield from _publish(lambda: publish(config, entries, all_rejects(config, plan)), record))
+    return (yield from _publish(lambda: publish(config, entries, collect_rejects(config, plan)), record))
 
 
 def recordings_tasks(config: RefreshConfig, progress: Progress, record: RunRecord) -> Tasks[Dataset]:
     """The tasks of a refresh of recordings: one stage stands in the place of the first six."""
     plan = yield from _plan(partial(recordings.plan, config), record)
-    yield from _run_stages(config, plan, recordings.STAGES, recordings.run_here, progress, record)
+    yield from _run_stages(config, plan, recordings.STAGES, recordings.run_on_part, progress, record)
     entries = yield from _compact(config, plan, record)
     return (yield from _publish(lambda: recordings.publish_and_forget(config, plan, entries), record))
 
@@ -101,19 +101,19 @@ def _run_stages(
     n_items = sum(part.n_items for part in plan.parts)
     with Workers(config, run_one) as workers, ExitStack() as while_asked:
         with record.timed("plan"):
-            servers = while_asked.enter_context(chat_servers(config, plan.parts))
+            servers = while_asked.enter_context(start_chat_servers(config, plan.parts))
         for stage in stages:
             progress.stage(stage, n_items)
-            is_random = stage == ORACLE and chat_model_of(config, stage) is None  # such oracles look into other parts
-            groups = plan.groups() if by_shard and not is_random else [plan.parts]
             with record.timed(stage), servers.endpoint_for(stage) as endpoint:
-                if stage in SERVED_STAGES:
-                    on_usage = record.usages.append
-                    calls = [partial(run_served, config, stage, g, endpoint, progress.part, on_usage) for g in groups]
+                run: Callable[[Sequence[Part]], None] = partial(workers.run, stage, on_part=progress.part)
+                if stage in CHAT_STAGES:
+                    told, counted = progress.part, record.usages.append
+                    run = partial(run_chat_stage, config, stage, endpoint=endpoint, on_part=told, on_usage=counted)
+                looks_around = stage == ORACLE and chat_model_of(config, stage) is None  # random ones: in other parts
+                if by_shard and not looks_around:
+                    yield [Task(stage, group[0].shard_id, partial(run, group)) for group in plan.groups()]
                 else:
-                    calls = [partial(workers.run, stage, group, progress.part) for group in groups]
-                of = [group[0].shard_id if by_shard and group else "" for group in groups]
-                yield [Task(stage, *each) for each in zip(of, calls, strict=True)]
+                    yield [Task(stage, "", partial(run, plan.parts))]
 
 
 def _compact(config: RefreshConfig, plan: Plan, record: RunRecord) -> Tasks[list[ShardEntry]]:

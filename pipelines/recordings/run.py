@@ -23,9 +23,9 @@ from pipelines.recordings.reading import folder_of, read_recordings, texts
 from pipelines.recordings.stage import RecordingsStage
 from pipelines.run.execute import ANSWERS, Runner
 from pipelines.run.parts import FOLDER, ITEMS, Part, PartRecord
-from pipelines.run.plan import Plan, all_rejects, check_folder, make_plan
+from pipelines.run.plan import Plan, check_folder, collect_rejects, make_plan
 from pipelines.run.publish import publish
-from pipelines.run.stages import MIXING, ORACLE, describe_served, kept_for_equal
+from pipelines.run.stages import MIXING, ORACLE, describe_chat_stage, remember_last
 from pipelines.stage import StageDescription
 
 STAGES = (MIXING, ORACLE)
@@ -58,7 +58,7 @@ def plan(config: RefreshConfig) -> Plan:
     return make_plan(config, read_recordings, _stages(config))
 
 
-def run_here(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
     """Times the words of one part's recordings, in this process."""
     assert stage == MIXING
     return Runner(Store(config.out)).run(part, _recordings_stage(config))
@@ -66,17 +66,17 @@ def run_here(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
 
 def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
     """Publishes the dataset and who agreed to it, then removes what is left of recordings that are gone."""
-    manifest, figures = publish(config, entries, all_rejects(config, plan))
+    manifest, figures = publish(config, entries, collect_rejects(config, plan))
     _write_consents(config)
     _forget(Store(config.out), config.sources[0].name, plan.parts)
     return manifest, figures
 
 
 def _stages(config: RefreshConfig) -> dict[str, StageDescription]:
-    return {MIXING: _recordings_stage(config), ORACLE: describe_served(config, ORACLE)}
+    return {MIXING: _recordings_stage(config), ORACLE: describe_chat_stage(config, ORACLE)}
 
 
-@kept_for_equal
+@remember_last
 def _recordings_stage(config: RefreshConfig) -> RecordingsStage:
     aligner = registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options)
     return RecordingsStage(folder_of(config.sources[0]), config.alignment, aligner, config.seed)

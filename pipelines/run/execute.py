@@ -4,7 +4,7 @@ A part's output of a stage is one Parquet file named by its fingerprint, and a r
 checksum and the rejects. Only what has a record is there; what is recorded is never made again.
 
 Stages that fill processors are run in worker processes, a part at a time (`run_stage`); those that may ask a chat model
-in this one, several parts at once (`run_served`).
+in this one, several parts at once (`run_chat_stage`).
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from data_schemas.store import Batch, Store
 from pipelines.asking import AskingStage, OpenClient, run_alone, together
 from pipelines.run.parts import ITEMS, Part, PartRecord
 from pipelines.run.stages import (
+    CHAT_STAGES,
     MIXING,
-    SERVED_STAGES,
+    build_chat_stage,
+    build_cpu_stages,
+    build_stage_without_chat,
     chat_engine,
     chat_model_of,
-    cpu_stages,
-    stage_that_asks,
-    stage_that_asks_nobody,
 )
 from pipelines.stage import Stage, StageDescription, StageResult
 
@@ -135,7 +135,7 @@ class Runner:
             self.read(part, name, record_type)
             for name, record_type in zip(stage.inputs, stage.input_types, strict=True)
         ]
-        return joined(inputs)
+        return join_inputs(inputs)
 
     def keep(self, part: Part, stage: StageDescription, result: StageResult[Any]) -> PartRecord:
         """Records what a stage made of a part."""
@@ -156,7 +156,7 @@ class Runner:
         return record
 
 
-def joined(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+def join_inputs(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """One tuple a dialogue that stands in every input, in the first input's order; a lone input as it is."""
     if len(inputs) == 1:
         return [(each,) for each in inputs[0]]
@@ -168,9 +168,9 @@ def joined(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     ]
 
 
-def run_here(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
     """Runs one stage on one part in this process."""
-    return Runner(Store(config.out)).run(part, cpu_stages(config)[stage])
+    return Runner(Store(config.out)).run(part, build_cpu_stages(config)[stage])
 
 
 class Workers(WorkerPool):
@@ -182,7 +182,7 @@ class Workers(WorkerPool):
         run_one: how one stage is run on one part.
     """
 
-    def __init__(self, config: RefreshConfig, run_one: RunOne = run_here) -> None:
+    def __init__(self, config: RefreshConfig, run_one: RunOne = run_on_part) -> None:
         super().__init__(config.workers or os.cpu_count() or 1, leave_with_parent)
         self.config = config
         self._run_one = run_one
@@ -258,7 +258,7 @@ class ChatServers:
 
 
 @contextmanager
-def chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[ChatServers]:
+def start_chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[ChatServers]:
     """Starts, or reaches, each chat model that some part waits for: once a run, and before any part is worked on.
 
     Hours of speech would else be made before it shows that the model cannot be had. Stages whose settings are equal
@@ -272,7 +272,7 @@ def chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[ChatS
     started: list[tuple[ChatConfig, _Server]] = []
     by_stage: dict[str, _Server] = {}
     with ExitStack() as all_servers:
-        for stage in SERVED_STAGES:
+        for stage in CHAT_STAGES:
             chat = chat_model_of(config, stage)
             if chat is None or not runner.pending(stage, parts):
                 continue
@@ -286,7 +286,7 @@ def chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[ChatS
         yield ChatServers(by_stage)
 
 
-def run_served(
+def run_chat_stage(
     config: RefreshConfig,
     stage: str,
     parts: Sequence[Part],
@@ -307,12 +307,12 @@ def run_served(
     if not pending:
         return
     if chat is None:
-        alone = stage_that_asks_nobody(config, stage, partial(_dialogues_of, runner, parts))
+        alone = build_stage_without_chat(config, stage, partial(_dialogues_of, runner, parts))
         for part in pending:
             on_part(stage, part, runner.run(part, alone))
         return
-    assert endpoint is not None  # `chat_servers` saw the same parts pending
-    asking = stage_that_asks(config, stage, endpoint)
+    assert endpoint is not None  # `start_chat_servers` saw the same parts pending
+    asking = build_chat_stage(config, stage, endpoint)
     client = open_client(chat, endpoint, config.budget, store.at(ANSWERS), on_usage)
     n_at_once = parts_at_once(chat.n_in_flight, config.parts.dialogues_per_part)
     if chat.transport == "batch":
@@ -324,10 +324,10 @@ def run_in_memory(config: RefreshConfig, stage: str, batch: Sequence[Any], cache
     """What a stage that may ask makes of a batch, its model started for it alone and its answers kept in a file."""
     chat = chat_model_of(config, stage)
     if chat is None:
-        return stage_that_asks_nobody(config, stage).run(batch)
+        return build_stage_without_chat(config, stage).run(batch)
     with chat_engine(chat).serve() as endpoint:
         client = open_client(chat, endpoint, config.budget, cache_path, lambda _: None)
-        return run_alone(stage_that_asks(config, stage, endpoint), batch, client)
+        return run_alone(build_chat_stage(config, stage, endpoint), batch, client)
 
 
 def _dialogues_of(runner: Runner, parts: Sequence[Part], source: str, split: str) -> Iterator[list[Dialogue]]:

@@ -53,7 +53,7 @@ class Plan:
 
 
 @contextmanager
-def one_run_at_a_time(config: RefreshConfig) -> Iterator[None]:
+def lock_dataset(config: RefreshConfig) -> Iterator[None]:
     """Holds the dataset's folder for this run and sweeps what a killed one left half written.
 
     Raises:
@@ -183,7 +183,7 @@ def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
     return frozenset(now)
 
 
-def all_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
+def collect_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
     """What was refused by reading and by every stage of a run, by source."""
     runner = Runner(Store(config.out))
     rejects = {source: list(found) for source, found in plan.source_rejects.items()}

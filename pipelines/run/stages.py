@@ -33,8 +33,8 @@ PICTURES, SCRIPT, WORDING, MIXING, ORACLE = "pictures", "script", "wording", "mi
 STAGES = (PICTURES, SCRIPT, WORDING, "speech", "alignment", MIXING, ORACLE)
 """All stages, in the order they are run."""
 
-SERVED_STAGES = (PICTURES, WORDING, ORACLE)
-"""Stages that may wait for a chat model: run in one process (`execute.run_served`). The others fill processors."""
+CHAT_STAGES = (PICTURES, WORDING, ORACLE)
+"""Stages that may wait for a chat model: run in one process (`execute.run_chat_stage`). The others fill processors."""
 
 SPEAKABLE = ("en",)
 """Languages whose text `pipelines/script` makes speakable and phrases; a new one is work there, then a word here."""
@@ -45,7 +45,7 @@ NOBODY = "none"
 Built = TypeVar("Built")
 
 
-def kept_for_equal(build: Callable[[RefreshConfig], Built]) -> Callable[[RefreshConfig], Built]:
+def remember_last(build: Callable[[RefreshConfig], Built]) -> Callable[[RefreshConfig], Built]:
     """Keeps what was built last for configurations equal to its own: a worker process unpickles one with each part."""
     kept: list[tuple[RefreshConfig, Built]] = []
 
@@ -58,8 +58,8 @@ def kept_for_equal(build: Callable[[RefreshConfig], Built]) -> Callable[[Refresh
     return build_or_take
 
 
-@kept_for_equal
-def cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
+@remember_last
+def build_cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
     """The stages that never ask a chat model, in order; what they need is loaded when first used, once a process.
 
     Raises:
@@ -94,7 +94,7 @@ def user_voices(config: RefreshConfig) -> list[str]:
     Raises:
         ConfigError: a back-end is not installed, or a voice asked for is not there.
     """
-    speech = cpu_stages(config)["speech"]
+    speech = build_cpu_stages(config)["speech"]
     assert isinstance(speech, SpeechStage)
     return speech.cast.voices_b
 
@@ -132,16 +132,16 @@ def check_languages(sources: Iterable[SourceConfig], tts: TextToSpeech, aligner:
 
 def describe_stages(config: RefreshConfig) -> dict[str, StageDescription]:
     """All stages of a run, in order, for what they are called and what they depend on; no chat model is started."""
-    here = cpu_stages(config)
-    return {stage: describe_served(config, stage) if stage in SERVED_STAGES else here[stage] for stage in STAGES}
+    here = build_cpu_stages(config)
+    return {stage: describe_chat_stage(config, stage) if stage in CHAT_STAGES else here[stage] for stage in STAGES}
 
 
-def describe_served(config: RefreshConfig, stage: str) -> StageDescription:
+def describe_chat_stage(config: RefreshConfig, stage: str) -> StageDescription:
     """A stage that may ask, for fingerprints: its model is described, and not started."""
     chat = chat_model_of(config, stage)
     if chat is None:
-        return stage_that_asks_nobody(config, stage)
-    return stage_that_asks(config, stage, chat_engine(chat).describe())
+        return build_stage_without_chat(config, stage)
+    return build_chat_stage(config, stage, chat_engine(chat).describe())
 
 
 def chat_model_of(config: RefreshConfig, stage: str) -> ChatConfig | None:
@@ -157,8 +157,8 @@ def chat_engine(config: ChatConfig) -> ChatEngine:
     return engine
 
 
-def stage_that_asks(config: RefreshConfig, stage: str, endpoint: Endpoint) -> AskingStage[Any]:
-    """One of `SERVED_STAGES` with the chat model it asks."""
+def build_chat_stage(config: RefreshConfig, stage: str, endpoint: Endpoint) -> AskingStage[Any]:
+    """One of `CHAT_STAGES` with the chat model it asks."""
     if stage == PICTURES:
         folders = {source.name: source.pictures for source in config.sources if source.pictures}
         return PicturesStage(folders, endpoint)
@@ -167,10 +167,10 @@ def stage_that_asks(config: RefreshConfig, stage: str, endpoint: Endpoint) -> As
     return WordingStage(endpoint, config.seed)
 
 
-def stage_that_asks_nobody(
+def build_stage_without_chat(
     config: RefreshConfig, stage: str, dialogues_of: DialoguesOf = lambda *_: iter(())
 ) -> Stage[Any]:
-    """One of `SERVED_STAGES` without a chat model.
+    """One of `CHAT_STAGES` without a chat model.
 
     Args:
         dialogues_of: a source's dialogues by split, among which random oracles choose.
