@@ -88,14 +88,11 @@ class RecordingsStage:
 
     def run(self, batch: Sequence[tuple[Item]]) -> StageResult[AudioDialogue]:
         """A row for each dialogue of each session, or a reject: of the session, or of the one dialogue."""
-        result: StageResult[AudioDialogue] = StageResult([], [])
-        for (item,) in batch:
-            for each in self._dialogues(item):
-                if isinstance(each, AudioDialogue):
-                    result.outputs.append(each)
-                else:
-                    result.rejects.append(each)
-        return result
+        made = [each for (item,) in batch for each in self._dialogues(item)]
+        return StageResult(
+            [each for each in made if isinstance(each, AudioDialogue)],
+            [each for each in made if isinstance(each, Reject)],
+        )
 
     def _dialogues(self, item: Item) -> Iterator[AudioDialogue | Reject]:
         try:
@@ -121,14 +118,7 @@ class RecordingsStage:
         dialogue_id = ids.dialogue_id(item.item_id, variant)
 
         def reject(reason: str, detail: str) -> Reject:
-            return Reject(
-                item_id=item.item_id,
-                dialogue_id=dialogue_id,
-                source=item.source,
-                stage=STAGE,
-                reason=reason,
-                detail=detail[:500],
-            )
+            return replace(refused(item, STAGE, reason, detail), dialogue_id=dialogue_id)
 
         if not piece.is_exchange:
             return reject("no_exchange", "the assistant says nothing after the caller has spoken")
