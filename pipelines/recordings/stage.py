@@ -8,6 +8,7 @@ the assistant may start, and how soon it falls silent.
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import accumulate
 from pathlib import PurePath
 from typing import Any, ClassVar, Final
 
@@ -34,9 +35,7 @@ from data_schemas.records import (
     Reject,
     Surroundings,
     Turn,
-    Utterance,
     WordTiming,
-    WrittenSpan,
 )
 from data_schemas.records.recording import FRONT_END
 from data_schemas.store import Store
@@ -48,12 +47,15 @@ from pipelines.quality.dialogue_rules import wrong_in_dialogue
 from pipelines.recordings.cutting import BEFORE_S, MOST_S, Piece, RoughUtterance, cut
 from pipelines.recordings.reading import STAGE, path_of
 from pipelines.script.forms.table import RECORDED
+from pipelines.script.forms.turns import user_turn
 from pipelines.stage import StageResult, refused
 from spoken.reader import read_aloud
-from spoken.spoken_text import Spoken, Unspeakable, joined
+from spoken.spoken_text import Unspeakable, joined
 
 CALLER: Final = "caller"
 """The voice of everybody who called: nobody is told from another."""
+
+AS_RECORDED: Final = Placement(rule=RECORDED, seconds=None, turn_index=None, word_index=None)
 
 AROUND_S: Final = 0.15
 """How far an utterance reaches beyond its first and last word: aligners put edges where phones are sure."""
@@ -168,46 +170,14 @@ def draft_of(item: Item, session: RecordedSession, variant: int, piece: Piece, s
 
 
 def _turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) -> Turn:
+    """A turn of either speaker, all of it body."""
     speaker = rough[0].speaker
     spoken = [read_aloud(" ".join(each.text.split())) for each in rough]
-    whole = joined(spoken)
+    starts = [*accumulate(each.n_words for each in spoken)][:-1]
+    turn = user_turn(index, joined(spoken), pauses=dict.fromkeys(starts, 0.0))
     voice = assistant if speaker == "A" else CALLER
-    utterances, at = [], 0
-    for each in spoken:
-        utterances.append(_utterance(each, whole.spans[at : at + each.n_words], voice))
-        at += each.n_words
-    return Turn(
-        turn_index=index,
-        speaker=speaker,
-        written_text=whole.written,
-        spoken_text=whole.text,
-        lead=None,
-        body=whole.text,
-        tail=None,
-        answer_word_index=None,
-        keyword_delay_s=None,
-        cut_s=None,
-        start_s=None,
-        end_s=None,
-        utterances=tuple(utterances),
-    )
-
-
-def _utterance(spoken: Spoken, spans: tuple[tuple[int, int] | None, ...], voice: str) -> Utterance:
-    return Utterance(
-        kind="speech",
-        spoken_text=spoken.text,
-        written_spans=tuple(
-            WrittenSpan(start_char=span[0] if span else None, end_char=span[1] if span else None) for span in spans
-        ),
-        placement=Placement(rule=RECORDED, seconds=None, turn_index=None, word_index=None),
-        hearing=None,
-        voice=voice,
-        speed=1.0,
-        start_s=None,
-        end_s=None,
-        words=(),
-    )
+    utterances = tuple(replace(each, placement=AS_RECORDED, voice=voice, speed=1.0) for each in turn.utterances)
+    return replace(turn, speaker=speaker, utterances=utterances)
 
 
 def voice_of(session: RecordedSession, piece: Piece) -> str:

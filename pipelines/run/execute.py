@@ -3,7 +3,7 @@
 A part's output of a stage is one Parquet file named by its fingerprint, and a record beside it, written last, with the
 checksum and the rejects. Only what has a record is there; what is recorded is never made again.
 
-Stages that fill processors are run in worker processes, a part at a time (`run_stage`); those that may ask a chat model
+Stages that fill processors are run in worker processes, a part at a time (`Workers`); those that may ask a chat model
 in this one, several parts at once (`run_chat_stage`).
 """
 
