@@ -28,17 +28,6 @@ from flows.runs.tasks import Task
 from pipelines.figures import Figures, tables
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import render
-from pipelines.run.stages import STAGES
-
-N_TASKS_A_SHARD = len(STAGES) + 1
-"""Tasks that each shard costs: its stages, and compacting."""
-N_TASKS_A_RUN = 2
-"""Tasks that each run costs: plan and publish."""
-
-
-def n_tasks(n_shards: int) -> int:
-    """Tasks of a flow run over so many shards (a shard holds 256 dialogues unless configured otherwise)."""
-    return N_TASKS_A_SHARD * n_shards + N_TASKS_A_RUN
 
 
 def run_as_task(each: Task[Any]) -> None:

@@ -133,7 +133,6 @@ def test_bytes_are_those_of_the_plain_run(made: Made, tmp_path: Path) -> None:
 def test_tasks_are_one_a_stage_and_shard_stage_after_stage(made: Made) -> None:
     shards = [group[0].shard_id for group in make_plan(doubles(made.out)).groups()]
     assert made.task_names == ["plan", *(f"{step} {shard}" for step in STEPS for shard in shards), "publish"]
-    assert len(made.task_names) == refresh.n_tasks(len(shards))
 
 
 def test_artifacts_show_the_figures_and_the_card(made: Made) -> None:
@@ -272,7 +271,7 @@ def test_form_of_the_deployment_has_meanings_and_bounds() -> None:
     assert undescribed == set()
 
 
-def test_a_corpus_of_56000_dialogues_stays_under_3000_tasks(tmp_path: Path) -> None:
+def test_a_corpus_of_56000_dialogues_stays_under_1800_tasks(tmp_path: Path) -> None:
     n_items = {"gsm8k": 8_800, "mmlu_pro": 12_000, "hssbench": 35_200}
     shards: set[str] = set()
     for source, n in n_items.items():
@@ -282,7 +281,7 @@ def test_a_corpus_of_56000_dialogues_stays_under_3000_tasks(tmp_path: Path) -> N
             each.shard_id for each in book.update(SourceReading(items, [], n, is_whole=True), frozenset()).members
         }
     assert len(shards) >= 56_000 / 256
-    assert refresh.n_tasks(len(shards)) < 3000
+    assert len(STEPS) * len(shards) + 2 < 1800
 
 
 def _item(source: str, number: int) -> Item:
