@@ -27,7 +27,7 @@ from flows.runs.refresh import run_refresh
 from flows.runs.tasks import Task
 from pipelines.figures import Figures, tables
 from pipelines.run.parts import Part, PartRecord
-from pipelines.run.publish import render
+from pipelines.run.publish import render_card
 
 
 def run_as_task(each: Task[Any]) -> None:
@@ -64,7 +64,7 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
 
 def card(manifest: Manifest, figures: Figures) -> str:
     """The dataset's card without the head, which is for programs."""
-    return render(manifest, figures).split("\n---\n", 1)[1]
+    return render_card(manifest, figures).split("\n---\n", 1)[1]
 
 
 def run_as_flow(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:

@@ -172,7 +172,7 @@ def publish(
 
 def write_card(store: Store, manifest: Manifest, figures: Figures) -> None:
     """Writes the card, with the measured ladders that were measured on just these files."""
-    store.write_bytes(CARD, render(manifest, figures, ladders(store, manifest.fingerprint)).encode())
+    store.write_bytes(CARD, render_card(manifest, figures, ladders(store, manifest.fingerprint)).encode())
 
 
 def _kept(earlier: Sequence[ShardEntry], config: RefreshConfig, entries: Sequence[ShardEntry]) -> list[ShardEntry]:
@@ -272,7 +272,7 @@ def write_rejects(store: Store, source: str, rejects: Sequence[Reject]) -> list[
     ]
 
 
-def render(manifest: Manifest, figures: Figures, ladders: str = "") -> str:
+def render_card(manifest: Manifest, figures: Figures, ladders: str = "") -> str:
     """The card's text: a head that `datasets` reads, then the figures for people.
 
     Args:
