@@ -23,10 +23,10 @@ from typing import Any
 from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig, OracleConfig
 from data_schemas.records import Dialogue, Turn
+from pipelines.asking import OpenClient, together
 from pipelines.oracle.plan import answered_turns, plan_dialogue
 from pipelines.oracle.prompts import our_sets, payload_of, prompts_for
 from pipelines.oracle.schedule import ticks, words_of
-from pipelines.run.ask import OpenClient, together
 from spoken.conversation import ROLES, history_line
 
 Payload = dict[str, Any]
@@ -133,7 +133,8 @@ def count(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
 
 def measured(payloads: Sequence[Payload], n_in_flight: int) -> PromptTokens:
     """`count` by the embedded model, in a fresh server with a slot for each request in flight."""
-    from pipelines.run.stages import chat_engine, open_client
+    from pipelines.run.execute import open_client
+    from pipelines.run.stages import chat_engine
 
     chat = ChatConfig(n_slots=n_in_flight)
     with tempfile.TemporaryDirectory() as folder, chat_engine(chat).serve() as endpoint:

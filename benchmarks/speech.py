@@ -27,11 +27,10 @@ from data_schemas.config import PartConfig, RefreshConfig
 from data_schemas.records import Clips, Dialogue
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
-from pipelines.run.chat_stages import run_served
-from pipelines.run.execute import Part, PartRecord, Runner
-from pipelines.run.stages import SERVED_STAGES, STAGES
-from pipelines.run.steps import plan, run_stage
-from pipelines.run.workers import Workers, run_here
+from pipelines.run.execute import Runner, Workers, run_chat_stage, run_on_part
+from pipelines.run.parts import Part, PartRecord
+from pipelines.run.plan import make_plan
+from pipelines.run.stages import CHAT_STAGES, STAGES
 from spoken.spoken_text import spoken_words
 
 SPEECH = "speech"
@@ -104,13 +103,13 @@ def scripted(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshCon
         workers=n_workers,
         parts=PartConfig(dialogues_per_part=1, parts_per_shard=64),
     )
-    parts = plan(config).parts
+    parts = make_plan(config).parts
     for stage in STAGES[: STAGES.index(SPEECH)]:
-        if stage in SERVED_STAGES:
-            run_served(config, stage, parts, None, lambda *_: None, lambda _: None)
+        if stage in CHAT_STAGES:
+            run_chat_stage(config, stage, parts, None, lambda *_: None, lambda _: None)
         else:
             for part in parts:
-                run_here(config, stage, part)
+                run_on_part(config, stage, part)
     return config, parts
 
 
@@ -133,7 +132,7 @@ def _rate(workers: Workers, parts: Sequence[Part]) -> float:
     """Seconds of speech a second of the speech stage on these parts, whose speech is removed afterwards."""
     runner = Runner(Store(workers.config.out))
     started_s = time.monotonic()
-    run_stage(workers, SPEECH, parts, lambda *_: None)
+    workers.run(SPEECH, parts, lambda *_: None)
     taken_s = time.monotonic() - started_s
     clips = [clip for part in parts for row in runner.read(part, SPEECH, Clips) for clip in row.clips]
     for part in parts:
@@ -153,7 +152,7 @@ def measure_memory(n_utterances: int) -> Memory:
                 chosen.append(part)
                 left -= _n_utterances(config, part)
         with Workers(config, run_watched) as workers:
-            run_stage(workers, SPEECH, chosen, lambda *_: None)
+            workers.run(SPEECH, chosen, lambda *_: None)
         curves = [_readings(file) for file in sorted(Path(config.out).glob("rss-*.jsonl"))]
     last = [curve[-1] for curve in curves]
     settled = [next((each for each in curve if each.n_utterances >= N_SETTLED), curve[-1]) for curve in curves]
@@ -161,8 +160,8 @@ def measure_memory(n_utterances: int) -> Memory:
 
 
 def run_watched(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """`run_here`, and writes down what this process holds afterwards."""
-    record = run_here(config, stage, part)
+    """`run_on_part`, and writes down what this process holds afterwards."""
+    record = run_on_part(config, stage, part)
     process = psutil.Process()
     file = Path(config.out) / f"rss-{process.pid}.jsonl"
     before = _readings(file)[-1].n_utterances if file.exists() else 0

@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import Precision, TrainConfig
-from flows.cli.options import build_train_config
+from flows.settings import build_train_config
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.data.loader import DialogueLoader

@@ -5,19 +5,9 @@ run's own process, without tasks: there is nothing to resume, and nothing of a c
 """
 
 import asyncio
-import os
 
-# Prefect reads these when it is imported.
-os.environ.setdefault("DO_NOT_TRACK", "1")
-os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-
-from data_schemas.errors import BackendError
-
-try:
-    from prefect import flow, get_run_logger
-    from prefect.artifacts import create_link_artifact
-except ModuleNotFoundError as error:
-    raise BackendError("Prefect is not installed.", "Type: pip install 'kame-pipeline[flows]'") from error
+from prefect import flow, get_run_logger
+from prefect.artifacts import create_link_artifact
 
 from data_schemas.config.serving import ServeConfig
 from flows.runs.serve import Serving, run

@@ -24,7 +24,7 @@ from data_schemas.errors import ConfigError
 from data_schemas.presets import PRESETS, Preset
 from data_schemas.records import Item
 from flows.cli.app import app
-from flows.cli.options import build_train_config, parse_sources
+from flows.settings import build_train_config, parse_sources
 from pipelines.sources.items import read_items
 from pipelines.sources.registry import SOURCES
 from tests.support.distributions import install_package

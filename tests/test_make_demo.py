@@ -14,9 +14,8 @@ import soundfile
 from typer.testing import CliRunner
 
 from data_schemas.config.front_end import FrontEndConfig
-from flows.cli import train_datasets
 from flows.cli.app import app
-from flows.runs.front_end import train_config
+from flows.runs.train import train_config
 from tests.support.benchmark_runs import run_benchmark
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +39,7 @@ def test_most_of_its_training_is_after_the_warm_up(tmp_path: Path, monkeypatch: 
     calls = (tmp_path / "calls").read_text().splitlines()
     assert [line.split()[0] for line in calls] == ["refresh", "inspect", "train", "talk"]
     typed: list[dict[str, Any]] = []
-    monkeypatch.setattr(train_datasets, "train_datasets", lambda told, as_json: typed.append(told))
+    monkeypatch.setattr("flows.cli.train._train_datasets", lambda told, as_json: typed.append(told))
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "dataset.json").touch()
     done = CliRunner().invoke(app, shlex.split(calls[2]))

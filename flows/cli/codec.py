@@ -80,28 +80,18 @@ def report(
 
 def _config(minutes: float | None, steps: int | None, settings: list[str]) -> "CodecTrainConfig":
     from data_schemas.config.codec import CodecTrainConfig
-    from flows.cli.options import parse_settings, validated
+    from flows.settings import build, parse_settings
 
-    found: dict[str, Any] = {}
-    for name, value in parse_settings(settings).items():
-        section, _, field = name.rpartition(".")
-        (found.setdefault(section, {}) if section else found)[field] = value
-    if steps is not None:
-        found |= {"minutes": minutes, "steps": steps}
-    elif minutes is not None:
-        found["minutes"] = minutes
-    return validated(CodecTrainConfig, found)
+    start = {} if steps is None else {"minutes": None, "steps": steps}  # steps take the place of the usual minutes
+    return build(CodecTrainConfig, start, parse_settings(settings), {"minutes": minutes})
 
 
 def _measure(codec: "Codec", rows: "list[AudioDialogue]", asr: str, quiet: bool) -> "CodecReport":
-    from rich.console import Console
-    from rich.progress import Progress
-
+    from flows.cli.progress import counting
     from kame_model.codec.report import measure
 
-    with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        task = progress.add_task("measuring", total=len(rows))
-        return measure(codec, rows, _listening(asr), lambda: progress.advance(task))
+    with counting("measuring", len(rows), quiet) as advance:
+        return measure(codec, rows, _listening(asr), lambda: advance(1))
 
 
 def _listening(asr: str) -> "Listen":

@@ -21,9 +21,9 @@ def config_show(profile: ProfileName = "embedded", config: ConfigFile = None, as
     with speaking_plainly(as_json):
         import yaml
 
-        from flows.cli import options
+        from flows.settings import build_config
 
-        settings = options.build_config(profile, config, {}).model_dump(mode="json")
+        settings = build_config(profile, config, {}).model_dump(mode="json")
         sys.stdout.write(json.dumps(settings) + "\n" if as_json else yaml.safe_dump(settings, sort_keys=False))
 
 
@@ -36,15 +36,14 @@ def config_diff(
     """Fields in which two configurations differ."""
     with speaking_plainly(as_json):
         from data_schemas.profiles import PROFILES
-        from flows.cli import options, show
+        from flows.cli import show
+        from flows.settings import build_config, differences
 
         built = [
-            options.build_config(name, None, {})
-            if name in PROFILES
-            else options.build_config("embedded", Path(name), {})
+            build_config(name, None, {}) if name in PROFILES else build_config("embedded", Path(name), {})
             for name in (left, right)
         ]
-        rows = options.differences(*built)
+        rows = differences(*built)
         if as_json:
             print_json([{"field": name, "left": one, "right": other} for name, one, other in rows])
         else:

@@ -33,10 +33,9 @@ def encode(
 ) -> None:
     """Make token rows of a dataset. Running again resumes, and re-uses whatever has not changed."""
     with speaking_plainly(as_json):
-        from rich.progress import Progress
-
         from data_schemas.config.encode import EncodeConfig
         from data_schemas.reader import DatasetReader
+        from flows.cli.progress import counting
         from kame_model.encode.run import encode_dataset
 
         given = {"path": codec_path, "device": device}
@@ -52,9 +51,8 @@ def encode(
             codes_from=codes_from,
         )
         n_dialogues = DatasetReader(folder).manifest.counts.dialogues
-        with Progress(disable=as_json, transient=True) as progress:
-            task = progress.add_task("encoding", total=n_dialogues)
-            manifest = encode_dataset(config, lambda n: progress.advance(task, n))
+        with counting("encoding", n_dialogues, quiet=as_json) as advance:
+            manifest = encode_dataset(config, advance)
         if as_json:
             print_json({"out": out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
         else:

@@ -1,15 +1,11 @@
 """`kame evaluate`: a checkpoint runs held-out dialogues by itself, with the right oracle, none, and a wrong one."""
 
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
-
-if TYPE_CHECKING:
-    from backends.engine import Samples
 
 
 def evaluate(
@@ -35,10 +31,10 @@ def evaluate(
 ) -> None:
     """Run held-out dialogues freely: how often is the answer said, with the right oracle, none, a wrong one?"""
     with speaking_plainly(as_json):
-        from rich.progress import Progress
-
         from data_schemas.config.evaluation import EvaluationConfig
-        from flows.cli.options import parse_settings, put, validated
+        from flows.cli.progress import counting
+        from flows.runs.train import hearing
+        from flows.settings import build, parse_settings
         from kame_model.checkpoint.export import open_run
         from kame_model.checkpoint.load import load_checkpoint
         from kame_model.encode.token_dataset import TokenDataset
@@ -49,20 +45,16 @@ def evaluate(
         from kame_model.train.run_folder import find_run
 
         said = {"splits": split or ["validation"], "n_items": n_items, "delay_s": delay_s, "seed": seed}
-        for name, value in parse_settings(settings).items():
-            put(said, name.split("."), value)
-        config = validated(EvaluationConfig, said)
+        config = build(EvaluationConfig, said, parse_settings(settings))
         found, where = find_run(checkpoint), find_device(device)
         if found is not None:
             typer.echo(f"of {found}", err=True)
         opened = nullcontext(load_checkpoint(checkpoint, where)) if found is None else open_run(found.folder, where)
-        with opened as loaded, Progress(disable=as_json, transient=True) as progress:
+        with opened as loaded:
             dataset = TokenDataset(tokens)
             n_rows = min(n_items, sum(each in config.splits for each in dataset.splits))
-            task = progress.add_task("running", total=n_rows * len(CONDITIONS))
-            lines = run(
-                loaded, dataset, config, out, hearing() if listen else None, lambda n: progress.advance(task, n)
-            )
+            with counting("running", n_rows * len(CONDITIONS), quiet=as_json) as advance:
+                lines = run(loaded, dataset, config, out, hearing() if listen else None, advance)
         if as_json:
             print_json([each.model_dump(mode="json") for each in lines])
             return
@@ -91,13 +83,3 @@ def seeds(
                     f"{each.condition:<10} {each.group}: said {each.value:.0%} [{each.low:.0%}, {each.high:.0%}]"
                 )
         typer.echo(f"{out}/report.md has the rest.")
-
-
-def hearing() -> "Callable[[Samples], Sequence[str]]":
-    """The embedded recogniser, its digits read out as the pipeline reads them."""
-    from backends import registry
-    from data_schemas.units import SAMPLE_RATE_HZ
-    from pipelines.quality.hearing import same_writing
-
-    recogniser = registry.build("asr", "moonshine", {})
-    return lambda sound: same_writing(recogniser.transcribe(sound, SAMPLE_RATE_HZ))

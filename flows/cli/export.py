@@ -9,11 +9,6 @@ from flows.cli.terminal import AsJson, Folder, print_json, speaking_plainly
 app = typer.Typer(help="Write a dataset in the form of somebody else's tools.", no_args_is_help=True)
 
 
-@app.callback()
-def _group() -> None:
-    """Keeps a lone sub-command a sub-command."""
-
-
 @app.command("moshi-finetune")
 def moshi_finetune(
     folder: Folder,
@@ -24,15 +19,13 @@ def moshi_finetune(
     with speaking_plainly(as_json):
         from dataclasses import asdict
 
-        from rich.progress import Progress
-
         from data_schemas.reader import DatasetReader
+        from flows.cli.progress import counting
         from pipelines.export.moshi_finetune import export_moshi_finetune
 
         n_dialogues = DatasetReader(folder).manifest.counts.dialogues
-        with Progress(disable=as_json, transient=True) as progress:
-            task = progress.add_task("exporting", total=n_dialogues)
-            exported = export_moshi_finetune(folder, out, lambda: progress.advance(task))
+        with counting("exporting", n_dialogues, quiet=as_json) as advance:
+            exported = export_moshi_finetune(folder, out, lambda: advance(1))
         if as_json:
             print_json({"out": out, **asdict(exported)})
             return
@@ -50,15 +43,13 @@ def kame_finetune(
     with speaking_plainly(as_json):
         from dataclasses import asdict
 
-        from rich.progress import Progress
-
+        from flows.cli.progress import counting
         from kame_model.encode.kame_finetune import export_kame_finetune
         from kame_model.encode.token_dataset import TokenDataset
 
         n_rows = len(TokenDataset(folder))
-        with Progress(disable=as_json, transient=True) as progress:
-            task = progress.add_task("exporting", total=n_rows)
-            exported = export_kame_finetune(folder, out, lambda n: progress.advance(task, n))
+        with counting("exporting", n_rows, quiet=as_json) as advance:
+            exported = export_kame_finetune(folder, out, advance)
         if as_json:
             print_json({"out": out, **asdict(exported)})
             return

@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
@@ -19,14 +20,6 @@ app = typer.Typer(help="Serve a chat model on this machine.", no_args_is_help=Tr
 
 N_SLOTS = 4
 """Requests that a server of this command answers at once, unless it is told otherwise."""
-OPTION_OF = {
-    "--slots": "llamacpp",
-    "--context": "llamacpp",
-    "--revision": "vllm",
-    "--executable": "vllm",
-    "-- ARGS": "vllm",
-}
-"""Whose option each is."""
 LOOK_S = 2.0
 """Between two looks whether the server still lives, seconds."""
 
@@ -62,14 +55,9 @@ def serve(
     with speaking_plainly(as_json):
         from data_schemas.config import ChatConfig
 
-        typed = {
-            "--slots": slots is not None,
-            "--context": context is not None,
-            "--revision": revision is not None,
-            "--executable": executable is not None,
-            "-- ARGS": bool(serve_args),
-        }
-        _refuse_those_of_others(engine, [name for name, is_typed in typed.items() if is_typed])
+        of_llamacpp = {"--slots": slots, "--context": context}
+        of_vllm = {"--revision": revision, "--executable": executable, "-- ARGS": serve_args or None}
+        _refuse_those_of_another(engine, {"llamacpp": of_llamacpp, "vllm": of_vllm})
         config = ChatConfig(
             engine=engine,
             model=model,
@@ -85,19 +73,21 @@ def serve(
         _serve(chosen, as_json)
 
 
-def _refuse_those_of_others(engine: str, typed: list[str]) -> None:
+def _refuse_those_of_another(engine: str, options: Mapping[str, Mapping[str, object]]) -> None:
     """Refuses options that would do nothing.
+
+    Args:
+        options: by the engine they belong to and their names; None: not typed.
 
     Raises:
         ConfigError: one of those typed belongs to another engine.
     """
     from data_schemas.errors import ConfigError
 
-    for name in typed:
-        if OPTION_OF[name] != engine:
-            raise ConfigError(
-                f"{name} does nothing with the engine {engine}.", f"Leave it out, or say --engine {OPTION_OF[name]}."
-            )
+    typed = [(name, of) for of, own in options.items() for name, value in own.items() if value is not None]
+    for name, of in typed:
+        if of != engine:
+            raise ConfigError(f"{name} does nothing with the engine {engine}.", f"Leave it out, or say --engine {of}.")
 
 
 def _engine(config: "ChatConfig", executable: Path | None) -> "ChatEngine":

@@ -36,8 +36,7 @@ def report(
         from pipelines.figures import figures_of
         from pipelines.oracle.plot import write_report
         from pipelines.oracle.report import measure
-        from pipelines.run.card import CARD
-        from pipelines.run.publish import write_card
+        from pipelines.run.publish import CARD, write_card
 
         reader = DatasetReader(folder, version)
         measured = measure(reader, _embeddings(embeddings_url, embeddings_model))

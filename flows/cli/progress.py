@@ -1,9 +1,10 @@
-"""Progress bars on the terminal's error stream, with the time that is left: of stages, or of training steps."""
+"""Progress on the terminal's error stream, with the time that is left: of stages, of training steps, of any count."""
 
-from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -15,7 +16,17 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from pipelines.run.execute import Part, PartRecord
+if TYPE_CHECKING:
+    from kame_model.codec.training import StepFigures
+    from pipelines.run.parts import Part, PartRecord
+
+
+@contextmanager
+def counting(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar that is gone when the block ends; gives what moves it by a number."""
+    with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda n: progress.advance(task, n)
 
 
 class Bars:
@@ -37,7 +48,7 @@ class Bars:
         """Begins a stage's bar."""
         self._bars[name] = self._progress.add_task(name, total=n_items)
 
-    def part(self, stage: str, part: Part, record: PartRecord) -> None:
+    def part(self, stage: str, part: "Part", record: "PartRecord") -> None:
         """Moves a stage's bar by a part."""
         self._progress.advance(self._bars[stage], part.n_items)
 
@@ -45,9 +56,7 @@ class Bars:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
 
@@ -85,3 +94,18 @@ class TrainingBar:
 
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
+
+
+class CodecLine:
+    """A line for every tenth of a codec's training."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._tenth = 0
+
+    def __call__(self, figures: "StepFigures") -> None:
+        """A step is done."""
+        tenth = int(figures.done * 10)
+        if tenth > self._tenth and not self._quiet:
+            self._tenth = tenth
+            typer.echo(f"codec: {tenth * 10} %, loss {figures.loss:.3f}", err=True)

@@ -50,9 +50,9 @@ def recordings(
     Running again resumes, takes in new recordings, and lets go of those that are no longer in the folder.
     """
     with speaking_plainly(as_json):
-        from flows.cli import options
         from flows.cli.progress import Bars
-        from flows.runs.refresh import OF_RECORDINGS, run_refresh
+        from flows.runs.refresh import run_recordings
+        from flows.settings import build_config, parse_settings
 
         typed = {
             "out": out,
@@ -64,9 +64,9 @@ def recordings(
             "evaluation_sets": evaluation_set or None,
             "sources": [{"name": name, "path": folder, "licence": licence}],
             **chat_settings(llm_url, llm_model, llm_provider),
-            **options.parse_settings(settings),
+            **parse_settings(settings),
         }
-        built = options.build_config(profile, config, typed)
+        built = build_config(profile, config, typed)
         with Bars(quiet=as_json) as bars:
-            record, manifest, figures = run_refresh(built, bars, OF_RECORDINGS)
+            record, manifest, figures = run_recordings(built, bars)
         tell_dataset(built.out, record, manifest, figures, as_json)

@@ -91,7 +91,7 @@ def refresh(
 ) -> None:
     """Make or refresh a dataset. Running again resumes, and re-uses whatever has not changed."""
     with speaking_plainly(as_json):
-        from flows.cli import options
+        from flows.settings import build_config, parse_settings, parse_sources
 
         typed = {
             "limit": limit,
@@ -105,11 +105,11 @@ def refresh(
             "budget.usd": budget_usd,
             "budget.tokens": budget_tokens,
             "evaluation_sets": evaluation_set or None,
-            "sources": options.parse_sources(source, column_map, licence, pictures, source_option) or None,
+            "sources": parse_sources(source, column_map, licence, pictures, source_option) or None,
             **chat_settings(llm_url, llm_model, llm_provider),
-            **options.parse_settings(settings),
+            **parse_settings(settings),
         }
-        _refresh(options.build_config(profile, config, typed), prefect, as_json)
+        _refresh(build_config(profile, config, typed), prefect, as_json)
 
 
 def _refresh(config: "RefreshConfig", prefect: bool, as_json: bool) -> None:
@@ -181,15 +181,16 @@ def preview(
 ) -> None:
     """Three dialogues of short questions, end to end: text, word times, oracle ladder, sound files."""
     with speaking_plainly(as_json):
-        from flows.cli import options, show
+        from flows.cli import show
         from flows.runs.preview import preview as make
+        from flows.settings import build_config, parse_settings, parse_sources, sample_sources
 
-        sources = options.parse_sources(source, column_map, options=source_option) or None
+        sources = parse_sources(source, column_map, options=source_option) or None
         chat = chat_settings(llm_url, llm_model)
-        typed = {"out": out, "seed": seed, **chat, "sources": sources, **options.parse_settings(settings)}
-        built = options.build_config(profile, config, typed)
+        typed = {"out": out, "seed": seed, **chat, "sources": sources, **parse_settings(settings)}
+        built = build_config(profile, config, typed)
         if not built.sources:
-            built = built.model_copy(update={"sources": options.sample_sources()})
+            built = built.model_copy(update={"sources": sample_sources()})
         made = make(built, n_dialogues)
         if as_json:
             print_json([each.as_json() for each in made])

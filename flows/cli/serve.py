@@ -51,7 +51,7 @@ def serve(
     KAME_SERVE_TOKEN is set, callers need that token.
     """
     with speaking_plainly(as_json):
-        from flows.cli.options import parse_settings
+        from flows.settings import parse_settings
 
         typed = {
             "checkpoint": checkpoint,
@@ -89,16 +89,12 @@ def build_serve_config(file: Path | None, typed: Mapping[str, Any]) -> "ServeCon
     """
     from data_schemas.config.serving import ServeConfig
     from data_schemas.errors import ConfigError
-    from flows.cli.options import put, read_yaml, validated
+    from flows.settings import build, read_yaml
 
-    settings: dict[str, Any] = {"back_ends": [{}]}
-    for layer in ({} if file is None else read_yaml(file), typed):
-        for name, value in layer.items():
-            if value is not None:
-                put(settings, name.split("."), value)
-    if "checkpoint" not in settings:
+    written = {} if file is None else read_yaml(file)
+    if written.get("checkpoint") is None and typed.get("checkpoint") is None:
         raise ConfigError("No checkpoint is named.", "Say kame serve CHECKPOINT, or `checkpoint:` in --config.")
-    return validated(ServeConfig, settings)
+    return build(ServeConfig, {"back_ends": [{}]}, written, typed)
 
 
 def _serve(config: "ServeConfig", as_json: bool) -> None:

@@ -65,7 +65,7 @@ def talk(
     with speaking_plainly(as_json, goes_on=""):
         _refuse_what_does_not_go_together(file, mic, url, checkpoint, config or settings)
         from data_schemas.config.serving import TOKEN_ENV
-        from flows.cli.options import parse_settings
+        from flows.settings import parse_settings
         from kame_model.serve.client.client import Call
         from kame_model.serve.client.talk_record import TalkRecord
 

@@ -30,11 +30,11 @@ def train(
 
         from data_schemas.config.text import TextTrainConfig
         from data_schemas.reader import DatasetReader
-        from flows.cli.options import validated
+        from flows.settings import build
         from kame_model.text.training import train_tokenizer, training_texts
 
         typed = {"vocabulary": vocabulary, "whole_words": whole_words}
-        config = validated(TextTrainConfig, {name: value for name, value in typed.items() if value is not None})
+        config = build(TextTrainConfig, {}, typed)
         texts = chain.from_iterable(training_texts(DatasetReader(folder)) for folder in datasets)
         trained = train_tokenizer(texts, config.vocabulary, out, config.whole_words)
         if as_json:

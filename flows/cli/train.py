@@ -1,4 +1,7 @@
-"""`kame train`: a front-end from token rows. Running it again goes on; `torchrun` in front of it uses several GPUs."""
+"""`kame train`: a front-end from datasets or from token rows. Running it again goes on.
+
+`torchrun` in front of it uses several GPUs, for token rows.
+"""
 
 import os
 from collections.abc import Mapping
@@ -12,6 +15,7 @@ from flows.cli.terminal import AsJson, print_json, speaking_plainly
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from data_schemas.config.front_end import FrontEndConfig
     from data_schemas.config.training import TrainConfig
     from kame_model.train.run import RunResult
 
@@ -123,23 +127,16 @@ def train(
         "listen": listen,
     }
     with speaking_plainly(as_json):
-        from flows.cli.options import build_train_config, parse_settings
-        from flows.cli.train_datasets import (
-            are_datasets,
-            refuse_for_datasets,
-            refuse_for_rows,
-            settings_of,
-            train_datasets,
-        )
+        from flows.settings import build_train_config, parse_settings
 
         named = {"optim.learning_rate": learning_rate, "lora.rank": lora_rank}
         other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
-        if are_datasets(dataset):
-            refuse_for_datasets(stage, config)
+        if _are_datasets(dataset):
+            _refuse_for_datasets(stage, config)
             told = {"datasets": dataset, "preset": preset, **settings_of(other)}
-            train_datasets({**both, **of_datasets, **told}, as_json)
+            _train_datasets({**both, **of_datasets, **told}, as_json)
         else:
-            refuse_for_rows(of_datasets)
+            _refuse_for_rows(of_datasets)
             typed = {**both, "data.datasets": [_mixed(each) for each in dataset], **other}
             _train_rows(build_train_config(preset, stage, config, typed), as_json)
 
@@ -193,3 +190,118 @@ def _columns(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
     for name in next(iter(evaluation.values())):
         table.add_row(name, *(f"{figures[name]:.3f}" for figures in evaluation.values()))
     return table
+
+
+def _are_datasets(folders: list[str]) -> bool:
+    """Whether the folders hold datasets, and not token rows.
+
+    Raises:
+        ConfigError: some do and some do not.
+    """
+    from data_schemas.config.front_end import dataset_share
+    from data_schemas.errors import ConfigError
+    from data_schemas.manifest import MANIFEST
+
+    found = {(Path(dataset_share(folder).folder) / MANIFEST).is_file() for folder in folders}
+    if len(found) > 1:
+        raise ConfigError(
+            f"Of {', '.join(folders)} some are datasets and some are not.",
+            "Name datasets only, or encode them with `kame encode` and name token rows only.",
+        )
+    return True in found
+
+
+def _refuse_for_datasets(stage: str, file: Path | None) -> None:
+    """Refuses what goes with token rows only.
+
+    Raises:
+        ConfigError: several processes, the copying stage alone, or a file of a training run's settings.
+    """
+    from data_schemas.errors import ConfigError
+
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # each would train a codec and encode, all in one folder
+        raise ConfigError(
+            "Several processes train on token rows, not on datasets.",
+            "Encode first, with `kame encode`, and name its folder to `torchrun … kame train`.",
+        )
+    if stage == "copy":
+        raise ConfigError("--stage copy takes token rows.", "For datasets say --copy-steps N; dialogues follow.")
+    if file is not None:
+        raise ConfigError("--config takes token rows.", "For datasets say each setting with --set name=value.")
+
+
+def _refuse_for_rows(typed: Mapping[str, Any]) -> None:
+    """Refuses what goes with datasets only, rather than pass over it.
+
+    Args:
+        typed: fields of `FrontEndConfig` by the option that gives them; None or False: not typed.
+
+    Raises:
+        ConfigError: some were typed.
+    """
+    from data_schemas.errors import ConfigError
+
+    names = [name.removesuffix("_items") for name, value in typed.items() if value is not None and value is not False]
+    found = [f"--{name.replace('_', '-')}" for name in names]
+    if found:
+        raise ConfigError(
+            f"{', '.join(found)}: of datasets only, and these are token rows.",
+            "Leave it out, or name the dataset. From rows: `kame train`, `kame checkpoint export`, `kame evaluate`.",
+        )
+
+
+def settings_of(typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What `--set` gave, by the field of `FrontEndConfig` it goes to: `copy.…`, `evaluation.…`, else to training."""
+    fields = {"copy": "copy_settings", "evaluation": "evaluation_settings"}
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in typed.items():
+        first, _, rest = name.partition(".")
+        field, own = (fields[first], rest) if first in fields else ("settings", name)
+        found.setdefault(field, {})[own] = value
+    return found
+
+
+def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
+    """From datasets to a registered checkpoint; again = go on.
+
+    Args:
+        typed: fields of `FrontEndConfig`; None: not typed.
+    """
+    from data_schemas.config.front_end import FrontEndConfig
+    from flows.cli.progress import CodecLine, TrainingBar
+    from flows.runs.train import run_front_end
+    from flows.settings import build
+
+    config = build(FrontEndConfig, {}, typed)
+    with TrainingBar(quiet=as_json) as bar:
+        made = run_front_end(config, bar, CodecLine(quiet=as_json))
+    if as_json:
+        figures = [each.model_dump(mode="json") for each in made.figures]
+        print_json({"checkpoint": made.checkpoint, **made.facts.model_dump(mode="json"), "free_running": figures})
+        return
+    if config.evaluate_items and not made.figures:
+        typer.echo("note: no held-out dialogue has an answer and its oracle; nothing was run freely.", err=True)
+    for each in made.figures:
+        typer.echo(f"{each.condition:<10} {each.group}: answer said {each.said}")
+    if made.figures:
+        typer.echo(f"{config.of_seed}/evaluation/report.md has the rest; over all seeds so far: {config.out}/report.md")
+    _tell_losses(config)
+    typer.echo(f"{made.checkpoint}: {made.facts.preset}, {made.facts.training.step} steps; README.md tells what it is.")
+
+
+def _tell_losses(config: "FrontEndConfig") -> None:
+    """How the loss fell, in one line, and where its picture is; copying has one too."""
+    from data_schemas.config.front_end import COPY, RUN
+    from kame_model.train.logs import METRICS, PICTURE, plot_losses, read_metrics
+
+    run = config.of_seed / RUN
+    if config.copy_steps:
+        plot_losses(str(config.of_seed / COPY))
+    told = [line for line in read_metrics(run / METRICS) if line["kind"] == "train" and "loss" in line]
+    plot_losses(str(run))
+    if told:
+        first, last = told[0], told[-1]
+        typer.echo(
+            f"loss {first['loss']:.3f} at step {first['step']}, {last['loss']:.3f} at step {last['step']}; "
+            f"picture: {run / PICTURE}"
+        )

@@ -13,10 +13,8 @@ from data_schemas.reader import as_json
 from data_schemas.records import AudioDialogue, Item, OracleRow, Reject
 from data_schemas.store import Store
 from pipelines.audio import save_wav
-from pipelines.run.chat_stages import run_in_memory
-from pipelines.run.execute import joined
-from pipelines.run.stages import MIXING, ORACLE, SCRIPT, SERVED_STAGES, cpu_stages
-from pipelines.run.steps import stages_of
+from pipelines.run.execute import join_inputs, run_in_memory
+from pipelines.run.stages import CHAT_STAGES, MIXING, ORACLE, SCRIPT, build_cpu_stages, describe_stages
 from pipelines.sources.items import read_items
 from spoken.spoken_text import spoken_words
 
@@ -54,7 +52,7 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
     config = config.model_copy(update={"oracle": shown})
     with run_named(f"preview-{uuid.uuid4().hex[:12]}"):  # a budget of its own
         made, rejects = _made(config, n_dialogues, str(folder / "answers.sqlite"))
-    whole = joined([made[MIXING], made[ORACLE]])
+    whole = join_inputs([made[MIXING], made[ORACLE]])
     if not whole:
         raise _nothing(rejects)
     return [Previewed(row, oracle, _save(row, folder)) for row, oracle in whole]
@@ -68,12 +66,12 @@ def _made(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[dict[s
     """
     made: dict[str, list[Any]] = {"items": _items(config)}
     rejects: list[Reject] = []
-    for name, stage in stages_of(config).items():
-        batch = joined([made[each] for each in stage.inputs])
-        if name in SERVED_STAGES:
+    for name, stage in describe_stages(config).items():
+        batch = join_inputs([made[each] for each in stage.inputs])
+        if name in CHAT_STAGES:
             result = run_in_memory(config, name, batch, answers)
         else:
-            result = cpu_stages(config)[name].run(batch)
+            result = build_cpu_stages(config)[name].run(batch)
         made[name] = _shortest(result.outputs, n_dialogues) if name == SCRIPT else result.outputs
         rejects = [] if name == SCRIPT else [*rejects, *result.rejects]  # questions that nobody chose do not count
     return made, rejects

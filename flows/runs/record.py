@@ -18,7 +18,7 @@ from data_schemas import ids
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError
 from data_schemas.store import Store
-from pipelines.run.chat_stages import ANSWERS
+from pipelines.run.execute import ANSWERS
 
 _PACKAGES = ("kame-pipeline", "pyarrow", "datasets", "openai", "numpy", "soundfile")
 """Whose versions are recorded; engines tell theirs by their digests."""

@@ -1,24 +1,24 @@
-"""One refresh from beginning to end; its steps are called as they are or as a scheduler's tasks, in one order."""
+"""A refresh from beginning to end, as tasks: of question sets, or of what a server has recorded.
+
+plan ─ parts ─▶ pictures ─▶ script ─▶ wording ─▶ speech ─▶ alignment ─▶ mixing ─▶ oracle ─▶ compact ─▶ publish
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
-from backends.chat.protocol import Endpoint
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest, ShardEntry
 from flows.runs.record import RunRecord, recorded
+from flows.runs.tasks import Task, Tasks, run_tasks
 from pipelines.figures import Figures
 from pipelines.recordings import run as recordings
-from pipelines.run import steps
-from pipelines.run.chat_stages import chat_servers, run_served
-from pipelines.run.execute import OnPart, Part, PartRecord
-from pipelines.run.publish import compact_group, publish
-from pipelines.run.stages import ORACLE, SERVED_STAGES, STAGES, OnUsage
-from pipelines.run.steps import Plan, one_run_at_a_time
-from pipelines.run.workers import Workers
+from pipelines.run.execute import RunOne, Workers, run_chat_stage, run_on_part, start_chat_servers
+from pipelines.run.parts import Part, PartRecord
+from pipelines.run.plan import Plan, check_request, collect_rejects, lock_dataset, make_plan
+from pipelines.run.publish import compact, publish
+from pipelines.run.stages import CHAT_STAGES, ORACLE, STAGES, chat_model_of
 
 
 class Progress(Protocol):
@@ -31,68 +31,100 @@ class Progress(Protocol):
         """A stage has a part's output, made now or found."""
 
 
-def publish_all(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
-    """Rejects of all stages, card and manifest of a run whose shards stand."""
-    return publish(config, entries, steps.all_rejects(config, plan))
+Dataset = tuple[Manifest, Figures]
 
 
-RunServed = Callable[[RefreshConfig, str, Sequence[Part], Endpoint | None, OnPart, OnUsage], None]
+def run_refresh(
+    config: RefreshConfig,
+    progress: Progress,
+    run_task: Callable[[Task[Any]], None] = Task.run,
+    by_shard: bool = False,
+) -> tuple[RunRecord, Manifest, Figures]:
+    """Makes or refreshes a dataset of question sets; again = resume. The bytes do not depend on how tasks are run.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
-    """What the steps of a run are, and how they are called. `groups` says which parts a stage is given at once."""
-
-    check: Callable[[RefreshConfig], None] = steps.check_request
-    stages: tuple[str, ...] = STAGES
-    workers: Callable[[RefreshConfig], Workers] = Workers
-    groups: Callable[[Plan], list[list[Part]]] = lambda plan: [plan.parts]
-    plan: Callable[[RefreshConfig], Plan] = steps.plan
-    run_stage: Callable[[Workers, str, Sequence[Part], OnPart], None] = steps.run_stage
-    run_served: RunServed = run_served
-    compact_group: Callable[[RefreshConfig, Sequence[Part]], list[ShardEntry]] = compact_group
-    publish: Callable[[RefreshConfig, Plan, Sequence[ShardEntry]], tuple[Manifest, Figures]] = publish_all
-
-
-PLAIN = Steps()
-"""Plain calls in this process, each stage on all parts at once."""
-
-
-OF_RECORDINGS = Steps(
-    check=recordings.check_request,
-    stages=recordings.STAGES,
-    workers=partial(Workers, run_one=recordings.run_here),
-    plan=recordings.plan,
-    publish=recordings.publish_and_forget,
-)
-"""The same for what a server has recorded."""
-
-
-def run_refresh(config: RefreshConfig, progress: Progress, steps: Steps = PLAIN) -> tuple[RunRecord, Manifest, Figures]:
-    """Makes or refreshes a dataset; again = resume. The bytes do not depend on `steps`.
+    Args:
+        by_shard: a task a stage and shard, not one a stage.
 
     Raises:
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
-    steps.check(config)
-    with one_run_at_a_time(config), recorded(config) as record, ExitStack() as while_needed:
+    check_request(config)
+    with lock_dataset(config), recorded(config) as record:
+        return record, *run_tasks(refresh_tasks(config, progress, record, by_shard), run_task)
+
+
+def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord, Manifest, Figures]:
+    """The same of a folder of recordings.
+
+    Raises:
+        KameError: as `run_refresh`.
+    """
+    recordings.check_request(config)
+    with lock_dataset(config), recorded(config) as record:
+        return record, *run_tasks(recordings_tasks(config, progress, record))
+
+
+def refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
+    """The tasks of a refresh of question sets."""
+    plan = yield from _plan(partial(make_plan, config), record)
+    yield from _run_stages(config, plan, STAGES, run_on_part, progress, record, by_shard)
+    entries = yield from _compact(config, plan, record)
+    return (yield from _publish(lambda: publish(config, entries, collect_rejects(config, plan)), record))
+
+
+def recordings_tasks(config: RefreshConfig, progress: Progress, record: RunRecord) -> Tasks[Dataset]:
+    """The tasks of a refresh of recordings: one stage stands in the place of the first six."""
+    plan = yield from _plan(partial(recordings.plan, config), record)
+    yield from _run_stages(config, plan, recordings.STAGES, recordings.run_on_part, progress, record)
+    entries = yield from _compact(config, plan, record)
+    return (yield from _publish(lambda: recordings.publish_and_forget(config, plan, entries), record))
+
+
+def _plan(make: Callable[[], Plan], record: RunRecord) -> Tasks[Plan]:
+    task = Task("plan", "", make)
+    with record.timed("plan"):
+        yield [task]
+    record.n_kept, record.languages_left = task.made.n_kept, task.made.languages_left
+    return task.made
+
+
+def _run_stages(
+    config: RefreshConfig,
+    plan: Plan,
+    stages: Sequence[str],
+    run_one: RunOne,
+    progress: Progress,
+    record: RunRecord,
+    by_shard: bool = False,
+) -> Tasks[None]:
+    """Stage after stage, each on all parts; worker processes and chat servers live as long as they are used."""
+    n_items = sum(part.n_items for part in plan.parts)
+    with Workers(config, run_one) as workers, ExitStack() as while_asked:
         with record.timed("plan"):
-            plan = steps.plan(config)
-            record.n_kept, record.languages_left = plan.n_kept, plan.languages_left
-            servers = while_needed.enter_context(chat_servers(config, plan.parts))
-        groups, n_items = steps.groups(plan), sum(part.n_items for part in plan.parts)
-        with steps.workers(config) as workers:
-            for stage in steps.stages:
-                progress.stage(stage, n_items)
-                with record.timed(stage), servers.endpoint_for(stage) as endpoint:
-                    looks_around = stage == ORACLE and endpoint is None and plan.parts  # random ones: in other parts
-                    for group in [plan.parts] if looks_around else groups:
-                        if stage in SERVED_STAGES:
-                            on_usage = record.usages.append
-                            steps.run_served(config, stage, group, endpoint, progress.part, on_usage)
-                        else:
-                            steps.run_stage(workers, stage, group, progress.part)
-        with record.timed("publish"):
-            entries = [entry for group in plan.groups() for entry in steps.compact_group(config, group)]
-            manifest, figures = steps.publish(config, plan, entries)
-        return record, manifest, figures
+            servers = while_asked.enter_context(start_chat_servers(config, plan.parts))
+        for stage in stages:
+            progress.stage(stage, n_items)
+            with record.timed(stage), servers.endpoint_for(stage) as endpoint:
+                run: Callable[[Sequence[Part]], None] = partial(workers.run, stage, on_part=progress.part)
+                if stage in CHAT_STAGES:
+                    told, counted = progress.part, record.usages.append
+                    run = partial(run_chat_stage, config, stage, endpoint=endpoint, on_part=told, on_usage=counted)
+                looks_around = stage == ORACLE and chat_model_of(config, stage) is None  # random ones: in other parts
+                if by_shard and not looks_around:
+                    yield [Task(stage, group[0].shard_id, partial(run, group)) for group in plan.groups()]
+                else:
+                    yield [Task(stage, "", partial(run, plan.parts))]
+
+
+def _compact(config: RefreshConfig, plan: Plan, record: RunRecord) -> Tasks[list[ShardEntry]]:
+    tasks = [Task("compact", group[0].shard_id, partial(compact, config, group)) for group in plan.groups()]
+    with record.timed("publish"):
+        yield [*tasks]
+    return [entry for task in tasks for entry in task.made]
+
+
+def _publish(make: Callable[[], Dataset], record: RunRecord) -> Tasks[Dataset]:
+    task = Task("publish", "", make)
+    with record.timed("publish"):
+        yield [task]
+    return task.made

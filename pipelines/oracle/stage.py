@@ -9,13 +9,13 @@ from data_schemas.config import OracleConfig
 from data_schemas.errors import RequestError
 from data_schemas.fingerprint import what_matters
 from data_schemas.records import Dialogue, OracleRow
+from pipelines.asking import Usability, together
 from pipelines.oracle.events import Said, oracle_row, row_or_reject
 from pipelines.oracle.fit import FirstAnswers
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
 from pipelines.oracle.prompts import PromptSet, payload_of
 from pipelines.oracle.share import in_share
 from pipelines.oracle.validate import Asked, Unusable, is_as_long_as_wanted, usable_text
-from pipelines.run.ask import Usability, together
 from pipelines.stage import StageResult
 from spoken.spoken_text import spoken_words
 

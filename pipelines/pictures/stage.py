@@ -16,8 +16,8 @@ from backends.chat.protocol import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Item, Reject
+from pipelines.asking import read_texts
 from pipelines.pictures.files import picture_file
-from pipelines.run.ask import read_texts
 from pipelines.script.askable import NotAskable
 from pipelines.script.pictures import with_picture_told
 from pipelines.stage import StageResult, refused

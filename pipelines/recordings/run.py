@@ -1,6 +1,6 @@
-"""The steps of making a dataset of recordings: those of a refresh, with one stage in the place of its first six.
+"""A dataset of recordings: the steps of a refresh, with one stage in the place of its first six.
 
-    plan ─ parts ─▶ mixing (`RecordingsStage`) ─▶ oracle ─▶ compact_group ─▶ publish
+    plan ─ parts ─▶ mixing (`RecordingsStage`) ─▶ oracle ─▶ compact ─▶ publish
 
 The dataset holds what the folder of recordings holds: a session that is deleted there is gone with the next run, and so
 are its sound, its words and what a chat model answered to it in the run's own store.
@@ -8,25 +8,24 @@ are its sound, its words and what a chat model answered to it in the run's own s
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
+from typing import Any
 
 from backends import registry
+from backends.chat.cache import ReplyCache
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError, SourceError, StoreError
-from data_schemas.flags import flagged
 from data_schemas.manifest import Manifest, ShardEntry
 from data_schemas.reader import manifest_if_any
+from data_schemas.records import Item
 from data_schemas.store import Store
 from pipelines.figures import Figures
 from pipelines.recordings.reading import folder_of, read_recordings, texts
 from pipelines.recordings.stage import RecordingsStage
-from pipelines.recordings.traces import forget
-from pipelines.run import steps
-from pipelines.run.chat_stages import described
-from pipelines.run.execute import Part, PartRecord, Runner
+from pipelines.run.execute import ANSWERS, Runner
+from pipelines.run.parts import FOLDER, ITEMS, Part, PartRecord
+from pipelines.run.plan import Plan, check_folder, collect_rejects, make_plan
 from pipelines.run.publish import publish
-from pipelines.run.stages import MIXING, ORACLE
-from pipelines.run.steps import Plan
+from pipelines.run.stages import MIXING, ORACLE, describe_chat_stage, remember_last
 from pipelines.stage import StageDescription
 
 STAGES = (MIXING, ORACLE)
@@ -37,7 +36,7 @@ SOURCE = "recordings"
 
 
 def check_request(config: RefreshConfig) -> None:
-    """As `steps.check_request`, for folders of recordings.
+    """As `plan.check_request`, for folders of recordings.
 
     Raises:
         ConfigError, DatasetError: as there; or not one source is given, or a chat model for a stage that is not run.
@@ -51,36 +50,34 @@ def check_request(config: RefreshConfig) -> None:
     if not is_known and not folder_of(source).files("", ".parquet"):
         raise SourceError(f"{source.path} holds no recordings.", "Give the folder of `kame serve --record`.")
     _stages(config)
-    steps.check_folder(config)
-    flagged(Store(config.out))
+    check_folder(config)
 
 
 def plan(config: RefreshConfig) -> Plan:
-    """As `steps.plan`, of recordings."""
-    return steps.plan_of(config, read_recordings, _stages(config))
+    """As `make_plan`, of recordings."""
+    return make_plan(config, read_recordings, _stages(config))
 
 
-def run_here(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
     """Times the words of one part's recordings, in this process."""
     assert stage == MIXING
-    return Runner(Store(config.out)).run(part, _recordings_stage(config.model_dump_json()))
+    return Runner(Store(config.out)).run(part, _recordings_stage(config))
 
 
 def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
     """Publishes the dataset and who agreed to it, then removes what is left of recordings that are gone."""
-    manifest, figures = publish(config, entries, steps.all_rejects(config, plan, STAGES))
+    manifest, figures = publish(config, entries, collect_rejects(config, plan))
     _write_consents(config)
-    forget(Store(config.out), config.sources[0].name, plan.parts)
+    _forget(Store(config.out), config.sources[0].name, plan.parts)
     return manifest, figures
 
 
 def _stages(config: RefreshConfig) -> dict[str, StageDescription]:
-    return {MIXING: _recordings_stage(config.model_dump_json()), ORACLE: described(config, ORACLE)}
+    return {MIXING: _recordings_stage(config), ORACLE: describe_chat_stage(config, ORACLE)}
 
 
-@lru_cache(maxsize=1)
-def _recordings_stage(config_json: str) -> RecordingsStage:
-    config = RefreshConfig.model_validate_json(config_json)
+@remember_last
+def _recordings_stage(config: RefreshConfig) -> RecordingsStage:
     aligner = registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options)
     return RecordingsStage(folder_of(config.sources[0]), config.alignment, aligner, config.seed)
 
@@ -94,3 +91,58 @@ def _write_consents(config: RefreshConfig) -> None:
     )
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     Store(config.out).write_bytes(f"consents/{source.name}.jsonl", text.encode())
+
+
+def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
+    """Removes the outputs in which something of a session stands that is in no part now, and the answers behind them.
+
+    Outputs of other oracle versions stay where all their sessions do.
+    """
+    runner = Runner(store)
+    here = {item.item_id for part in parts for item in runner.read(part, ITEMS, Item)}
+    gone: list[str] = []
+    forgotten: set[str] = set()
+    kept: set[str] = set()
+    for path in store.files(FOLDER, ".parquet"):
+        if _source_of(path) == source:
+            requests = _request_ids(store, path)
+            if store.exists(_record_of(path)) and _sessions_of(store, path) <= here:
+                kept |= requests
+            else:
+                forgotten |= requests
+                gone.append(path)
+    if forgotten - kept:
+        with ReplyCache(store.at(ANSWERS)) as cache:
+            cache.forget(forgotten - kept)
+    for path in gone:
+        if store.exists(_record_of(path)):
+            store.remove(_record_of(path))  # first: an output without a record counts for nothing, and is found here
+        store.remove(path)
+
+
+def _source_of(path: str) -> str:
+    """The source of a part's file: parts are called `<source>-<split>-p<number>`."""
+    return path.removeprefix(f"{FOLDER}/").partition("/")[0].rsplit("-", 2)[0]
+
+
+def _record_of(path: str) -> str:
+    return f"{path.removesuffix('.parquet')}.json"
+
+
+def _sessions_of(store: Store, path: str) -> set[str]:
+    """The items of which something stands in an output or among its rejects."""
+    table = store.read_table(path, ["item_id", "dialogue_id"])
+    if "item_id" in table.column_names:
+        ids: set[str] = set(table["item_id"].to_pylist())
+    else:
+        ids = {dialogue_id.rpartition("-v")[0] for dialogue_id in table["dialogue_id"].to_pylist()}
+    record: dict[str, Any] = json.loads(store.read_bytes(_record_of(path)))
+    return ids | {reject["item_id"] for reject in record["rejects"]}
+
+
+def _request_ids(store: Store, path: str) -> set[str]:
+    """The requests whose answers stand in an output, where it is one of oracles."""
+    if not path.rpartition("/")[2].startswith(f"{ORACLE}-"):
+        return set()
+    rows = store.read_table(path, ["events"])["events"].to_pylist()
+    return {event["request_id"] for events in rows for event in events if event["request_id"] is not None}

@@ -7,8 +7,12 @@ the assistant may start, and how soon it falls silent.
 
 import io
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from dataclasses import fields, replace
+from itertools import accumulate
+from pathlib import PurePath
+from typing import Any, ClassVar, Final
 
+import numpy as np
 import soundfile
 
 from backends.aligner.protocol import Aligner
@@ -17,18 +21,47 @@ from data_schemas.arrow import from_table
 from data_schemas.config import AlignmentConfig
 from data_schemas.errors import StoreError
 from data_schemas.fingerprint import versions, what_matters
-from data_schemas.records import AudioDialogue, Item, RecordedSession, Reject
+from data_schemas.records import (
+    Audio,
+    AudioDialogue,
+    Clip,
+    Clips,
+    Dialogue,
+    DialogueWords,
+    Item,
+    Placement,
+    Provenance,
+    RecordedSession,
+    Reject,
+    Surroundings,
+    Turn,
+    WordTiming,
+)
+from data_schemas.records.recording import FRONT_END
 from data_schemas.store import Store
-from data_schemas.units import seconds_to_samples
+from data_schemas.units import SAMPLE_RATE_HZ, round_s, samples_to_seconds, seconds_to_samples
 from pipelines.alignment.stage import AlignmentStage
-from pipelines.audio import Sound
+from pipelines.audio import Sound, rms_dbfs, to_flac
+from pipelines.mixing.timing import CHANNEL, quality_of
 from pipelines.quality.dialogue_rules import wrong_in_dialogue
-from pipelines.recordings.cutting import MOST_S, Piece, cut
-from pipelines.recordings.draft import clips_of, draft_of
+from pipelines.recordings.cutting import BEFORE_S, MOST_S, Piece, RoughUtterance, cut
 from pipelines.recordings.reading import STAGE, path_of
-from pipelines.recordings.row import row_of
+from pipelines.script.forms.table import RECORDED
+from pipelines.script.forms.turns import user_turn
 from pipelines.stage import StageResult, refused
-from spoken.spoken_text import Unspeakable
+from spoken.reader import read_aloud
+from spoken.spoken_text import Unspeakable, joined
+
+CALLER: Final = "caller"
+"""The voice of everybody who called: nobody is told from another."""
+
+AS_RECORDED: Final = Placement(rule=RECORDED, seconds=None, turn_index=None, word_index=None)
+
+AROUND_S: Final = 0.15
+"""How far an utterance reaches beyond its first and last word: aligners put edges where phones are sure."""
+
+LEAST_NOISE_DBFS: Final = -60.0
+"""A quieter channel is silent where nobody speaks, as `kame check` has it."""
 
 
 class RecordingsStage:
@@ -57,14 +90,11 @@ class RecordingsStage:
 
     def run(self, batch: Sequence[tuple[Item]]) -> StageResult[AudioDialogue]:
         """A row for each dialogue of each session, or a reject: of the session, or of the one dialogue."""
-        result: StageResult[AudioDialogue] = StageResult([], [])
-        for (item,) in batch:
-            for each in self._dialogues(item):
-                if isinstance(each, AudioDialogue):
-                    result.outputs.append(each)
-                else:
-                    result.rejects.append(each)
-        return result
+        made = [each for (item,) in batch for each in self._dialogues(item)]
+        return StageResult(
+            [each for each in made if isinstance(each, AudioDialogue)],
+            [each for each in made if isinstance(each, Reject)],
+        )
 
     def _dialogues(self, item: Item) -> Iterator[AudioDialogue | Reject]:
         try:
@@ -90,14 +120,7 @@ class RecordingsStage:
         dialogue_id = ids.dialogue_id(item.item_id, variant)
 
         def reject(reason: str, detail: str) -> Reject:
-            return Reject(
-                item_id=item.item_id,
-                dialogue_id=dialogue_id,
-                source=item.source,
-                stage=STAGE,
-                reason=reason,
-                detail=detail[:500],
-            )
+            return replace(refused(item, STAGE, reason, detail), dialogue_id=dialogue_id)
 
         if not piece.is_exchange:
             return reject("no_exchange", "the assistant says nothing after the caller has spoken")
@@ -125,3 +148,158 @@ def _read_sound(sound: soundfile.SoundFile, piece: Piece) -> Sound:
     sound.seek(start)
     cut_out: Sound = sound.read(seconds_to_samples(piece.end_s) - start, dtype="float32", always_2d=True)
     return cut_out
+
+
+def draft_of(item: Item, session: RecordedSession, variant: int, piece: Piece, seed: int) -> Dialogue:
+    """The dialogue with its turns in words. All an assistant says is body: nobody planned a lead or a tail.
+
+    Raises:
+        Unspeakable: what was heard or said has no sure reading.
+    """
+    voice = voice_of(session, piece)
+    turns = tuple(_turn(index, rough, voice) for index, rough in enumerate(piece.turns))
+    return Dialogue.of_item(
+        item,
+        variant,
+        form=RECORDED,
+        question=" ".join(turn.written_text for turn in turns if turn.speaker == "B"),
+        answer=" ".join(turn.written_text for turn in turns if turn.speaker == "A"),
+        turns=turns,
+        provenance=_provenance(session, piece, seed),
+    )
+
+
+def _turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) -> Turn:
+    """A turn of either speaker, all of it body."""
+    speaker = rough[0].speaker
+    spoken = [read_aloud(" ".join(each.text.split())) for each in rough]
+    starts = [*accumulate(each.n_words for each in spoken)][:-1]
+    turn = user_turn(index, joined(spoken), pauses=dict.fromkeys(starts, 0.0))
+    voice = assistant if speaker == "A" else CALLER
+    utterances = tuple(replace(each, placement=AS_RECORDED, voice=voice, speed=1.0) for each in turn.utterances)
+    return replace(turn, speaker=speaker, utterances=utterances)
+
+
+def voice_of(session: RecordedSession, piece: Piece) -> str:
+    """Who speaks for the server: the cascade's voice, or the checkpoint by its name, since where it lay tells nobody
+    anything.
+    """
+    voice = piece.voices[0].voice
+    return PurePath(session.checkpoint).name if voice == FRONT_END else voice
+
+
+def _provenance(session: RecordedSession, piece: Piece, seed: int) -> Provenance:
+    """The caller's words are a recogniser's, which is no listener that let speech pass: `asr` stays empty."""
+    voice = voice_of(session, piece)
+    return Provenance(
+        script_method=f"recorded, heard by {session.recogniser}",
+        tts=f"kame serve, {piece.voices[0].mode}",
+        tts_digest=ids.digest("checkpoint" if piece.voices[0].voice == FRONT_END else "voice", voice),
+        voice_a=voice,
+        voice_b=CALLER,
+        asr=None,
+        asr_digest=None,
+        aligner=None,
+        aligner_digest=None,
+        seed=seed,
+    )
+
+
+def clips_of(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
+    """The sound in which each utterance lies, of its speaker's channel."""
+    clips = []
+    for turn_index, rough in enumerate(piece.turns):
+        for utterance_index, each in enumerate(rough):
+            start, end = window(piece, each)
+            channel = sound[start:end, CHANNEL[each.speaker]]
+            clips.append(
+                Clip(
+                    turn_index=turn_index,
+                    utterance_index=utterance_index,
+                    voice=str(dialogue.turns[turn_index].utterances[utterance_index].voice),
+                    speed=1.0,
+                    n_samples=len(channel),
+                    flac=to_flac(channel),
+                    words=(),
+                    hearing=None,
+                )
+            )
+    provenance = dialogue.provenance
+    return Clips(
+        dialogue_id=dialogue.dialogue_id,
+        tts=str(provenance.tts),
+        tts_digest=str(provenance.tts_digest),
+        asr=None,
+        asr_digest=None,
+        clips=tuple(clips),
+    )
+
+
+def window(piece: Piece, utterance: RoughUtterance) -> tuple[int, int]:
+    """Samples [start, end) of the dialogue in which an utterance lies: after what its speaker said before."""
+    own = [each for rough in piece.turns for each in rough if each.speaker == utterance.speaker]
+    before_s = max((each.end_s for each in own[: own.index(utterance)]), default=0.0)
+    start_s = max(utterance.start_s - BEFORE_S[utterance.speaker], before_s, piece.start_s)
+    end_s = min(utterance.end_s, piece.end_s)
+    return seconds_to_samples(start_s - piece.start_s), seconds_to_samples(end_s - piece.start_s)
+
+
+def row_of(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Sound) -> AudioDialogue:
+    """The row of a dialogue.
+
+    Args:
+        words: times from the start of each utterance's window.
+        sound: of the dialogue, [n_samples, 2].
+    """
+    found = {(each.turn_index, each.utterance_index): each.words for each in words.utterances}
+    turns = tuple(_timed(turn, piece, found) for turn in dialogue.turns)
+    quality = quality_of(sound, turns)
+    provenance = replace(dialogue.provenance, aligner=words.aligner, aligner_digest=words.aligner_digest)
+    kept = {field.name: getattr(dialogue, field.name) for field in fields(Dialogue)}
+    return AudioDialogue(
+        **{**kept, "turns": turns, "provenance": provenance},
+        n_samples=len(sound),
+        sample_rate_hz=SAMPLE_RATE_HZ,
+        duration_s=round_s(samples_to_seconds(len(sound))),
+        quality=quality,
+        surroundings=Surroundings(
+            level_dbfs=quality.rms_dbfs_b,
+            noise_dbfs=_noise_dbfs(sound, turns),
+            room_rt60_s=None,
+            is_telephone=False,
+        ),
+        audio=Audio(bytes=to_flac(sound), path=f"{dialogue.dialogue_id}.flac"),
+    )
+
+
+def _timed(turn: Turn, piece: Piece, found: dict[tuple[int, int], tuple[WordTiming, ...]]) -> Turn:
+    """A turn with its words on the dialogue's clock; its utterances reach a little beyond them."""
+    utterances = []
+    for index, utterance in enumerate(turn.utterances):
+        start, end = window(piece, piece.turns[turn.turn_index][index])
+        offset_s, end_s = samples_to_seconds(start), samples_to_seconds(end)
+        words = tuple(
+            replace(word, start_s=round_s(offset_s + word.start_s), end_s=round_s(offset_s + word.end_s))
+            for word in found[turn.turn_index, index]
+        )
+        utterances.append(
+            replace(
+                utterance,
+                words=words,
+                start_s=round_s(max(offset_s, words[0].start_s - AROUND_S)),
+                end_s=round_s(min(end_s, words[-1].end_s + AROUND_S)),
+            )
+        )
+    return replace(turn, utterances=tuple(utterances), start_s=utterances[0].start_s, end_s=utterances[-1].end_s)
+
+
+def _noise_dbfs(sound: Sound, turns: Sequence[Turn]) -> float | None:
+    """The level of the caller's channel where the caller says nothing; None where it is silent, or never is."""
+    is_quiet = np.ones(len(sound), np.bool_)
+    for turn in turns:
+        for each in turn.utterances if turn.speaker == "B" else ():
+            is_quiet[seconds_to_samples(each.start_s or 0.0) : seconds_to_samples(each.end_s or 0.0)] = False
+    if not is_quiet.any():
+        return None
+    level_dbfs = rms_dbfs(sound[is_quiet, CHANNEL["B"]])
+    return level_dbfs if level_dbfs > LEAST_NOISE_DBFS else None

@@ -1,81 +1,64 @@
-"""Applies a stage to a part: reads, checks the schema at the edge, writes beside and renames, then records it.
+"""Applies stages to parts: reads, checks the schema at the edge, writes beside and renames, then records it.
 
 A part's output of a stage is one Parquet file named by its fingerprint, and a record beside it, written last, with the
 checksum and the rejects. Only what has a record is there; what is recorded is never made again.
+
+Stages that fill processors are run in worker processes, a part at a time (`Workers`); those that may ask a chat model
+in this one, several parts at once (`run_chat_stage`).
 """
 
+import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+import math
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
-from data_schemas import ids
+from backends.chat.budget import ChatUsage, check_price
+from backends.chat.cache import ReplyCache
+from backends.chat.client import OpenAIChatClient
+from backends.chat.limits import Pace
+from backends.chat.protocol import ChatClient, Endpoint
+from backends.chat.providers import price_of
+from backends.processes import WorkerPool, interrupts_held, leave_with_parent
 from data_schemas.arrow import from_table, schema_of, to_table
-from data_schemas.errors import StoreError
-from data_schemas.fingerprint import fingerprint
-from data_schemas.records import Item, Reject
+from data_schemas.config import BudgetConfig, ChatConfig, RefreshConfig
+from data_schemas.errors import BackendError, StoreError
+from data_schemas.records import Dialogue, Item, Reject
 from data_schemas.store import Batch, Store
-from pipelines.run.parts import Member
-from pipelines.stage import Recipe, Stage, StageDescription, StageResult
+from pipelines.asking import AskingStage, OpenClient, run_alone, together
+from pipelines.run.parts import ITEMS, Part, PartRecord
+from pipelines.run.stages import (
+    CHAT_STAGES,
+    MIXING,
+    build_chat_stage,
+    build_cpu_stages,
+    build_stage_without_chat,
+    chat_engine,
+    chat_model_of,
+)
+from pipelines.stage import Stage, StageDescription, StageResult
 
-FOLDER = ".store/parts"
-ITEMS = "items"
+ANSWERS = ".store/answers.sqlite"
+"""The chat models' answers, in a dataset's folder."""
+
+REQUESTS_A_PLACE = 2
+"""Requests in sight for each place in flight, where a dialogue is but one request: no place waits for a part's end."""
+
 Record = TypeVar("Record")
-OnPart = Callable[[str, "Part", "PartRecord"], None]
+OnUsage = Callable[[ChatUsage], None]
+
+
+OnPart = Callable[[str, Part, PartRecord], None]
 """Is told of a stage's output for a part, made now or found."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """About 16 dialogues, the unit of work and of resuming; `fingerprints` has one for each stage's output."""
-
-    part_id: str
-    shard_id: str
-    source: str
-    split: str
-    n_items: int
-    fingerprints: dict[str, str]
-
-    def path(self, stage: str) -> str:
-        """The file of a stage's output for this part."""
-        return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.parquet"
-
-    def record_path(self, stage: str) -> str:
-        """The record that says that the output is whole."""
-        return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartRecord:
-    """What a stage left of a part. It is `final` when nothing in it waits for another try."""
-
-    n_rows: int
-    n_bytes: int
-    sha256: str
-    n_to_retry: int
-    rejects: list[Reject]
-
-    @property
-    def is_final(self) -> bool:
-        """Whether it is what it will always be."""
-        return self.n_to_retry == 0
-
-
-def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
-    """A part of these members, with the fingerprints of all it will become."""
-    first = members[0]
-    items = [member.item for member in members]
-    prints = {ITEMS: ids.digest("items", [asdict(item) for item in items])}
-    for name, recipe in recipes.items():
-        prints[name] = fingerprint(name, recipe.version, recipe.matters, [prints[each] for each in recipe.inputs])
-    return Part(
-        part_id=first.part_id,
-        shard_id=first.shard_id,
-        source=first.item.source,
-        split=first.item.split,
-        n_items=len(items),
-        fingerprints=prints,
-    )
+RunOne = Callable[[RefreshConfig, str, Part], PartRecord]
+"""Runs one stage on one part; a module's function, so that worker processes find it."""
 
 
 class Runner:
@@ -152,7 +135,7 @@ class Runner:
             self.read(part, name, record_type)
             for name, record_type in zip(stage.inputs, stage.input_types, strict=True)
         ]
-        return joined(inputs)
+        return join_inputs(inputs)
 
     def keep(self, part: Part, stage: StageDescription, result: StageResult[Any]) -> PartRecord:
         """Records what a stage made of a part."""
@@ -173,7 +156,7 @@ class Runner:
         return record
 
 
-def joined(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+def join_inputs(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """One tuple a dialogue that stands in every input, in the first input's order; a lone input as it is."""
     if len(inputs) == 1:
         return [(each,) for each in inputs[0]]
@@ -183,3 +166,229 @@ def joined(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         for each in inputs[0]
         if all(each.dialogue_id in other for other in others)
     ]
+
+
+def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+    """Runs one stage on one part in this process."""
+    return Runner(Store(config.out)).run(part, build_cpu_stages(config)[stage])
+
+
+class Workers(WorkerPool):
+    """Processes that run the processor stages on parts; started when first needed, kept for all stages of a run.
+
+    The outcome is the same for any number of workers: a part's output depends on the part alone.
+
+    Args:
+        run_one: how one stage is run on one part.
+    """
+
+    def __init__(self, config: RefreshConfig, run_one: RunOne = run_on_part) -> None:
+        super().__init__(config.workers or os.cpu_count() or 1, leave_with_parent)
+        self.config = config
+        self._run_one = run_one
+
+    def run(self, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
+        """Runs one stage on those parts that lack it; `on_part` sees every part once.
+
+        A lone part, or any with one worker, is run in this process.
+
+        The parts with most to do come first: begun last, one of them would keep one core busy while the others wait.
+        Inside a part there is nothing to sort: utterances are said one by one, so none waits for a longer one.
+
+        Raises:
+            KameError: the first error of any part; what is recorded stays.
+            BackendError: a worker process was killed.
+        """
+        pending = Runner(Store(self.config.out)).pending(stage, parts, on_part)
+        ordered = sorted(pending, key=self._n_bytes_made, reverse=True)
+        if min(self.n_workers, len(ordered)) <= 1:
+            for part in ordered:
+                on_part(stage, part, self._run_one(self.config, stage, part))
+            return
+        pool = self.started()
+        futures: dict[Future[PartRecord], Part] = {}
+        try:
+            with interrupts_held():  # for good in the workers this starts: Ctrl-C goes to all, and we end them
+                for part in ordered:
+                    futures[pool.submit(self._run_one, self.config, stage, part)] = part  # fails where a worker died
+            for future in as_completed(futures):
+                on_part(stage, futures[future], future.result())
+        except BrokenProcessPool as error:
+            raise BackendError(
+                f"A worker process died in the stage {stage}.",
+                "Most often memory ran out: run again with fewer --workers; finished parts are kept.",
+            ) from error
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _n_bytes_made(self, part: Part) -> int:
+        """Size of all that earlier stages made of a part: text, then sound, which later stages take time by."""
+        runner = Runner(Store(self.config.out))
+        records = (runner.record(part, stage) for stage in part.fingerprints)
+        return sum(record.n_bytes for record in records if record is not None)
+
+
+class _Server(NamedTuple):
+    """A chat server that is up, and what stops it."""
+
+    endpoint: Endpoint
+    stop: ExitStack
+
+
+class ChatServers:
+    """The chat servers of a run, by the stage that asks them; all are up."""
+
+    def __init__(self, by_stage: Mapping[str, _Server]) -> None:
+        self._by_stage = dict(by_stage)
+
+    @contextmanager
+    def endpoint_for(self, stage: str) -> Iterator[Endpoint | None]:
+        """The model of a stage for the time of a block, after which it is stopped unless a later stage asks it.
+
+        None where the stage asks nobody, or no part lacked its output when the servers were started.
+        """
+        if stage not in self._by_stage:
+            yield None
+            return
+        server = self._by_stage.pop(stage)
+        yield server.endpoint
+        if all(server is not other for other in self._by_stage.values()):
+            server.stop.close()
+
+
+@contextmanager
+def start_chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[ChatServers]:
+    """Starts, or reaches, each chat model that some part waits for: once a run, and before any part is worked on.
+
+    Hours of speech would else be made before it shows that the model cannot be had. Stages whose settings are equal
+    share one server. All are stopped when the block ends.
+
+    Raises:
+        BackendError: one cannot be started or reached, or refuses our key.
+        ConfigError: a budget in dollars for a model whose price is not known.
+    """
+    runner = Runner(Store(config.out))
+    started: list[tuple[ChatConfig, _Server]] = []
+    by_stage: dict[str, _Server] = {}
+    with ExitStack() as all_servers:
+        for stage in CHAT_STAGES:
+            chat = chat_model_of(config, stage)
+            if chat is None or not runner.pending(stage, parts):
+                continue
+            server = next((server for asked, server in started if asked == chat), None)
+            if server is None:
+                stop = all_servers.enter_context(ExitStack())
+                server = _Server(stop.enter_context(chat_engine(chat).serve()), stop)
+                check_price(server.endpoint, price_of(chat, server.endpoint.model), config.budget)
+                started.append((chat, server))
+            by_stage[stage] = server
+        yield ChatServers(by_stage)
+
+
+def run_chat_stage(
+    config: RefreshConfig,
+    stage: str,
+    parts: Sequence[Part],
+    endpoint: Endpoint | None,
+    on_part: OnPart,
+    on_usage: OnUsage,
+) -> None:
+    """Runs a stage that may ask on those parts that lack it; `on_part` sees every part once.
+
+    Args:
+        parts: all of the plan's where the stage asks nobody; else as many as are to be asked for together.
+        endpoint: what `ChatServers.endpoint_for` gave.
+        on_usage: is given what these parts take, counted while it runs.
+    """
+    store, chat = Store(config.out), chat_model_of(config, stage)
+    runner = Runner(store)
+    pending = runner.pending(stage, parts, on_part)
+    if not pending:
+        return
+    if chat is None:
+        alone = build_stage_without_chat(config, stage, partial(_dialogues_of, runner, parts))
+        for part in pending:
+            on_part(stage, part, runner.run(part, alone))
+        return
+    assert endpoint is not None  # `start_chat_servers` saw the same parts pending
+    asking = build_chat_stage(config, stage, endpoint)
+    client = open_client(chat, endpoint, config.budget, store.at(ANSWERS), on_usage)
+    n_at_once = parts_at_once(chat.n_in_flight, config.parts.dialogues_per_part)
+    if chat.transport == "batch":
+        n_at_once = len(pending)  # one hand-in takes hours, however much is in it
+    run_asking(runner, asking, pending, client, n_at_once, on_part)
+
+
+def run_in_memory(config: RefreshConfig, stage: str, batch: Sequence[Any], cache_path: str) -> StageResult[Any]:
+    """What a stage that may ask makes of a batch, its model started for it alone and its answers kept in a file."""
+    chat = chat_model_of(config, stage)
+    if chat is None:
+        return build_stage_without_chat(config, stage).run(batch)
+    with chat_engine(chat).serve() as endpoint:
+        client = open_client(chat, endpoint, config.budget, cache_path, lambda _: None)
+        return run_alone(build_chat_stage(config, stage, endpoint), batch, client)
+
+
+def _dialogues_of(runner: Runner, parts: Sequence[Part], source: str, split: str) -> Iterator[list[Dialogue]]:
+    """What the random oracles read of a source's other parts; `parts` are all that the plan has."""
+    for part in sorted(parts, key=lambda part: part.part_id):
+        if (part.source, part.split) == (source, split):
+            yield runner.read(part, MIXING, Dialogue)
+
+
+def open_client(
+    chat: ChatConfig, endpoint: Endpoint, budget: BudgetConfig, cache_path: str, on_usage: OnUsage
+) -> OpenClient:
+    """How to open a client of a running endpoint, with answers cached in `cache_path`.
+
+    Args:
+        on_usage: is given the client's counts when it opens; they grow while it is open.
+    """
+    pace = Pace(chat)  # what one client learns of the server's limits, the next one knows
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[ChatClient]:
+        with ReplyCache(cache_path) as cache:
+            async with OpenAIChatClient(endpoint, chat, cache, budget=budget, pace=pace) as client:
+                on_usage(client.usage)
+                yield client
+
+    return opened
+
+
+def parts_at_once(n_in_flight: int, dialogues_per_part: int) -> int:
+    """How many parts must be in progress to keep so many requests in flight."""
+    return math.ceil(REQUESTS_A_PLACE * n_in_flight / dialogues_per_part)
+
+
+def run_asking(
+    runner: Runner,
+    stage: AskingStage[Any],
+    parts: Sequence[Part],
+    open_client: OpenClient,
+    n_at_once: int,
+    on_part: OnPart,
+) -> None:
+    """Runs an asking stage on parts, in their order, and tells `on_part` of each as it is recorded.
+
+    Args:
+        n_at_once: parts in progress at once (`parts_at_once`).
+
+    Raises:
+        KameError: of the part that failed first; those recorded before stay.
+    """
+
+    async def all_parts() -> None:
+        places = asyncio.Semaphore(n_at_once)
+        async with open_client() as client:
+
+            async def one(part: Part) -> None:
+                async with places:
+                    result = await stage.run_with(runner.batch(part, stage), client)
+                    on_part(stage.name, part, runner.keep(part, stage, result))
+
+            await together([one(part) for part in parts])
+
+    if parts:
+        asyncio.run(all_parts())

@@ -1,4 +1,4 @@
-"""Which item is in which part: recorded before work, never changed for items that have a part.
+"""What a part is, and which item is in which part: recorded before work, never changed for items that have a part.
 
 One file a source. New items make new parts and shards; an item whose content was corrected at its source stays in its
 part, and only that part is made again. Only one whose question now falls into another split leaves its part for a new
@@ -7,20 +7,59 @@ one: no split may hold what belongs to another.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from data_schemas import ids
 from data_schemas.arrow import from_table, to_table
 from data_schemas.config import PartConfig, SplitConfig
+from data_schemas.fingerprint import fingerprint
 from data_schemas.records import Item, Reject
 from data_schemas.store import Store
 from pipelines.sources.items import STAGE, SourceReading
-from pipelines.stage import refused
+from pipelines.stage import Recipe, refused
 
-FOLDER = ".store/membership"
+FOLDER = ".store/parts"
+ITEMS = "items"
+MEMBERSHIP = ".store/membership"
 _PLAN = b"kame_plan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """About 16 dialogues, the unit of work and of resuming; `fingerprints` has one for each stage's output."""
+
+    part_id: str
+    shard_id: str
+    source: str
+    split: str
+    n_items: int
+    fingerprints: dict[str, str]
+
+    def path(self, stage: str) -> str:
+        """The file of a stage's output for this part."""
+        return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.parquet"
+
+    def record_path(self, stage: str) -> str:
+        """The record that says that the output is whole."""
+        return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRecord:
+    """What a stage left of a part. It is `final` when nothing in it waits for another try."""
+
+    n_rows: int
+    n_bytes: int
+    sha256: str
+    n_to_retry: int
+    rejects: list[Reject]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is what it will always be."""
+        return self.n_to_retry == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +93,8 @@ class MembershipBook:
         self.items_per_part = max(1, round(parts.dialogues_per_part / variants))
         sizes = parts.model_dump() | {"dialogues_per_part": self.items_per_part}
         self._plan = ids.digest(split.model_dump(), sizes)
-        self._members_path = f"{FOLDER}/{source}.parquet"
-        self._notes_path = f"{FOLDER}/{source}.json"
+        self._members_path = f"{MEMBERSHIP}/{source}.parquet"
+        self._notes_path = f"{MEMBERSHIP}/{source}.json"
 
     def known(self) -> list[Member]:
         """The members recorded so far, in parts of this plan."""
@@ -131,6 +170,23 @@ class MembershipBook:
         }
         self.store.write_bytes(self._notes_path, json.dumps(notes, indent=1).encode())
         return [each for each in refusals if each.item_id not in there or each.reason == "duplicate"] + still_away
+
+
+def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
+    """A part of these members, with the fingerprints of all it will become."""
+    first = members[0]
+    items = [member.item for member in members]
+    prints = {ITEMS: ids.digest("items", [asdict(item) for item in items])}
+    for name, recipe in recipes.items():
+        prints[name] = fingerprint(name, recipe.version, recipe.matters, [prints[each] for each in recipe.inputs])
+    return Part(
+        part_id=first.part_id,
+        shard_id=first.shard_id,
+        source=first.item.source,
+        split=first.item.split,
+        n_items=len(items),
+        fingerprints=prints,
+    )
 
 
 def _refreshed(member: Member, read: dict[str, Item]) -> Member:

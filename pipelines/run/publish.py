@@ -1,32 +1,131 @@
-"""Shards to a dataset that others can open: rejects, card, and the manifest last; then what is superseded goes."""
+"""Parts to a dataset that others can open: shards, rejects, card, and the manifest last; then what is superseded goes.
+
+A shard holds the rows of a group of parts, copied row group by row group, and is named by what it was made from.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from data_schemas.arrow import from_table
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import yaml
+
+from data_schemas import ids
+from data_schemas.arrow import from_table, schema_of, to_table
 from data_schemas.config import RefreshConfig
 from data_schemas.flags import flagged
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, Counts, Manifest, ShardEntry, make_manifest
 from data_schemas.reader import manifest_if_any
-from data_schemas.records import Reject
+from data_schemas.records import AudioDialogue, OracleRow, Reject
 from data_schemas.store import Store
-from pipelines.figures import Figures, count
+from data_schemas.units import SAMPLE_RATE_HZ
+from pipelines.figures import LISTENER, NOBODY, Figures, count, tables
 from pipelines.oracle.ladder_section import ladders
 from pipelines.oracle.prompt_files import remove_unused_prompts, write_prompts
 from pipelines.oracle.prompts import prompts_for
-from pipelines.run.card import CARD, render
-from pipelines.run.execute import Part, Runner
-from pipelines.run.shards import compact, write_rejects
+from pipelines.run.execute import Runner
+from pipelines.run.parts import Part
 
+CARD = "README.md"
 _OURS = re.compile(r"/[a-z0-9_]+(-[a-z0-9_]+)?-[0-9a-f]{16}\.parquet$")
 
 
-def compact_group(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
-    """The shards of one group of parts; those that stand are not written again."""
-    store = Store(config.out)
-    before = manifest_if_any(store)
+def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
+    """The data shard and the oracle shard of one group of parts; a shard that stands already is not written again.
+
+    Flagged dialogues are left out, and a shard without rows is not made.
+    """
+    store, first = Store(config.out), group[0]
+    runner, before = Runner(store), manifest_if_any(store)
     known = {entry.path: entry for entry in before.shards} if before else {}
-    return compact(Runner(store), group, config.oracle.version, frozenset(flagged(store)), known)
+    hidden = _in_group(runner, group, frozenset(flagged(store)))
+    entries: list[ShardEntry] = []
+    for kind, record_type in ((DATA, AudioDialogue), (ORACLE, OracleRow)):
+        version = config.oracle.version if kind == ORACLE else None
+        stage, folder = ("mixing", "data") if kind == DATA else ("oracle", f"oracles/{version}")
+        name = ids.digest("shard", [_identity(runner, part, stage) for part in group], hidden)
+        path = f"{folder}/{first.split}-{first.source}-{name}.parquet"
+        entry = known.get(path)
+        if entry is None or not _stands(store, entry):
+            n_rows = _write(store, path, _schema(record_type), _tables(runner, group, stage, hidden))
+            if n_rows == 0:
+                continue
+            written = store.describe(path)
+            entry = ShardEntry(
+                path=path,
+                kind=kind,
+                source=first.source,
+                split=first.split,
+                oracle_version=version,
+                data_path=entries[0].path if kind == ORACLE else None,
+                n_rows=n_rows,
+                n_bytes=written.n_bytes,
+                sha256=written.sha256,
+            )
+        entries.append(entry)
+    return entries
+
+
+def _identity(runner: Runner, part: Part, stage: str) -> list[str]:
+    """What the part gives to its shard's name: its fingerprint, and its content while that is not final."""
+    record = runner.finished(part, stage)
+    return [part.fingerprints[stage]] if record.is_final else [part.fingerprints[stage], record.sha256]
+
+
+def _stands(store: Store, entry: ShardEntry) -> bool:
+    """Whether the file is there as it was written, to the last bit."""
+    return store.exists(entry.path) and store.describe(entry.path).sha256 == entry.sha256
+
+
+def _in_group(runner: Runner, group: Sequence[Part], flagged: frozenset[str]) -> list[str]:
+    """The flagged dialogues that this group would hold."""
+    if not flagged:
+        return []
+    there = {
+        dialogue_id
+        for part in group
+        for dialogue_id in runner.store.read_table(part.path("mixing"), ["dialogue_id"])["dialogue_id"].to_pylist()
+    }
+    return sorted(there & flagged)
+
+
+def _tables(runner: Runner, group: Sequence[Part], stage: str, hidden: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of each part, one part in memory at a time."""
+    for part in group:
+        record = runner.finished(part, stage)
+        table = runner.store.read_table(part.path(stage), sha256=record.sha256)
+        if hidden:
+            table = table.filter(pc.invert(pc.is_in(table["dialogue_id"], pa.array(hidden, pa.string()))))
+        yield table
+
+
+def _write(store: Store, path: str, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
+    """Writes a shard, a row group a part, and returns its rows; writes nothing when there are none."""
+    filled = (table for table in tables if table.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return 0
+    with store.writing(path) as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        writer.write_table(first.cast(schema))
+        n_rows = int(first.num_rows)
+        for table in filled:
+            writer.write_table(table.cast(schema))
+            n_rows += table.num_rows
+    return n_rows
+
+
+def _schema(record_type: type) -> pa.Schema:
+    """The record's schema; with sound in it, also what makes Hugging Face `datasets` decode it."""
+    schema = schema_of(record_type)
+    if "audio" not in schema.names:
+        return schema
+    import datasets  # heavy: 1 s, needed for its metadata alone
+
+    features = datasets.Features.from_arrow_schema(schema)
+    features["audio"] = datasets.Audio(sampling_rate=SAMPLE_RATE_HZ, num_channels=2)
+    return schema.with_metadata({**(schema.metadata or {}), **features.arrow_schema.metadata})
 
 
 def publish(
@@ -73,7 +172,7 @@ def publish(
 
 def write_card(store: Store, manifest: Manifest, figures: Figures) -> None:
     """Writes the card, with the measured ladders that were measured on just these files."""
-    store.write_bytes(CARD, render(manifest, figures, ladders(store, manifest.fingerprint)).encode())
+    store.write_bytes(CARD, render_card(manifest, figures, ladders(store, manifest.fingerprint)).encode())
 
 
 def _kept(earlier: Sequence[ShardEntry], config: RefreshConfig, entries: Sequence[ShardEntry]) -> list[ShardEntry]:
@@ -153,3 +252,87 @@ def _remove_superseded(store: Store, manifest: Manifest) -> None:
             if path not in listed and _OURS.search(path):
                 store.remove(path)
     remove_unused_prompts(store, manifest)
+
+
+def write_rejects(store: Store, source: str, rejects: Sequence[Reject]) -> list[ShardEntry]:
+    """All that was refused of one source, in one file; no entry when nothing was."""
+    if not rejects:
+        return []
+    table = to_table(list(rejects), Reject)
+    written = store.write_table(f"rejects/{source}-{ids.digest('rejects', table.to_pylist())}.parquet", table)
+    return [
+        ShardEntry(
+            path=written.path,
+            kind=REJECTS,
+            source=source,
+            n_rows=len(rejects),
+            n_bytes=written.n_bytes,
+            sha256=written.sha256,
+        )
+    ]
+
+
+def render_card(manifest: Manifest, figures: Figures, ladders: str = "") -> str:
+    """The card's text: a head that `datasets` reads, then the figures for people.
+
+    Args:
+        ladders: the measured ladders as Markdown (`pipelines/oracle/ladder_section.py`); empty: none was measured.
+    """
+    head = yaml.safe_dump({"configs": _configs(manifest), "tags": ["audio", "kame"]}, sort_keys=False)
+    return "\n".join(
+        [
+            f"---\n{head}---",
+            "# Spoken dialogues with oracles",
+            f"Made by kame-pipeline; fingerprint `{manifest.fingerprint}`, schema {manifest.schema_version}. "
+            "The speech is synthetic. Left channel: the assistant; right: the user.",
+            "",
+            f"{figures.n_words} words, each with its time; {figures.n_events} oracle events.",
+            "",
+            _who_listened(figures),
+            "",
+            *(f"## {each.title}\n\n{_table(each.head, each.rows)}" for each in tables(figures)),
+            *([ladders] if ladders else []),
+            "## How to read it",
+            "```python\ndatasets.load_dataset(DIR)             # dialogues with sound\n"
+            'datasets.load_dataset(DIR, "oracles")  # their oracle events, joined on dialogue_id\n```',
+            "",
+        ]
+    )
+
+
+def _who_listened(figures: Figures) -> str:
+    if not figures.n_utterances_heard:
+        return "No recogniser listened to this speech: only its level, length and clipping were looked at."
+    return (
+        f"A recogniser ({_listeners(figures)}) listened to {figures.n_utterances_heard} of {figures.n_utterances} "
+        "utterances and let each pass (backchannels are too short to be judged by ear). Its own mistakes count as "
+        "errors below."
+    )
+
+
+def _listeners(figures: Figures) -> str:
+    names = sorted(name for role, name in figures.engines if role == LISTENER and name != NOBODY)
+    return ", ".join(names)
+
+
+def _configs(manifest: Manifest) -> list[dict[str, Any]]:
+    configs = [{"config_name": "default", "data_files": _data_files(manifest.of_kind(DATA)), "default": True}]
+    by_version: dict[str, list[ShardEntry]] = {}
+    for entry in manifest.of_kind(ORACLE):
+        by_version.setdefault(entry.oracle_version or "", []).append(entry)
+    for version, entries in sorted(by_version.items()):
+        name = "oracles" if version == manifest.oracle_version else f"oracles-{version}"
+        configs.append({"config_name": name, "data_files": _data_files(entries)})
+    return configs
+
+
+def _data_files(entries: Iterable[ShardEntry]) -> list[dict[str, Any]]:
+    paths: dict[str, list[str]] = {}
+    for entry in entries:
+        paths.setdefault(entry.split or "train", []).append(entry.path)
+    return [{"split": split, "path": paths[split]} for split in ("train", "validation", "test") if split in paths]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [f"| {' | '.join(str(cell) for cell in row)} |" for row in (head, ["---"] * len(head), *rows)]
+    return "\n".join([*lines, ""])

@@ -1,44 +1,70 @@
-"""Configuration to stages: the one place where back-ends are chosen by name and handed to the stations."""
+"""Configuration to stages: the one place where engines are chosen by name and handed to the stages of a run.
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from functools import lru_cache
-from typing import Any
+`pictures`, `wording` and `oracle` may ask a chat model: the first two ask only where a model is configured for them and
+pass everything on else; the oracle's simulator may be one that asks nobody.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, TypeVar
 
 from backends import registry
+from backends.aligner.protocol import Aligner
 from backends.asr.protocol import Recogniser
-from backends.chat.budget import ChatUsage
-from backends.chat.cache import ReplyCache
-from backends.chat.client import OpenAIChatClient
-from backends.chat.limits import Pace
-from backends.chat.protocol import ChatClient, ChatEngine, Endpoint
-from data_schemas.config import BudgetConfig, ChatConfig, GateConfig, RefreshConfig
+from backends.chat.protocol import ChatEngine, Endpoint
+from backends.tts.protocol import TextToSpeech
+from data_schemas.config import ChatConfig, GateConfig, RefreshConfig, SourceConfig
+from data_schemas.errors import ConfigError
 from pipelines.alignment.stage import AlignmentStage
-from pipelines.languages import check_languages
+from pipelines.asking import AskingStage
 from pipelines.mixing.stage import MixingStage
-from pipelines.run.ask import OpenClient
+from pipelines.oracle.prompts import prompts_for
+from pipelines.oracle.random_answers import DialoguesOf, RandomOracleStage
+from pipelines.oracle.stage import OracleStage
+from pipelines.pictures.stage import PicturesStage
 from pipelines.script.stage import ScriptStage
 from pipelines.speech.spelt import SpeltAligner, SpeltSpeech
 from pipelines.speech.stage import SpeechStage
-from pipelines.stage import Stage
+from pipelines.stage import Stage, StageDescription
+from pipelines.wording.stage import WordingStage
 from spoken.lexicon import lexicon_of
 
 PICTURES, SCRIPT, WORDING, MIXING, ORACLE = "pictures", "script", "wording", "mixing", "oracle"
 STAGES = (PICTURES, SCRIPT, WORDING, "speech", "alignment", MIXING, ORACLE)
 """All stages, in the order they are run."""
 
-SERVED_STAGES = (PICTURES, WORDING, ORACLE)
-"""Stages that may wait for a chat model: run in one process (`served.py`). The others fill processors."""
+CHAT_STAGES = (PICTURES, WORDING, ORACLE)
+"""Stages that may wait for a chat model: run in one process (`execute.run_chat_stage`). The others fill processors."""
+
+SPEAKABLE = ("en",)
+"""Languages whose text `pipelines/script` makes speakable and phrases; a new one is work there, then a word here."""
 
 NOBODY = "none"
 """The `asr` of a gate without a recogniser."""
 
-OnUsage = Callable[[ChatUsage], None]
+Built = TypeVar("Built")
 
 
-@lru_cache(maxsize=1)
-def _cpu_stages(config_json: str) -> dict[str, Stage[Any]]:
-    config = RefreshConfig.model_validate_json(config_json)
+def remember_last(build: Callable[[RefreshConfig], Built]) -> Callable[[RefreshConfig], Built]:
+    """Keeps what was built last for configurations equal to its own: a worker process unpickles one with each part."""
+    kept: list[tuple[RefreshConfig, Built]] = []
+
+    @wraps(build)
+    def build_or_take(config: RefreshConfig) -> Built:
+        if not kept or kept[0][0] != config:
+            kept[:] = [(config.model_copy(deep=True), build(config))]
+        return kept[0][1]
+
+    return build_or_take
+
+
+@remember_last
+def build_cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
+    """The stages that never ask a chat model, in order; what they need is loaded when first used, once a process.
+
+    Raises:
+        ConfigError: a back-end is not installed, or a language lacks something.
+    """
     lexicon = lexicon_of(config.script.lexicon)
     tts = SpeltSpeech(registry.build("tts", config.speech.tts, config.speech.tts_options), lexicon.pronunciations)
     aligner = SpeltAligner(
@@ -62,24 +88,67 @@ def _recogniser(config: GateConfig) -> Recogniser | None:
     return recogniser
 
 
-def cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
-    """The stages that never ask a chat model, in order; what they need is loaded when first used, once a process.
-
-    Raises:
-        ConfigError: a back-end is not installed, or a language lacks something.
-    """
-    return _cpu_stages(config.model_dump_json())
-
-
 def user_voices(config: RefreshConfig) -> list[str]:
     """The voices that users may have in a run.
 
     Raises:
         ConfigError: a back-end is not installed, or a voice asked for is not there.
     """
-    speech = cpu_stages(config)["speech"]
+    speech = build_cpu_stages(config)["speech"]
     assert isinstance(speech, SpeechStage)
     return speech.cast.voices_b
+
+
+def missing_for(language: str, tts: TextToSpeech, aligner: Aligner) -> list[str]:
+    """What a language lacks before dialogues can be made in it; empty for one that is ready.
+
+    Args:
+        language: two letters, such as `en`.
+    """
+    missing = []
+    if language not in SPEAKABLE:
+        missing.append(f"a normaliser (there are: {', '.join(SPEAKABLE)})")
+    if not any(voice.language.split("-")[0] == language for voice in tts.voices()):
+        missing.append(f"a voice of {tts.name}")
+    if language not in aligner.languages:
+        missing.append(f"the aligner {aligner.name} (it knows: {', '.join(aligner.languages)})")
+    return missing
+
+
+def check_languages(sources: Iterable[SourceConfig], tts: TextToSpeech, aligner: Aligner) -> None:
+    """Whether dialogues can be made in all languages that sources are asked for.
+
+    Raises:
+        ConfigError: one lacks something; says what.
+    """
+    for source in sources:
+        for language in source.languages:
+            if missing := missing_for(language, tts, aligner):
+                raise ConfigError(
+                    f"{source.name} cannot be made in {language!r}: it lacks {'; '.join(missing)}.",
+                    f"Leave {language!r} out of its languages; docs/dialogues.md says what another one takes.",
+                )
+
+
+def describe_stages(config: RefreshConfig) -> dict[str, StageDescription]:
+    """All stages of a run, in order, for what they are called and what they depend on; no chat model is started."""
+    here = build_cpu_stages(config)
+    return {stage: describe_chat_stage(config, stage) if stage in CHAT_STAGES else here[stage] for stage in STAGES}
+
+
+def describe_chat_stage(config: RefreshConfig, stage: str) -> StageDescription:
+    """A stage that may ask, for fingerprints: its model is described, and not started."""
+    chat = chat_model_of(config, stage)
+    if chat is None:
+        return build_stage_without_chat(config, stage)
+    return build_chat_stage(config, stage, chat_engine(chat).describe())
+
+
+def chat_model_of(config: RefreshConfig, stage: str) -> ChatConfig | None:
+    """The chat model that a stage asks; None where it asks nobody."""
+    if stage == ORACLE:
+        return None if config.oracle.simulator == "random" else config.chat
+    return config.pictures if stage == PICTURES else config.wording
 
 
 def chat_engine(config: ChatConfig) -> ChatEngine:
@@ -88,22 +157,26 @@ def chat_engine(config: ChatConfig) -> ChatEngine:
     return engine
 
 
-def open_client(
-    chat: ChatConfig, endpoint: Endpoint, budget: BudgetConfig, cache_path: str, on_usage: OnUsage
-) -> OpenClient:
-    """How to open a client of a running endpoint, with answers cached in `cache_path`.
+def build_chat_stage(config: RefreshConfig, stage: str, endpoint: Endpoint) -> AskingStage[Any]:
+    """One of `CHAT_STAGES` with the chat model it asks."""
+    if stage == PICTURES:
+        folders = {source.name: source.pictures for source in config.sources if source.pictures}
+        return PicturesStage(folders, endpoint)
+    if stage == ORACLE:
+        return OracleStage(config.oracle, config.seed, endpoint, prompts_for(config.oracle, config.chat))
+    return WordingStage(endpoint, config.seed)
+
+
+def build_stage_without_chat(
+    config: RefreshConfig, stage: str, dialogues_of: DialoguesOf = lambda *_: iter(())
+) -> Stage[Any]:
+    """One of `CHAT_STAGES` without a chat model.
 
     Args:
-        on_usage: is given the client's counts when it opens; they grow while it is open.
+        dialogues_of: a source's dialogues by split, among which random oracles choose.
     """
-
-    pace = Pace(chat)  # what one client learns of the server's limits, the next one knows
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[ChatClient]:
-        with ReplyCache(cache_path) as cache:
-            async with OpenAIChatClient(endpoint, chat, cache, budget=budget, pace=pace) as client:
-                on_usage(client.usage)
-                yield client
-
-    return opened
+    if stage == PICTURES:
+        return PicturesStage({}, None)
+    if stage == ORACLE:
+        return RandomOracleStage(config.oracle, config.seed, dialogues_of)
+    return WordingStage(None, config.seed)

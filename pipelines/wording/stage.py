@@ -14,7 +14,7 @@ from backends.chat.protocol import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Dialogue, Turn, WrittenSpan
-from pipelines.run.ask import read_texts
+from pipelines.asking import read_texts
 from pipelines.script.forms.turns import verbatim
 from pipelines.stage import StageResult
 from pipelines.wording.faithful import NotFaithful, faithful

@@ -10,7 +10,7 @@ from data_schemas.errors import DatasetError
 from data_schemas.manifest import Counts, ShardEntry, make_manifest
 from data_schemas.reader import DatasetReader
 from pipelines.figures import Figures, figures_of
-from pipelines.run.card import render
+from pipelines.run.publish import render_card
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_figures_are_those_of_the_manifest(reader: DatasetReader) -> None:
 
 def test_the_card_on_disk_states_these_figures_and_names_every_file(made: Path, reader: DatasetReader) -> None:
     text = (made / "README.md").read_text(encoding="utf-8")
-    assert text == render(reader.manifest, figures_of(reader))
+    assert text == render_card(reader.manifest, figures_of(reader))
     head = yaml.safe_load(text.split("---")[1])
     named = {path for config in head["configs"] for file in config["data_files"] for path in file["path"]}
     assert named == {entry.path for entry in reader.manifest.shards if entry.kind != "rejects"}
@@ -78,7 +78,7 @@ def entry(path: str, kind: str, version: str | None = None) -> ShardEntry:
 def test_the_card_has_a_config_for_every_version_of_oracles() -> None:
     shards = [entry("d", "data"), entry("o1", "oracle", "default"), entry("o2", "oracle", "brief")]
     manifest = make_manifest(shards, Counts(dialogues=1, audio_s=1, events=1, rejects=0), "brief")
-    configs = yaml.safe_load(render(manifest, Figures()).split("---")[1])["configs"]
+    configs = yaml.safe_load(render_card(manifest, Figures()).split("---")[1])["configs"]
     read = {each["config_name"]: each["data_files"] for each in configs}
     assert read == {
         "default": [{"split": "test", "path": ["d"]}],
@@ -91,7 +91,7 @@ def test_the_card_counts_a_source_of_which_all_was_refused() -> None:
     figures = Figures()
     figures.rejects["mine", "not_json"] = 3
     manifest = make_manifest([], Counts(dialogues=0, audio_s=0, events=0, rejects=3), "default")
-    assert "| mine | 0 | 0.0 | 3 |" in render(manifest, figures)
+    assert "| mine | 0 | 0.0 | 3 |" in render_card(manifest, figures)
 
 
 def test_rows_of_each_shard_come_with_their_oracles(made: Path, reader: DatasetReader) -> None:

@@ -35,13 +35,13 @@ from data_schemas.records import Item
 from data_schemas.store import Store
 from flows import refresh
 from flows.cli.app import app
-from flows.cli.options import sample_sources
 from flows.cli.progress import Bars
 from flows.runs.refresh import run_refresh
+from flows.settings import sample_sources
 from pipelines.figures import Figures
 from pipelines.figures import tables as figure_tables
-from pipelines.run import steps as pipeline
 from pipelines.run.parts import MembershipBook
+from pipelines.run.plan import Plan, make_plan
 from pipelines.run.stages import STAGES
 from pipelines.sources.items import SourceReading
 from tests.support.builders import make_item
@@ -131,9 +131,8 @@ def test_bytes_are_those_of_the_plain_run(made: Made, tmp_path: Path) -> None:
 
 
 def test_tasks_are_one_a_stage_and_shard_stage_after_stage(made: Made) -> None:
-    shards = [group[0].shard_id for group in pipeline.plan(doubles(made.out)).groups()]
+    shards = [group[0].shard_id for group in make_plan(doubles(made.out)).groups()]
     assert made.task_names == ["plan", *(f"{step} {shard}" for step in STEPS for shard in shards), "publish"]
-    assert len(made.task_names) == refresh.n_tasks(len(shards))
 
 
 def test_artifacts_show_the_figures_and_the_card(made: Made) -> None:
@@ -216,14 +215,14 @@ def test_our_errors_are_said_once_and_fail_the_flow_run(
 def test_sigterm_stops_the_flow_run_and_reaches_the_command(
     server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def told_to_stop(config: RefreshConfig) -> pipeline.Plan:
+    def told_to_stop(config: RefreshConfig) -> Plan:
         os.kill(os.getpid(), signal.SIGTERM)
         raise AssertionError("the signal should have ended this task")
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt  # as the command `kame` reads the signal
 
-    monkeypatch.setattr(pipeline, "plan", told_to_stop)
+    monkeypatch.setattr("flows.runs.refresh.make_plan", told_to_stop)
     earlier = signal.signal(signal.SIGTERM, interrupt)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -272,7 +271,7 @@ def test_form_of_the_deployment_has_meanings_and_bounds() -> None:
     assert undescribed == set()
 
 
-def test_a_corpus_of_56000_dialogues_stays_under_3000_tasks(tmp_path: Path) -> None:
+def test_a_corpus_of_56000_dialogues_stays_under_1800_tasks(tmp_path: Path) -> None:
     n_items = {"gsm8k": 8_800, "mmlu_pro": 12_000, "hssbench": 35_200}
     shards: set[str] = set()
     for source, n in n_items.items():
@@ -282,7 +281,7 @@ def test_a_corpus_of_56000_dialogues_stays_under_3000_tasks(tmp_path: Path) -> N
             each.shard_id for each in book.update(SourceReading(items, [], n, is_whole=True), frozenset()).members
         }
     assert len(shards) >= 56_000 / 256
-    assert refresh.n_tasks(len(shards)) < 3000
+    assert len(STEPS) * len(shards) + 2 < 1800
 
 
 def _item(source: str, number: int) -> Item:

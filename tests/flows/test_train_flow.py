@@ -13,7 +13,7 @@ from prefect.utilities.schema_tools.validation import validate
 
 from data_schemas.config.front_end import FrontEndConfig
 from flows import train
-from flows.runs.front_end import Stopped
+from flows.runs.train import Stopped
 from kame_model.checkpoint.registry import read_registry
 
 pytestmark = pytest.mark.full

@@ -10,7 +10,7 @@ from data_schemas.manifest import Counts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Hearing, OracleEvent, OracleRow
 from data_schemas.store import Store
 from pipelines.figures import Figures, count, tables
-from pipelines.run.card import render
+from pipelines.run.publish import render_card
 from tests.support import mixed as made
 from tests.support.token_rows import event, oracle_row
 
@@ -45,7 +45,7 @@ def counted(tmp_path: Path, rows: list[AudioDialogue]) -> tuple[Figures, str]:
     )
     figures = count(store, [entry], "default")
     manifest = make_manifest([entry], Counts(dialogues=len(rows), audio_s=0.0, events=0, rejects=0), "default")
-    return figures, render(manifest, figures)
+    return figures, render_card(manifest, figures)
 
 
 def rows_of(figures: Figures, key: str) -> list[tuple[object, ...]]:

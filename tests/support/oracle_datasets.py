@@ -9,7 +9,7 @@ from data_schemas.config import OracleConfig
 from data_schemas.manifest import MANIFEST, Counts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Dialogue, OracleRow, Quality, Surroundings
 from data_schemas.store import Store
-from pipelines.run.ask import run_alone
+from pipelines.asking import run_alone
 from tests.support.oracle_dialogues import Scripted, batch_of, opened, oracle_stage
 
 

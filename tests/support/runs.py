@@ -22,7 +22,7 @@ from data_schemas.config import (
     SourceConfig,
     SpeechConfig,
 )
-from pipelines.run.execute import Part, PartRecord
+from pipelines.run.parts import Part, PartRecord
 
 ITEMS = Path(__file__).resolve().parents[2] / "examples" / "items"
 ENDING_S = 30.0

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from data_schemas.config import RefreshConfig
 from flows.cli.app import app
-from pipelines.run import steps as pipeline
-from pipelines.run.steps import one_run_at_a_time
+from pipelines.run.plan import lock_dataset
 from tests.support.refreshing import GOOD, ROWS, Bench, assert_one_message
 
 pytestmark = pytest.mark.full
@@ -143,7 +142,7 @@ def test_too_little_room_is_said_before_work(tiny_disk: Path, tmp_path: Path) ->
 def test_a_disk_that_fills_up_on_the_way(
     tiny_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int
 ) -> None:
-    monkeypatch.setattr(pipeline, "BYTES_PER_DIALOGUE", 0)
+    monkeypatch.setattr("pipelines.run.plan.BYTES_PER_DIALOGUE", 0)
     bench = Bench(tmp_path)
     bench.out = tiny_disk / "out"
     there = os.statvfs(tiny_disk)
@@ -164,7 +163,7 @@ def test_a_port_that_is_taken(bench: Bench) -> None:
 def test_a_second_run_on_one_folder(bench: Bench) -> None:
     assert bench.refresh().exit_code == 0
     before = bench.state()
-    with one_run_at_a_time(RefreshConfig(out=str(bench.out))):
+    with lock_dataset(RefreshConfig(out=str(bench.out))):
         assert_one_message(bench.refresh("--limit", 2), 5, "Another run is writing")
     assert bench.state() == before
 

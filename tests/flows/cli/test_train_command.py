@@ -10,9 +10,8 @@ from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.training import OptimConfig
 from data_schemas.errors import ConfigError
 from data_schemas.presets import PRESETS, Preset
-from flows.cli.options import build_train_config
-from flows.cli.train import train
-from flows.cli.train_datasets import settings_of
+from flows.cli.train import settings_of, train
+from flows.settings import build_train_config
 from tests.support.train_runs import TINY, tiny_dataset
 
 app = typer.Typer()

@@ -15,9 +15,9 @@ from backends.tts.protocol import SpeechRefused
 from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import SourceError, StoreError
 from flows.cli.app import app
-from flows.cli.options import sample_sources
 from flows.runs.preview import preview
-from pipelines.run.chat_stages import run_in_memory
+from flows.settings import sample_sources
+from pipelines.run.execute import run_in_memory
 from pipelines.run.stages import ORACLE
 
 pytestmark = pytest.mark.full

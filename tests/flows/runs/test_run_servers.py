@@ -12,7 +12,7 @@ from backends.chat.protocol import Endpoint
 from data_schemas.config import ChatConfig, RefreshConfig
 from data_schemas.errors import BackendError
 from flows.runs.refresh import run_refresh
-from pipelines.run.execute import Part, PartRecord
+from pipelines.run.parts import Part, PartRecord
 from pipelines.run.stages import STAGES
 from tests.support.runs import config_on_doubles
 

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from data_schemas.config import ChatConfig, OracleConfig, ScriptConfig
 from data_schemas.records import Dialogue, Item, Turn, Utterance, WordTiming
+from pipelines.asking import run_alone
 from pipelines.oracle import plan as planning
 from pipelines.oracle import stage as asking
 from pipelines.oracle.plan import plan_dialogue
 from pipelines.oracle.prompts import our_sets, payload_of, prompts_for
 from pipelines.oracle.schedule import Tick, ticks, words_of
 from pipelines.quality.knowledge_rules import SENTINEL, blotted_out
-from pipelines.run.ask import run_alone
 from pipelines.script.forms.table import FORMS
 from pipelines.script.stage import ScriptStage
 from spoken.conversation import ROLES, history_line

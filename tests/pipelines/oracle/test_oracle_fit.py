@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from data_schemas.config import OracleConfig
+from pipelines.asking import run_alone
 from pipelines.oracle.fit import N_LOOKED_AT, FirstAnswers
-from pipelines.run.ask import run_alone
 from tests.support.oracle_dialogues import USABLE, Scripted, batch_of, opened, oracle_stage, plain
 
 pytestmark = pytest.mark.full

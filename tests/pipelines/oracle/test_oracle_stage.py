@@ -9,8 +9,8 @@ from backends.chat.protocol import ChatReply
 from data_schemas.config import OracleConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.records import Dialogue, OracleRow
+from pipelines.asking import run_alone
 from pipelines.oracle.events import TOO_MANY_FAILED
-from pipelines.run.ask import run_alone
 from pipelines.stage import StageResult
 from spoken.spoken_text import spoken_words
 from tests.support.oracle_dialogues import (

@@ -9,7 +9,7 @@ from backends.chat.protocol import ChatReply
 from data_schemas.config import OracleConfig
 from data_schemas.errors import BackendError
 from data_schemas.records import Dialogue, OracleRow
-from pipelines.run.ask import run_alone
+from pipelines.asking import run_alone
 from pipelines.stage import StageResult
 from tests.support.oracle_dialogues import USABLE, Scripted, batch_of, opened, oracle_stage, plain
 

@@ -10,9 +10,9 @@ from backends.chat.cache import reply_key, request_id
 from backends.chat.protocol import ChatReply
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue, OracleRow
+from pipelines.asking import run_alone
 from pipelines.oracle.prompts import our_set_of
 from pipelines.quality.knowledge_rules import wrong_in_knowledge
-from pipelines.run.ask import run_alone
 from tests.support.builders import make_dialogue
 from tests.support.oracle_dialogues import (
     ANSWER,

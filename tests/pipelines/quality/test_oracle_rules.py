@@ -8,9 +8,9 @@ import pytest
 
 from data_schemas.config import OracleConfig
 from data_schemas.records import OracleEvent, OracleRow
+from pipelines.asking import run_alone
 from pipelines.oracle.share import is_in_share
 from pipelines.quality.oracle_rules import AskedTurn, asked_turns, wrong_in_oracles
-from pipelines.run.ask import run_alone
 from tests.support.oracle_dialogues import Scripted, batch_of, follow_up, opened, oracle_stage
 
 DIALOGUE = follow_up()

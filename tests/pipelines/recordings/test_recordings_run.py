@@ -20,7 +20,7 @@ from data_schemas.manifest import REJECTS
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, OracleRow, RecordedSession, Reject
 from data_schemas.store import Store
-from flows.runs.refresh import OF_RECORDINGS, run_refresh
+from flows.runs.refresh import run_recordings
 from kame_model.encode.run import encode_dataset
 from pipelines.quality.check import examine
 from pipelines.recordings.run import SOURCE
@@ -47,7 +47,7 @@ def config_for(tmp_path: Path, **fields: object) -> RefreshConfig:
 
 
 def make(config: RefreshConfig) -> DatasetReader:
-    run_refresh(config, Silent(), OF_RECORDINGS)
+    run_recordings(config, Silent())
     return DatasetReader(config.out)
 
 

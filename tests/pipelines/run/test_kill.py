@@ -15,7 +15,7 @@ import pytest
 from backends.chat.double import DoubleEngine
 from data_schemas.errors import KameError, StoreError
 from flows.runs.refresh import run_refresh
-from pipelines.run.steps import one_run_at_a_time
+from pipelines.run.plan import lock_dataset
 from tests.support.runs import (
     ENDING_S,
     RunError,
@@ -136,7 +136,7 @@ def test_what_a_killed_run_was_writing_is_swept_away(whole: Path, tmp_path: Path
 
 def test_two_runs_never_write_one_folder_at_once(tmp_path: Path) -> None:
     config = config_on_doubles(tmp_path / "out")
-    with one_run_at_a_time(config), pytest.raises(StoreError, match="Another run is writing"):
+    with lock_dataset(config), pytest.raises(StoreError, match="Another run is writing"):
         run_refresh(config, Silent())
 
 

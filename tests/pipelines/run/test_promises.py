@@ -13,7 +13,7 @@ from data_schemas.manifest import Manifest
 from data_schemas.reader import DatasetReader
 from flows.runs.refresh import run_refresh
 from pipelines.quality.check import check
-from pipelines.run import chat_stages
+from pipelines.run import execute
 from tests.support.runs import Silent, config_on_doubles, contents
 
 pytestmark = pytest.mark.full
@@ -81,7 +81,7 @@ def test_a_request_that_failed_is_asked_again_by_the_next_run(tmp_path: Path, mo
     }
     once = config(tmp_path, **often)
     with monkeypatch.context() as patched:
-        patched.setattr(chat_stages, "chat_engine", lambda chat: DoubleEngine(chat, faults=[None, 500, None, 400]))
+        patched.setattr(execute, "chat_engine", lambda chat: DoubleEngine(chat, faults=[None, 500, None, 400]))
         before, first, figures = run_refresh(once, Silent())
     assert figures.statuses["failed"] >= 2
     record, second, figures = run_refresh(once, Silent())

@@ -23,7 +23,7 @@ from flows.runs.refresh import run_refresh
 from pipelines.oracle.ladder_section import report_paths
 from pipelines.oracle.prompts import PromptSet, load_prompts
 from pipelines.quality.check import Checked, check, examine
-from pipelines.run.card import CARD
+from pipelines.run.publish import CARD
 from tests.support.runs import Silent, config_on_doubles
 
 pytestmark = pytest.mark.full

@@ -7,10 +7,10 @@ import pytest
 
 from data_schemas.config import PartConfig, RefreshConfig, SourceConfig, SplitConfig
 from data_schemas.store import Store
-from pipelines.run.execute import ITEMS, Part, PartRecord, Runner
+from pipelines.run.execute import Runner, Workers
+from pipelines.run.parts import ITEMS, Part, PartRecord
+from pipelines.run.plan import make_plan
 from pipelines.run.stages import SCRIPT
-from pipelines.run.steps import plan, run_stage
-from pipelines.run.workers import Workers
 from tests.support.runs import config_on_doubles
 
 QUESTIONS = {n: " ".join(["She buys an apple and a pear."] * n) + " How many is that?" for n in (3, 9, 1, 6)}
@@ -34,9 +34,9 @@ def test_the_part_with_most_to_do_comes_first(config: RefreshConfig) -> None:
         started.append(part)
         return Runner(Store(config.out)).finished(part, ITEMS)
 
-    parts = plan(config).parts
+    parts = make_plan(config).parts
     with Workers(config, run_one) as workers:
-        run_stage(workers, SCRIPT, parts, lambda *_: None)
+        workers.run(SCRIPT, parts, lambda *_: None)
     runner = Runner(Store(config.out))
     lengths = [runner.finished(part, ITEMS).n_bytes for part in started]
     assert len(set(lengths)) == len(QUESTIONS)

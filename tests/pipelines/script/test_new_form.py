@@ -26,12 +26,12 @@ from data_schemas.reader import DatasetReader
 from flows.runs.refresh import run_refresh
 from pipelines.figures import figures_of
 from pipelines.quality.check import check
-from pipelines.run.steps import stages_of
+from pipelines.run.stages import describe_stages
 from tests.support.runs import Silent, config_on_doubles
 
 out = Path(sys.argv[1])
 config = config_on_doubles(out)
-as_before = stages_of(config)["script"].matters()
+as_before = describe_stages(config)["script"].matters()
 shares = FormShares(**dict.fromkeys(FormShares.model_fields, 0.0) | {"repeat": 1.0})
 run_refresh(config.model_copy(update={"forms": FormsConfig(shares=shares), "limit": 4}), Silent())
 forms = figures_of(DatasetReader(str(out))).forms

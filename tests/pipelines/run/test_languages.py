@@ -10,7 +10,7 @@ from backends.aligner.double import DoubleAligner
 from backends.tts.double import DoubleTts
 from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import ConfigError
-from pipelines.languages import check_languages, missing_for
+from pipelines.run.stages import check_languages, missing_for
 from pipelines.sources.items import SourceReading, read_items
 
 OPEN = {"question": "Which good is cheaper?", "options": {"A": "Bread", "B": "Wine"}}

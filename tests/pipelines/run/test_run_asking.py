@@ -13,9 +13,9 @@ from backends.chat.protocol import ChatClient, ChatReply
 from data_schemas.errors import BackendError
 from data_schemas.records import Item
 from data_schemas.store import Store
-from pipelines.run.ask import parts_at_once, run_asking, together
-from pipelines.run.execute import Part, PartRecord, Runner, make_part
-from pipelines.run.parts import Member
+from pipelines.asking import together
+from pipelines.run.execute import Runner, parts_at_once, run_asking
+from pipelines.run.parts import Member, Part, PartRecord, make_part
 from pipelines.stage import StageResult, recipes_of
 from tests.support.builders import make_item
 
@@ -88,7 +88,7 @@ def parts(runner: Runner) -> list[Part]:
 def run(runner: Runner, parts: Sequence[Part], client: Client, n_at_once: int) -> list[str]:
     done: list[str] = []
 
-    def on_part(part: Part, record: PartRecord) -> None:
+    def on_part(stage: str, part: Part, record: PartRecord) -> None:
         assert runner.finished(part, "wording") == record
         done.append(part.part_id)
 

@@ -9,7 +9,7 @@ import yaml
 from data_schemas.config import RefreshConfig
 from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import ConfigError
-from flows.cli.options import build_config, differences, parse_settings, parse_sources, sample_sources, validated
+from flows.settings import build_config, differences, parse_settings, parse_sources, sample_sources, validated
 
 
 def written(folder: Path, text: str) -> Path:

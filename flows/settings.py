@@ -1,4 +1,4 @@
-"""What is typed, to a configuration: profile, then the YAML file, then the options, each over the one before."""
+"""Settings to a configuration: profile or preset, then the YAML file, then what is typed, each over the one before."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -120,7 +120,25 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
     return validated(RefreshConfig, settings)
 
 
-def put(settings: Any, path: Sequence[str], value: Any) -> None:
+def build(model: type[Model], start: Mapping[str, Any], *layers: Mapping[str, Any]) -> Model:
+    """A configuration of layers of settings, each over those before.
+
+    Args:
+        start: settings to begin with, nested.
+        layers: settings by dotted name; None: not given.
+
+    Raises:
+        ConfigError: a value out of bounds or at no place, each with its name.
+    """
+    settings = dict(start)
+    for layer in layers:
+        for name, value in layer.items():
+            if value is not None:
+                _put(settings, name.split("."), value)
+    return validated(model, settings)
+
+
+def _put(settings: Any, path: Sequence[str], value: Any) -> None:
     """Puts a value at its place in nested settings; a mapping is put in name by name, numbers count in lists.
 
     Raises:
@@ -136,7 +154,7 @@ def put(settings: Any, path: Sequence[str], value: Any) -> None:
         raise ConfigError(f"{name} is a value, so there is no {'.'.join(path)} in it.", "Look at the configuration.")
     section = settings[key] = list(there) if isinstance(there, list) else dict(there or {})
     for inner, each in [(rest, value)] if rest else [([str(key)], each) for key, each in value.items()]:
-        put(section, inner, each)
+        _put(section, inner, each)
 
 
 def _key(settings: Any, name: str) -> str | int:
@@ -193,7 +211,7 @@ def differences(left: RefreshConfig, right: RefreshConfig) -> list[tuple[str, An
 
 def sample_sources() -> list[SourceConfig]:
     """Our own sample items, where the project's folder is at hand."""
-    folder = Path(__file__).resolve().parents[2] / "examples" / "items"
+    folder = Path(__file__).resolve().parents[1] / "examples" / "items"
     return [SourceConfig(name=file.stem, path=str(file), licence="CC0-1.0") for file in sorted(folder.glob("*.jsonl"))]
 
 
@@ -228,9 +246,4 @@ def build_train_config(
 
     if preset not in PRESETS:
         raise ConfigError(f"There is no preset {preset!r}.", f"Choose one of: {', '.join(PRESETS)}.")
-    settings = PRESETS[preset].recipe(stage)
-    for layer in ({} if file is None else read_yaml(file), typed):
-        for name, value in layer.items():
-            if value is not None:
-                put(settings, name.split("."), value)
-    return validated(TrainConfig, settings)
+    return build(TrainConfig, PRESETS[preset].recipe(stage), {} if file is None else read_yaml(file), typed)

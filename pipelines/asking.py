@@ -1,12 +1,6 @@
-"""Runs a stage that asks a chat model: one loop and one client for all parts, several parts in progress at once.
-
-A part's last requests alone would leave a server's places empty, so the next parts begin before a part is done; their
-requests queue behind it, a dialogue's beside each other, so that the server still has their beginning at hand. Each
-part is recorded as it is complete. When one fails, the others in progress are given up; answers they had are cached.
-"""
+"""What stages that ask a chat model have in common: how they are run, their prompts, and when to ask no more."""
 
 import asyncio
-import math
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -18,15 +12,10 @@ import yaml
 
 from backends.chat.protocol import ChatClient, Endpoint
 from data_schemas.errors import BackendError
-from pipelines.run.execute import Part, PartRecord, Runner
 from pipelines.stage import Out, StageDescription, StageResult
 
 Answer = TypeVar("Answer")
 OpenClient = Callable[[], AbstractAsyncContextManager[ChatClient]]
-
-REQUESTS_A_PLACE = 2
-"""Requests in sight for each place in flight, where a dialogue is but one request: no place waits for a part's end."""
-
 
 N_JUDGED = 40
 TOO_MANY_UNUSABLE = 38
@@ -82,43 +71,6 @@ class AskingStage(StageDescription, Protocol[Out]):
 
     async def run_with(self, batch: Sequence[Any], client: ChatClient) -> StageResult[Out]:
         """The batch's outputs and rejects; the same batch and the same answers give the same result."""
-
-
-def parts_at_once(n_in_flight: int, dialogues_per_part: int) -> int:
-    """How many parts must be in progress to keep so many requests in flight."""
-    return math.ceil(REQUESTS_A_PLACE * n_in_flight / dialogues_per_part)
-
-
-def run_asking(
-    runner: Runner,
-    stage: AskingStage[Any],
-    parts: Sequence[Part],
-    open_client: OpenClient,
-    n_at_once: int,
-    on_part: Callable[[Part, PartRecord], None],
-) -> None:
-    """Runs an asking stage on parts, in their order, and tells `on_part` of each as it is recorded.
-
-    Args:
-        n_at_once: parts in progress at once (`parts_at_once`).
-
-    Raises:
-        KameError: of the part that failed first; those recorded before stay.
-    """
-
-    async def all_parts() -> None:
-        places = asyncio.Semaphore(n_at_once)
-        async with open_client() as client:
-
-            async def one(part: Part) -> None:
-                async with places:
-                    result = await stage.run_with(runner.batch(part, stage), client)
-                    on_part(part, runner.keep(part, stage, result))
-
-            await together([one(part) for part in parts])
-
-    if parts:
-        asyncio.run(all_parts())
 
 
 def run_alone(stage: AskingStage[Out], batch: Sequence[Any], open_client: OpenClient) -> StageResult[Out]:

@@ -1,8 +1,6 @@
-"""A refresh, step by step: plan, run each stage on each part, compact, publish. Used alike by `kame` and by Prefect.
+"""What a run is to do: whether it can begin, the parts there are, and what each stage's output of them is called.
 
-    plan ─ parts ─▶ run_served(pictures) ─▶ run_stage(script) ─▶ … ─▶ compact_group ─▶ publish
-
-Every step can be repeated: what is recorded is not made again, so resuming is running again.
+Nothing is planned twice: what is recorded is not made again, so resuming is running again.
 """
 
 import json
@@ -22,12 +20,9 @@ from data_schemas.manifest import MANIFEST, Manifest
 from data_schemas.reader import manifest_if_any
 from data_schemas.records import Reject
 from data_schemas.store import Store
-from pipelines.run.chat_stages import described
-from pipelines.run.execute import OnPart, Part, Runner, make_part
-from pipelines.run.parts import Member, MembershipBook
-from pipelines.run.shards import by_shard
-from pipelines.run.stages import MIXING, SERVED_STAGES, STAGES, cpu_stages
-from pipelines.run.workers import Workers
+from pipelines.run.execute import Runner
+from pipelines.run.parts import Member, MembershipBook, Part, make_part
+from pipelines.run.stages import MIXING, describe_stages
 from pipelines.sources.items import SourceReading, evaluation_questions, read_items
 from pipelines.sources.reading import check_file
 from pipelines.sources.registry import spec_of
@@ -53,18 +48,13 @@ class Plan:
     languages_left: dict[str, dict[str, int]]
 
     def groups(self) -> list[list[Part]]:
-        """The parts, a list a shard."""
-        return by_shard(self.parts)
-
-
-def stages_of(config: RefreshConfig) -> dict[str, StageDescription]:
-    """All stages of a run, in order, for what they are called and what they depend on; nothing is started."""
-    here = cpu_stages(config)
-    return {stage: described(config, stage) if stage in SERVED_STAGES else here[stage] for stage in STAGES}
+        """The parts, a list a shard, in the order of their ids."""
+        ordered = sorted(self.parts, key=lambda part: (part.shard_id, part.part_id))
+        return [list(group) for _, group in groupby(ordered, key=lambda part: part.shard_id)]
 
 
 @contextmanager
-def one_run_at_a_time(config: RefreshConfig) -> Iterator[None]:
+def lock_dataset(config: RefreshConfig) -> Iterator[None]:
     """Holds the dataset's folder for this run and sweeps what a killed one left half written.
 
     Raises:
@@ -107,7 +97,7 @@ def check_request(config: RefreshConfig) -> None:
         spec_of(source)
         if source.path is not None:
             check_file(source.path)
-    stages_of(config)
+    describe_stages(config)
     check_folder(config)
 
 
@@ -145,24 +135,20 @@ ReadItems = Callable[[SourceConfig, int | None, SplitConfig, frozenset[str]], So
 """Reads a source as `read_items` does."""
 
 
-def plan(config: RefreshConfig) -> Plan:
-    """Reads the question sets, records which item is in which part, and lays down the parts' items.
+def make_plan(
+    config: RefreshConfig, read: ReadItems = read_items, stages: Mapping[str, StageDescription] | None = None
+) -> Plan:
+    """Reads the sources, records which item is in which part, and lays down the parts' items.
 
-    Raises:
-        SourceError, StoreError: as `plan_of`.
-    """
-    return plan_of(config, read_items, stages_of(config))
-
-
-def plan_of(config: RefreshConfig, read: ReadItems, stages: Mapping[str, StageDescription]) -> Plan:
-    """The plan of a run of some stages on what `read` makes of each source.
+    Args:
+        stages: what is to be run; by default all stages of the configuration.
 
     Raises:
         SourceError: a source or an evaluation set cannot be read.
         StoreError: too little room on the disk for what is to be made.
     """
     store = Store(config.out)
-    contaminated, recipes = _contaminated(config, store), recipes_of(stages)
+    contaminated, recipes = _contaminated(config, store), recipes_of(stages or describe_stages(config))
     parts, rejects, n_kept, left = [], {}, 0, {}
     for source in config.sources:
         reading = read(source, config.limit, config.split, contaminated)
@@ -198,18 +184,12 @@ def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
     return frozenset(now)
 
 
-def run_stage(workers: Workers, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
-    """Runs a processor stage on those parts that lack it, in worker processes; `on_part` sees every part once."""
-    pending = Runner(Store(workers.config.out)).pending(stage, parts, on_part)
-    workers.run(stage, pending, lambda part, record: on_part(stage, part, record))
-
-
-def all_rejects(config: RefreshConfig, plan: Plan, stages: Sequence[str] = STAGES) -> dict[str, list[Reject]]:
+def collect_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
     """What was refused by reading and by every stage of a run, by source."""
     runner = Runner(Store(config.out))
     rejects = {source: list(found) for source, found in plan.source_rejects.items()}
     for part in plan.parts:
-        for stage in stages:
+        for stage in part.fingerprints:
             rejects[part.source] += runner.finished(part, stage).rejects
     return rejects
 

@@ -18,10 +18,8 @@ from data_schemas.errors import BackendError, ConfigError, DatasetError
 from data_schemas.presets import PRESETS
 from data_schemas.records import AudioDialogue
 from data_schemas.store import Store
-from flows.runs import front_end
-from flows.runs.front_end import Stopped, Told, named_shares, run_front_end
-from flows.runs.front_end_data import check_datasets
-from flows.runs.front_end_text import TEXTS, check_vocabulary
+from flows.runs import train
+from flows.runs.train import TEXTS, Stopped, check_datasets, check_vocabulary, named_shares, run_front_end
 from kame_model.checkpoint import load
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.registry import read_registry
@@ -73,7 +71,7 @@ def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config
     assert json.loads((Path(config.out) / "codec" / "codec.json").read_text())["config"]["device"] == "cpu"
     before = files(Path(made.checkpoint))
     watching = Watching()
-    run_front_end(config, Told(training=watching))
+    run_front_end(config, watching)
     assert watching.steps == []
     assert files(Path(made.checkpoint)) == before
     assert len(read_registry(config.checkpoints)) == 1
@@ -86,10 +84,10 @@ def test_a_run_that_is_asked_to_stop_saves_and_goes_on(quick_config: FrontEndCon
     config = quick_config.model_copy(update={"evaluate_items": 0})
     asking = Watching(lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == 1 else None)
     with pytest.raises(Stopped, match="is saved"):
-        run_front_end(config, Told(training=asking))
+        run_front_end(config, asking)
     assert read_registry(config.checkpoints) == []
     going_on = Watching()
-    assert run_front_end(config, Told(training=going_on)).training.is_done
+    assert run_front_end(config, going_on).training.is_done
     assert going_on.steps == [each for each in (1, 2, 3) if each > max(asking.steps)]
     told = [line["step"] for line in read_metrics(config.of_seed / "run" / "metrics.jsonl") if line["kind"] == "train"]
     assert told == [1, 2, 3]
@@ -123,15 +121,15 @@ def test_the_device_reaches_the_codec_and_the_model_that_is_evaluated(
         raise BackendError("Not here.", "")
 
     config = config.model_copy(update={"device": "meta", "codec_path": "codec"})  # a device that every machine has
-    codec = front_end.make_codec(config)
+    codec = train.make_codec(config)
     monkeypatch.setattr(registry, "build", ask)
     with pytest.raises(BackendError):
-        front_end.encode(config, next(iter(named_shares(config))), str(make_vocabulary(tmp_path).path), codec, print)
+        train.encode(config, next(iter(named_shares(config))), str(make_vocabulary(tmp_path).path), codec)
     monkeypatch.setattr(token_dataset, "TokenDataset", Path)
     monkeypatch.setattr(proof, "held_out", lambda dataset, settings: [dataset])
     monkeypatch.setattr(load, "load_checkpoint", ask)
     with pytest.raises(BackendError):
-        front_end.evaluate(config, "nano", "rows", None, print)
+        train.evaluate(config, "nano", "rows", None)
     assert asked == ["meta", "meta"]
 
 
@@ -170,7 +168,7 @@ def test_a_vocabulary_of_other_pieces_or_texts_is_refused_before_anything_is_mad
     folder = write_dataset(tmp_path / "data", mine)
     config = FrontEndConfig(datasets=[str(folder)], out=str(tmp_path / "run"))
     config = config.model_copy(update={"vocabulary": 90})  # of eight words no more than 106 can be made
-    file = Path(front_end.make_text(config))
+    file = Path(train.make_text(config))
     before = files(Path(config.out))
     other = write_dataset(tmp_path / "other", [[noisy_dialogue(9)]])
     for update, told in (
@@ -185,7 +183,7 @@ def test_a_vocabulary_of_other_pieces_or_texts_is_refused_before_anything_is_mad
     check_vocabulary(config.model_copy(update={"datasets": [str(other)], "tokenizer": str(file)}))
     (file.parent / TEXTS).unlink()  # as an earlier version left it
     check_vocabulary(config)
-    assert front_end.make_text(config) == str(file)
+    assert train.make_text(config) == str(file)
 
 
 def test_parameters_are_checked_before_anything_runs() -> None:

@@ -1,22 +1,27 @@
-"""From datasets to a registered checkpoint, step by step; called as they are or as a scheduler's tasks, in one order.
+"""From datasets to a registered checkpoint, as tasks.
 
     text ─ codec ─ encode ─ copy ─ train ─ export ─ evaluate ─ register
 
     OUT/tokenizer.model   OUT/codec/   OUT/tokens/<n>-<dataset>/     the same for all seeds
+    OUT/tokenizer.json                                               whose texts the vocabulary was trained on
     OUT/seed-<n>/copy/   OUT/seed-<n>/run/   OUT/seed-<n>/evaluation/
     OUT/report.md                                                    the evaluations of all seeds so far
     CHECKPOINTS/<name>/   CHECKPOINTS/index.json
 
-Each step goes on where it was stopped and is left out where it stands, so running again resumes, and with another seed
+Each task goes on where it was stopped and is left out where it stands, so running again resumes, and with another seed
 trains anew on what is encoded. What is evaluated is the export, as it will be served.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
+from data_schemas import ids
 from data_schemas.config.evaluation import EvaluationConfig, Split
 from data_schemas.config.front_end import (
     COPY,
@@ -28,21 +33,33 @@ from data_schemas.config.front_end import (
 )
 from data_schemas.config.training import Stage, TrainConfig
 from data_schemas.errors import ConfigError, KameError
-from flows.cli.options import build_train_config, put, validated
-from flows.runs.front_end_data import check_datasets, spoken_datasets
-from flows.runs.front_end_text import check_vocabulary, trained_vocabulary
+from data_schemas.manifest import DATA, contents
+from data_schemas.reader import DatasetReader
+from data_schemas.store import Store
+from flows.runs.tasks import Task, Tasks, run_tasks
+from flows.settings import build, build_train_config
 from kame_model.checkpoint.export import export_run, read_training_facts, record_free_running
 from kame_model.checkpoint.kame_json import FreeShare, KameJson, Measure, read_kame_json
 from kame_model.checkpoint.registry import Entry, register
+from kame_model.encode.run import oracle_files
 from kame_model.evaluate.figures import ConditionFigures
 from kame_model.evaluate.listening import Hearing
 from kame_model.train.parallel import find_device
 from kame_model.train.run import RunResult, train
 from kame_model.train.trainer import SILENT, Progress
 
+if TYPE_CHECKING:
+    from kame_model.codec.training import StepFigures
+
 FACTS = "kame.json"
+VOCABULARY, TEXTS = "tokenizer.model", "tokenizer.json"
 HELD_OUT = "held-out"
+N_NAMED = 3
+"""So many items are named of those that stand in what is trained on and in what is held out."""
 _OF_BOTH_STAGES = ("model.", "hardware.", "copying.")
+
+
+OnCodecStep = Callable[["StepFigures"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +78,105 @@ class Stopped(KameError):
     exit_code = 130
 
 
+def reader_of(share: DatasetShare) -> DatasetReader:
+    """The reader of a dataset with the oracles that are named."""
+    return DatasetReader(share.folder, share.oracle_version)
+
+
+def spoken_datasets(shares: Sequence[DatasetShare]) -> list[DatasetReader]:
+    """A reader a folder, for what has nothing to do with oracles."""
+    return [DatasetReader(folder) for folder in dict.fromkeys(each.folder for each in shares)]
+
+
+def check_datasets(config: FrontEndConfig) -> None:
+    """Looks at what is named before hours of work.
+
+    Raises:
+        DatasetError: one is not there, or has no oracles of the version named.
+        ConfigError: the held-out dataset has items, or questions, that are trained on.
+    """
+    held_out = config.held_out_share
+    for share in [*config.shares, *([] if held_out is None else [held_out])]:
+        oracle_files(reader_of(share))
+    if held_out is None:
+        return
+    (held,) = spoken_datasets([held_out])
+    there = {*chain.from_iterable(_items(held))}
+    for reader in spoken_datasets(config.shares):
+        both = sorted({item for item, question in _items(reader, but="test") if {item, question} & there})
+        if both:
+            raise ConfigError(
+                f"{len(both)} items of {reader.store.root} stand in the held-out {held.store.root} too, themselves or "
+                f"their questions: {', '.join(both[:N_NAMED])}{', …' if len(both) > N_NAMED else ''}.",
+                "Hold out a dataset of other items: give each its own rows of the source.",
+            )
+
+
+def _items(reader: DatasetReader, but: str = "") -> set[tuple[str, str]]:
+    """The ids of a dataset's items with those of their questions, but for one split.
+
+    A question's id (`group_id`) is the same for all that ask it, whatever its case and punctuation.
+    """
+    found: set[tuple[str, str]] = set()
+    for entry in reader.shards():
+        if entry.split != but:
+            columns = reader.store.read_table(entry.path, ["item_id", "group_id"])
+            found.update(zip(*(each.to_pylist() for each in columns.columns), strict=True))
+    return found
+
+
+def check_vocabulary(config: FrontEndConfig) -> None:
+    """Looks at the vocabulary that stands in the run's folder, before anything is made with it.
+
+    Raises:
+        ConfigError: it has another size than is asked for, or is of other dialogues or oracles.
+        BackendError: it is damaged.
+    """
+    from kame_model.text.tokenizer import Tokenizer
+
+    path, store = Path(config.out) / VOCABULARY, Store(config.out)
+    if config.tokenizer is not None or not path.exists():
+        return
+    n_pieces = Tokenizer(path).text_card
+    if n_pieces != config.vocabulary:
+        raise ConfigError(
+            f"{path} has {n_pieces} pieces, and {config.vocabulary} are asked for.",
+            f"Say --vocabulary {n_pieces}, or choose another --out.",
+        )
+    if store.exists(TEXTS) and store.read_bytes(TEXTS) != _texts(config):
+        raise ConfigError(
+            f"{path} was trained on other dialogues or oracles than these.",
+            f"Choose another --out, or use it all the same: --tokenizer {path}.",
+        )
+
+
+def _texts(config: FrontEndConfig) -> bytes:
+    """Whose texts: a digest of each dataset's dialogues, and the version of its oracles.
+
+    More oracles of that version make no other vocabulary necessary, as they make no other codec.
+    """
+    told = set()
+    for reader in map(reader_of, config.shares):
+        dialogues = ids.digest("texts", contents(reader.manifest.of_kind(DATA)))
+        told.add(f"{dialogues}@{reader.oracle_version}")
+    return (json.dumps(sorted(told), indent=1) + "\n").encode()
+
+
 def make_text(config: FrontEndConfig) -> str:
     """The vocabulary's file: the one named, or one trained on what the datasets' training split says."""
-    return config.tokenizer or trained_vocabulary(config)
+    if config.tokenizer is not None:
+        return config.tokenizer
+    from kame_model.text.training import train_tokenizer, training_texts
+
+    path = Path(config.out) / VOCABULARY
+    if not path.exists():
+        Store(config.out).write_bytes(TEXTS, _texts(config))  # first: a vocabulary without it is an earlier version's
+        texts = chain.from_iterable(training_texts(reader_of(share)) for share in config.shares)
+        train_tokenizer(texts, config.vocabulary, path)
+    return str(path)
 
 
-def make_codec(config: FrontEndConfig, on_step: Callable[..., None] = lambda *told: None) -> dict[str, str]:
+def make_codec(config: FrontEndConfig, on_step: OnCodecStep = lambda figures: None) -> dict[str, str]:
     """The codec's options: the weights named, or a nano-mimi trained on the datasets' speech."""
     device = str(find_device(config.device))
     if config.codec_path is not None or config.codec == "mimi":
@@ -86,9 +196,7 @@ def named_shares(config: FrontEndConfig) -> dict[str, DatasetShare]:
     return mixed if config.held_out_share is None else mixed | {HELD_OUT: config.held_out_share}
 
 
-def encode(
-    config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, str], on_rows: Callable[[int], None]
-) -> str:
+def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, str]) -> str:
     """The folder of one dataset's token rows; `name` is one of `named_shares`.
 
     Where the run's other folders have codes of the same sound (one dataset with several oracles), these are copied.
@@ -109,10 +217,19 @@ def encode(
             tokenizer=tokenizer,
             workers=config.workers,
             codes_from=others,
-        ),
-        on_rows,
+        )
     )
     return out
+
+
+def stages_of(config: FrontEndConfig) -> tuple[Stage, ...]:
+    """The stages of training, in order."""
+    return ("copy", "dialogues") if config.copy_steps else ("dialogues",)
+
+
+def stage_folder(config: FrontEndConfig, stage: str) -> Path:
+    """The folder of one stage's training run."""
+    return config.of_seed / (COPY if stage == "copy" else RUN)
 
 
 def train_config(config: FrontEndConfig, stage: Stage, tokenizer: str, tokens: Sequence[str]) -> TrainConfig:
@@ -124,15 +241,14 @@ def train_config(config: FrontEndConfig, stage: Stage, tokenizer: str, tokens: S
     Raises:
         ConfigError: a setting is unknown or out of bounds.
     """
-    copied = str(config.of_seed / COPY)
     is_copy = stage == "copy"
     mixed = zip(tokens, config.shares, strict=True)
     both = {name: value for name, value in config.settings.items() if name.startswith(_OF_BOTH_STAGES)}
     settings: dict[str, Any] = {
-        "out": copied if is_copy else str(config.of_seed / RUN),
+        "out": str(stage_folder(config, stage)),
         "max_steps": config.copy_steps if is_copy else config.max_steps,
         "max_hours": config.copy_hours if is_copy else config.max_hours,
-        "init_from": config.init_from if is_copy or not config.copy_steps else copied,
+        "init_from": config.init_from if is_copy or not config.copy_steps else str(stage_folder(config, "copy")),
         "tokenizer": tokenizer,
         "seed": config.seed,
         "hardware.device": config.device,
@@ -142,7 +258,7 @@ def train_config(config: FrontEndConfig, stage: Stage, tokenizer: str, tokens: S
     return build_train_config(config.preset, stage, None, settings)
 
 
-def run_training(config: TrainConfig, progress: Progress = SILENT) -> RunResult:
+def train_stage(config: TrainConfig, progress: Progress) -> RunResult:
     """One training run to its end.
 
     Raises:
@@ -162,7 +278,7 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, str]) -> str
     Raises:
         ConfigError: that is taken too.
     """
-    run, folder = config.of_seed / RUN, Path(config.checkpoints)
+    run, folder = stage_folder(config, "dialogues"), Path(config.checkpoints)
     training = read_training_facts(run)
     name = f"{config.preset}-{Path(config.out).resolve().name}-{config.max_steps}"
     name += f"-seed-{config.seed}" if config.seed else ""
@@ -187,14 +303,10 @@ def evaluation_config(config: FrontEndConfig) -> EvaluationConfig:
     """
     splits = config.evaluate_splits if config.held_out is None else get_args(Split)  # nothing there is trained on
     told = {"splits": list(splits), "n_items": max(1, config.evaluate_items), "seed": config.seed}
-    for name, value in config.evaluation_settings.items():
-        put(told, name.split("."), value)
-    return validated(EvaluationConfig, told)
+    return build(EvaluationConfig, told, config.evaluation_settings)
 
 
-def evaluate(
-    config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing | None, on_batch: Callable[[int], None]
-) -> list[ConditionFigures]:
+def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing | None) -> list[ConditionFigures]:
     """Held-out dialogues, run freely by the exported checkpoint, and the table over all seeds made anew.
 
     Args:
@@ -213,12 +325,22 @@ def evaluate(
     if config.held_out is None and not held_out(dataset, settings):
         return []
     loaded = load_checkpoint(Path(config.checkpoints) / checkpoint, find_device(config.device))
-    figures = run(loaded, dataset, settings, str(config.of_seed / EVALUATION), hear, on_batch)
+    own = str(config.of_seed / EVALUATION)
+    figures = run(loaded, dataset, settings, own, hear)
     evaluations = (each / EVALUATION for each in find_seed_folders(config.out).values())
     every = sorted(str(each) for each in evaluations if (each / FIGURES).is_file())
-    own = str(config.of_seed / EVALUATION)
     write_over_seeds([own, *(each for each in every if each != own)], config.out, leave_out=True)
     return figures
+
+
+def hearing() -> Hearing:
+    """The embedded recogniser, its digits read out as the pipeline reads them."""
+    from backends import registry
+    from data_schemas.units import SAMPLE_RATE_HZ
+    from pipelines.quality.hearing import same_writing
+
+    recogniser = registry.build("asr", "moonshine", {})
+    return lambda sound: same_writing(recogniser.transcribe(sound, SAMPLE_RATE_HZ))
 
 
 def register_checkpoint(config: FrontEndConfig, name: str, figures: Sequence[ConditionFigures]) -> KameJson:
@@ -246,34 +368,11 @@ def register_checkpoint(config: FrontEndConfig, name: str, figures: Sequence[Con
     return facts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
-    """How the steps of a run are called."""
-
-    make_text: Callable[[FrontEndConfig], str] = make_text
-    make_codec: Callable[..., dict[str, str]] = make_codec
-    encode: Callable[[FrontEndConfig, str, str, dict[str, str], Callable[[int], None]], str] = encode
-    run_training: Callable[[TrainConfig, Progress], RunResult] = run_training
-    export: Callable[[FrontEndConfig, str, dict[str, str]], str] = export
-    evaluate: Callable[..., list[ConditionFigures]] = evaluate
-    register: Callable[[FrontEndConfig, str, Sequence[ConditionFigures]], KameJson] = register_checkpoint
-
-
-PLAIN = Steps()
-"""Plain calls in this process."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Who is told how far a run is: training by its own progress, the rest by counts."""
-
-    training: Progress = SILENT
-    codec: Callable[..., None] = lambda *told: None
-    count: Callable[[int], None] = lambda n: None
-
-
 def run_front_end(
-    config: FrontEndConfig, told: Told = Told(), steps: Steps = PLAIN, hear: Hearing | None = None
+    config: FrontEndConfig,
+    progress: Progress = SILENT,
+    on_codec_step: OnCodecStep = lambda figures: None,
+    run_task: Callable[[Task[Any]], None] = Task.run,
 ) -> Made:
     """Makes, or goes on making, a registered checkpoint of datasets.
 
@@ -283,20 +382,42 @@ def run_front_end(
             another; before anything is made.
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
-    for stage in ("copy", "dialogues") if config.copy_steps else ("dialogues",):
+    for stage in stages_of(config):
         train_config(config, stage, "vocabulary", config.datasets)  # settings that do not hold are told of at once
     evaluation_config(config)
     check_datasets(config)
     check_vocabulary(config)
+    hear = hearing() if config.listen else None
     Path(config.out).mkdir(parents=True, exist_ok=True)
-    tokenizer = steps.make_text(config)
-    codec = steps.make_codec(config, told.codec)
-    rows = {name: steps.encode(config, name, tokenizer, codec, told.count) for name in named_shares(config)}
+    return run_tasks(front_end_tasks(config, progress, on_codec_step, hear), run_task)
+
+
+def front_end_tasks(
+    config: FrontEndConfig, progress: Progress, on_codec_step: OnCodecStep, hear: Hearing | None
+) -> Tasks[Made]:
+    """The tasks of a run from datasets to a registered checkpoint.
+
+    Args:
+        hear: listens to what the evaluated checkpoint says; None: nobody does.
+    """
+    text = Task("text", "", partial(make_text, config))
+    codec = Task("codec", "", partial(make_codec, config, on_codec_step))
+    yield [text, codec]
+    rows = {}
+    for name in named_shares(config):  # one after the other: each takes codes of the same sound from those before
+        encoded = Task("encode", name, partial(encode, config, name, text.made, codec.made))
+        yield [encoded]
+        rows[name] = encoded.made
     tokens = [folder for name, folder in rows.items() if name != HELD_OUT]
-    if config.copy_steps:
-        steps.run_training(train_config(config, "copy", tokenizer, tokens), told.training)
-    result = steps.run_training(train_config(config, "dialogues", tokenizer, tokens), told.training)
-    name = steps.export(config, tokenizer, codec)
-    figures = steps.evaluate(config, name, rows.get(HELD_OUT, tokens[0]), hear, told.count)
-    facts = steps.register(config, name, figures)
-    return Made(str(Path(config.checkpoints) / name), facts, result, figures)
+    for stage in stages_of(config):
+        settings = train_config(config, stage, text.made, tokens)
+        trained = Task("train", stage, partial(train_stage, settings, progress))
+        yield [trained]
+    exported = Task("export", "", partial(export, config, text.made, codec.made))
+    yield [exported]
+    name = exported.made
+    evaluated = Task("evaluate", "", partial(evaluate, config, name, rows.get(HELD_OUT, tokens[0]), hear))
+    yield [evaluated]
+    registered = Task("register", "", partial(register_checkpoint, config, name, evaluated.made))
+    yield [registered]
+    return Made(str(Path(config.checkpoints) / name), registered.made, trained.made, evaluated.made)
