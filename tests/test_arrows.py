@@ -1,6 +1,10 @@
-"""The layers look only down, no file is in an import circle, only flows knows Prefect, no file is over 500 lines."""
+"""Layers import only downwards, no file is in an import circle, only flows knows Prefect, no file is too long or short.
+
+The tree in docs/tour.md is the tree as it is.
+"""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 SCHEDULER = "prefect"
 MAX_LINES = 500
+MIN_LINES = 40
 HAND_WRITTEN = {".py", ".js", ".css", ".html", ".sh"}
 
 
@@ -96,6 +101,54 @@ def long_files(root: Path) -> list[str]:
                 if n_lines > MAX_LINES:
                     found.append(f"{file.relative_to(root)}: {n_lines}")
     return found
+
+
+SHORT_WITH_REASON = {
+    "data_schemas/config/text.py": "one file a concern of the configuration",
+    "kame_model/data/waiting.py": "one file an augmentation",
+    "kame_model/evaluate/sound.py": "written anew with the evaluation (issue 19)",
+}
+"""Files of under 40 lines that only one other imports, and why they are not part of it."""
+
+
+def short_files(root: Path) -> list[str]:
+    """Files of under 40 lines that one other file imports."""
+    n_importers = Counter(each for imported in imported_files(root).values() for each in imported)
+    return [
+        str(file)
+        for file in sorted(n_importers)
+        if n_importers[file] == 1
+        and file.name != "__init__.py"
+        and len((root / file).read_text(encoding="utf-8").splitlines()) < MIN_LINES
+    ]
+
+
+def test_a_short_file_has_more_than_one_importer_or_a_reason() -> None:
+    assert short_files(ROOT) == sorted(SHORT_WITH_REASON)
+
+
+def folders_of_the_tour() -> set[str]:
+    """The folders that docs/tour.md's tree names: each line's first word, under the line that is less indented."""
+    page = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+    folders, above = set[str](), list[tuple[int, str]]()
+    for line in page.partition("## The tree\n")[2].partition("\n## ")[0].splitlines():
+        name = line.split()[0] if line.strip() else ""
+        if name.endswith("/"):
+            indent = len(line) - len(line.lstrip())
+            above = [each for each in above if each[0] < indent]
+            folders.add("".join(each for _, each in above) + name)
+            above.append((indent, name))
+    return folders
+
+
+def test_the_tour_shows_every_package() -> None:
+    packages = {
+        f"{file.parent.relative_to(ROOT)}/" for package in MAY_IMPORT for file in (ROOT / package).rglob("__init__.py")
+    }
+    explained_above = {"pipelines/script/forms/", "backends/workers/engines/"}
+    shown = folders_of_the_tour()
+    assert packages - shown == explained_above & packages
+    assert [folder for folder in shown if not (ROOT / folder).is_dir()] == []
 
 
 def test_every_package_of_the_arrows_is_there() -> None:
