@@ -1,6 +1,7 @@
 """Why an item cannot be asked aloud, and the wording that shows it: what points at something that is not said."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from spoken.number_words import cardinal_of
@@ -162,7 +163,7 @@ _SEVERAL: Final = re.compile(
 """An answer of several values beside each other."""
 
 
-def check_wording(question: str, answer: str) -> None:
+def check_wording(question: str, answer: str, options: Sequence[str] = ()) -> None:
     """Refuses a question about something written, and text with two readings.
 
     Raises:
@@ -170,7 +171,7 @@ def check_wording(question: str, answer: str) -> None:
         Unspeakable: `formula`, a script that is a formula itself, or a letter that is both a variable and a unit;
             `broken_text`, a full stop that ends no sentence or a misprint in a formula.
     """
-    both = f"{question}\n{answer}"
+    both = "\n".join((question, answer, *options))
     if nested := _NESTED_SCRIPT.search(both):
         raise Unspeakable("formula", nested[0])
     variables = set(_SET_TO.findall(both))
@@ -200,6 +201,14 @@ def _run_of_cells(text: str) -> str | None:
     return None
 
 
+def of_writing(spoken: str, most_of_formula: int = _MOST_IN_ANSWER) -> str | None:
+    """The words of a spoken text that nobody keeps apart by ear: signs, or many letters of a formula; None: no such."""
+    if sign := _NO_LISTENING.search(spoken):
+        return sign[0][-80:]
+    found = _OF_FORMULA.findall(spoken)
+    return " … ".join(found)[:80] if len(found) > most_of_formula else None
+
+
 def check_heard(question: str, answer: str) -> None:
     """Refuses a spoken question or answer that nobody would follow, or give, by ear.
 
@@ -207,11 +216,8 @@ def check_heard(question: str, answer: str) -> None:
         NotAskable: `needs_writing`, of what is mostly a formula; `answer_of_other_kind`, where an essay is asked for or
             a number and there is none.
     """
-    if sign := _NO_LISTENING.search(question) or _NO_LISTENING.search(answer):
-        raise NotAskable("needs_writing", sign[0][-80:])
-    for text, limit in ((question, _MOST_OF_FORMULA), (answer, _MOST_IN_ANSWER)):
-        if len(found := _OF_FORMULA.findall(text)) > limit:
-            raise NotAskable("needs_writing", " … ".join(found)[:80])
+    if lost := of_writing(question, _MOST_OF_FORMULA) or of_writing(answer):
+        raise NotAskable("needs_writing", lost)
     if several := _SEVERAL.search(answer):
         raise NotAskable("needs_writing", several[0][:80])
     if essay := _ESSAY.search(question):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from data_schemas.config import ScriptConfig
+from pipelines.script.askable import of_writing
 from pipelines.script.question_wording import Shape, still_asks
 from pipelines.script.quiz import Quiz
 from spoken.meaning import is_common
@@ -90,14 +91,14 @@ def signed(option: str) -> str:
 
 
 def _length(option: str, limit: int) -> int | None:
-    """Spoken words of an option that can be read out: not a question itself, which would seem to be the listener's."""
+    """Spoken words of an option that can be read out and followed, and asks nothing, as only the question may."""
     if re.search(r"[?!]", option):
         return None
     try:
-        n_words = read_aloud(option).n_words
+        said = read_aloud(option)
     except Unspeakable:
         return None
-    return n_words if n_words <= limit else None
+    return said.n_words if said.n_words <= limit and of_writing(said.text) is None else None
 
 
 def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:

@@ -49,7 +49,7 @@ def phrase(item: Item, config: ScriptConfig, seed: int) -> Exchange:
 
 def _phrase(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
     told = pictures.with_picture_told(item)
-    check_wording(told, item.answer)
+    check_wording(told, item.answer, item.options)
     quiz = take(item, told)
     asked = questions.ask(quiz, config, rng)
     question = _within(read_aloud(asked.text), questions.most_words(config), "question_too_long")

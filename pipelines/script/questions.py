@@ -168,7 +168,7 @@ def _ask_alone(text: str, rng: random.Random) -> Asked:
         stem = re.sub(r"[\s:,;.\-–—…_]+$", "", bare)
         if shape.last.rstrip().endswith(":") and (asked := _THIS_ONE.sub(r"which \1", stem)) != stem:
             return Asked(f"{shape.before}{asked}?")
-        if named := _NAMED_FIRST.fullmatch(stem):
+        if (named := _NAMED_FIRST.fullmatch(stem)) and re.search(r" (?:of|for|to|in|between) ", named[1]):
             return Asked(f"{shape.before}What {named[2]} {choices.lower_start(named[1]).strip()}?", _stem(stem))
         if _ASKABLE_END.search(named_by := re.sub(r" (?:an?|the)$", "", stem)):
             return Asked(f"{shape.before}{named_by} what?", _stem(stem))
