@@ -8,7 +8,7 @@ from typing import Final
 from data_schemas.records import Item
 from pipelines.script.askable import refers_to_options
 from pipelines.script.choices import lower_start, signed
-from pipelines.script.results import NUMBER, calculation_of, same_number, sentence_of
+from spoken.number_words import cardinal_of
 from spoken.reader import Unspeakable, read_aloud
 from spoken.rules.numerals import year
 from spoken.spoken_text import Spoken, places, spoken_words, word_set
@@ -20,11 +20,6 @@ _STATED_SHARE: Final = 0.75
 """Share of answers in the words of the solution where these can be said; the others are the number alone."""
 
 _SHORT: Final = ("That would be {answer}.", "The answer is {answer}.", "It's {answer}.", "That's {answer}.")
-_LONG: Final = ("The answer is: {answer}.",)
-
-_NUMBERING: Final = (["the", "first", "is"], ["part", "one"])
-"""Words before the first of several answers that tell nothing of it."""
-
 _NOUN_STARTS: Final = word_set("the a an its their his her your my our one two three")
 _BARE_STARTS: Final = word_set(
     "yes no none all both only statement statements because by to in on at from with for through when if during after "
@@ -52,12 +47,21 @@ _MAX_STEM_WORDS: Final = 20
 _WHOLE_SENTENCES: Final = 0.4
 """Share of completions answered by the whole sentence."""
 _MONEY: Final = "$£€"
+_CURRENCIES: Final = ((r"\$|\bdollars?\b", "${}"), (r"€|\beuros?\b", "{} euros"), (r"£", "£{}"))
+_COUNTS_THINGS: Final = re.compile(
+    r"\bhow many (?!(?:more |of his |of her )?(?:dollars|cents|euros))[^?]*\?\s*$", re.IGNORECASE
+)
+_ASKS_FOR_MONEY: Final = re.compile(
+    r"\bhow much (?:money\b|(?:[^.?]* )?(?:pay|cost|spend|spent|earn|make|owe|save|charge|profit|raise)\b)[^.?]*\?$"
+    r"|\bhow many dollars\b",
+    re.IGNORECASE,
+)
 _MEASURES: Final = word_set(
     "seconds minutes hours days weeks months years inches feet yards miles meters kilometers centimeters ounces pounds "
     "grams kilograms tons liters milliliters gallons cups dollars cents degrees"
 )
 _AREAS: Final = "feet|foot|ft|inches|inch|in|c?m|mm|km|(?:centi|milli|kilo)?meters?|yards?|miles?"
-_IN_SHORT: Final = rf"(?:square|cubic|sq\.?|cu\.?) ?(?:{_AREAS})|min|mins|hrs?|ml|lbs?|oz|kg|cm|mm|km|mph|ft"
+_IN_SHORT: Final = rf"(?:square|cubic|sq\.?|cu\.?) ?(?:{_AREAS})|min|mins|hrs?|ml|lbs?|oz|kg|m?g|cm|mm|km|mph|ft"
 _UNIT: Final = re.compile(
     rf"(?P<whole> ?(?P<short>{_IN_SHORT})\b(?![/-])| (?P<counted>[a-z]+)\b(?!-)(?: ?(?:per|/) ?(?:an? )?[a-z]+)?)"
     r"(?P<more> (?:and|or|&) [a-z]+)?"
@@ -68,6 +72,81 @@ _PLURAL: Final = re.compile(
     r"(?!(?:does|is|was|has|less)\b)[a-z]*s|people|(?:grand)?children|(?:wo)?men|[a-z]*fish|sheep|deer|geese|mice|teeth"
 )
 """What a number counts, as far as it shows; "seven green" of "seven green frogs" would be no answer."""
+
+NUMBER: Final = r"(?<![\w.,])-?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
+"""A written number that is no part of another."""
+
+_FIGURE: Final = r"(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
+_QUANTITY: Final = rf"\(*[$£€]? ?{_FIGURE}(?:/\d+)?[%$]?(?: ?[A-Za-z]+\.?(?:[ /-][a-z]+){{0,3}})?\)*%?"
+_OPERATION: Final = rf"{_QUANTITY}(?:\s*[-+*/x×X÷–−]\s*{_QUANTITY})+"
+_EQUATION: Final = re.compile(
+    rf"(?<![\w.,$£€])(?:{_OPERATION}\s*=\s*)*(?P<worked>{_OPERATION})\s*=\s*(?P<result>[$£€]? ?{_FIGURE})"
+)
+"""A calculation of numbers alone, each with a word or two for what it counts, and what it comes to."""
+
+_CONCLUDES: Final = re.compile(
+    r"^(?:.* )?\b(?:so|thus|therefore|hence|which means(?: that)?|meaning(?: that)?|this means(?: that)?"
+    r"|that means(?: that)?)\b,? (?!that\b|much\b|many\b|far\b|as\b|is\b|are\b)",
+    re.IGNORECASE,
+)
+_CONNECTIVES: Final = re.compile(
+    r"^(?:(?:so(?! far)|thus|therefore|hence|then|finally|now|and|but|or|consequently|in conclusion|lastly|next"
+    r"|accordingly|also|meaning|(?:this|that|it|which) (?:means|implies)|as a result|from this|from there"
+    r"|in other words|afterwards?|after that)\b,? (?:that |then )?)+",
+    re.IGNORECASE,
+)
+_CONDITION: Final = re.compile(
+    r"^(?:since|because|as|if|when|given that|seeing as)\b.*, (?:then )?((?:[^,]|,(?=\d))+)$", re.IGNORECASE
+)
+_REASON: Final = re.compile(r",? because\b.*|, (?:since|as) .*")
+_IS: Final = re.compile(rf"(?<=[a-z]{{2}}) ?= ?(?=[$£€]?{_FIGURE})")
+
+_VERBS: Final = word_set(
+    "is are was were will would can could should must has have had does do did equals becomes became needs costs takes "
+    "pays spends makes earns buys gets saves eats sells weighs receives leaves contains collects gives owes lasts "
+    "went took got bought sold gave drove drank wrote won ran lost ate caught threw"
+)
+"""Verbs that end what a sentence is about, wherever they stand."""
+
+_PAST: Final = word_set(
+    "spent paid made earned used received scored saved kept read found contained left needed lasted cost sent swam "
+    "rode grew drew built brought taught slept"
+)
+"""Pasts that may also be participles: "the amount spent $45" is no sentence."""
+
+_SUBJECTS: Final = word_set("he she they it there i who")
+_BEFORE_VERB: Final = _SUBJECTS | word_set(
+    "will would can could should must to did does do not still only now then each"
+)
+_JOINS: Final = word_set(
+    "of for by in at to with only about another exactly just up worth performing him her them me an a additional extra "
+    "or still currently now be been cost costs"
+)
+"""Words beside verbs that a result may follow."""
+
+_MEASURED: Final = re.compile(
+    r"(?:(?:the|his|her|their|its|each|\w+'s) )?(?:\w+ ){0,3}?(?:total|sum|number|amount|cost|price|time|difference"
+    r"|weight|distance|profit|money|rest|percentage|score|average)\b",
+    re.IGNORECASE,
+)
+_NO_SENTENCE: Final = re.compile(
+    r"[^A-Za-z\d ,.$£€%'-]|\d ?-(?![a-z])|-\d|\d \d|\b(?![ai]\b)[a-z]\b(?!')|(?<![a-z])'(?!s\b)"
+    r"|\b(?:we|us|you|your|let|equations?|answer|sides|divid\w+|multipl\w+|subtract\w*|add|adding|equal|find|solve"
+    r"|calculate|which|respectively|fraction|then|remaining|or|for a total|once|this|that)\b"
+    r"|\b(?:has|have|had|is|are|was|were|spent|paid|be|pay|of) is\b|[a-z]\. ",
+    re.IGNORECASE,
+)
+_LEAVES_OFF: Final = re.compile(r"\b(?:leaving|making|giving|bringing|totaling|equaling|means?)\b")
+_NO_START: Final = re.compile(
+    r"(?:the|over|for|in|on|at|after|before|by|from|with|to|of|out|altogether|together|overall|an?|and|but|will|that|if"
+    r"|since|because|when|as|while|given|is|are|this|these|those|total|number|result|his|her|their|its|my|your|combined"
+    r"|take|use|convert|combine|\w+ing)\b",
+    re.IGNORECASE,
+)
+_NUMBER_FIRST: Final = re.compile(r" (?:[a-z]+ ){1,4}?(?:is|are|was|were|will|can|would|could|remain(?:s|ed)?)\b")
+_COUNTED_TWICE: Final = re.compile(r"\b(?:number|amount) of (?:\w+ )?(\w+)\b.* \1$")
+"""The number of roses is twenty two roses."""
+_MAX_SENTENCE_WORDS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +181,23 @@ def conclude(answer: str, last_line: str, question: str) -> str | None:
     because = last_line.rfind(" because ")
     stated = [found for found in same if found.end() <= because]
     places = [same[-1], *stated[-1:]]
-    return next((full for each in places if (full := _of_what(number, last_line, each, question)) != number), number)
+    told = (full for each in places if (full := _of_what(number, last_line, each, question)) != number)
+    return next(told, _in_money(number, question))
+
+
+def _in_money(number: str, question: str) -> str:
+    """A number that a question about a sum of money asks for, in the one currency that it names."""
+    if not _ASKS_FOR_MONEY.search(question.strip()):
+        return number
+    currencies = [shown for pattern, shown in _CURRENCIES if re.search(pattern, question)]
+    return currencies[0].format(number) if len(currencies) == 1 else number
 
 
 def _of_what(number: str, line: str, found: re.Match[str], question: str) -> str:
     """The number with what it counts or measures at one place of the line; alone where that cannot be told."""
     before, after = line[: found.start()].rstrip(), re.sub(r"^\.?0*", "", line[found.end() :])
     if before and before[-1] in _MONEY:
-        return f"{before[-1]}{number}"
+        return number if _COUNTS_THINGS.search(question) else f"{before[-1]}{number}"
     if re.match(r" ?%", after) or re.search(r"(?i)\bwhat percent(?:age)?\b", question):
         return f"{number}%"
     if re.match(r" ?\$(?! ?\d)", after):
@@ -163,7 +251,7 @@ def explained(item: Item, max_words: int, rng: random.Random) -> Explained:
         return Explained(short, short, None)
     stated, calculation = sentence_of(line, number), calculation_of(line, number)
     full = None
-    if stated is not None and rng.random() < _STATED_SHARE:
+    if stated is not None and rng.random() < _STATED_SHARE and ("$" in stated) == ("$" in shown):
         full = _saying_once(f"{stated}.", [shown, number], max_words)
     worked = None if calculation is None else _saying_once(f"{calculation} = {shown}.", [shown, number], max_words)
     return Explained(full or short, short, None if worked is None else worked.said)
@@ -184,11 +272,8 @@ def _saying_once(written: str, answers: list[str], max_words: int) -> Answer | N
 
 
 def _framed(frame: str, answer: str) -> Answer:
-    """The answer starts where the words of the frame, all plain ones, leave off, and those that only number it."""
-    said, at = read_aloud(frame.format(answer=answer)), len(spoken_words(frame.partition("{")[0]))
-    words = [word.lower() for word in spoken_words(said.text)]
-    numbered = (each for each in _NUMBERING if words[at : at + len(each)] == each and len(words) > at + len(each))
-    return Answer(said, at + len(next(numbered, [])))
+    """The answer starts where the words of the frame, all plain ones, leave off."""
+    return Answer(read_aloud(frame.format(answer=answer)), len(spoken_words(frame.partition("{")[0])))
 
 
 def of_option(option: str, stem: str, rng: random.Random) -> Answer:
@@ -218,7 +303,7 @@ def alone(option: str, completes: bool, rng: random.Random) -> Answer:
     """An option's text as a spoken answer that stands by itself.
 
     A completion, a sentence of its own, a phrase such as "by heating" or one written with a capital is said as it is; a
-    few words or a number get a frame; anything else follows a colon, where any form of words may stand.
+    name, a thing with its article or a number get a frame; anything else stands alone.
 
     Raises:
         Unspeakable: the option cannot be said.
@@ -231,9 +316,18 @@ def alone(option: str, completes: bool, rng: random.Random) -> Answer:
     is_capital = text[:1].isupper() and first not in _NOUN_STARTS
     is_sentence = len(words) >= _SENTENCE_WORDS and _FINITE.search(text) is not None
     is_sentence |= _SHORT_SENTENCE.match(text) is not None
-    if completes or first in _BARE_STARTS or is_sentence or (is_capital and len(words) > 2):
+    is_value = re.match(r"[^A-Za-z]*\d", text) is not None or cardinal_of(first) is not None
+    is_name = all(word[:1].isupper() for word in words) and lower_start(text) == text
+    is_thing = len(words) <= _MAX_SHORT_WORDS and (is_name or first in _NOUN_STARTS)
+    if (
+        completes
+        or first in _BARE_STARTS
+        or is_sentence
+        or not (is_value or is_thing)
+        or (is_capital and len(words) > 2)
+    ):
         return _framed("{answer}.", f"{text[:1].upper()}{text[1:]}")
-    return _framed(rng.choice(_SHORT if len(words) <= _MAX_SHORT_WORDS else _LONG), lower_start(text))
+    return _framed(rng.choice(_SHORT), lower_start(text))
 
 
 def is_no_verdict(answer: str) -> bool:
@@ -261,3 +355,56 @@ def as_noun_phrase(option: str) -> str | None:
     ):
         return None
     return lower_start(text)
+
+
+def same_number(left: str, right: str) -> bool:
+    """Whether two written numbers are the same: "1,200" and "1200.00"."""
+    try:
+        return float(left.replace(",", "")) == float(right.replace(",", ""))
+    except ValueError:
+        return False
+
+
+def sentence_of(line: str, number: str) -> str | None:
+    """The last line of a solution as one plain sentence that has the number once; None where it is not plain enough."""
+    line = line.replace("’", "'").strip().rstrip(" .:,;")
+    text = _EQUATION.sub(lambda found: _worked_out(found, number), line)
+    text = _REASON.sub("", _CONNECTIVES.sub("", _CONCLUDES.sub("", text)))
+    text = " ".join(_IS.sub(" is ", _CONDITION.sub(r"\1", text)).split())
+    places = [found for found in re.finditer(NUMBER, text) if same_number(found[0], number)]
+    if len(places) != 1 or len(text.split()) > _MAX_SENTENCE_WORDS or _NO_START.match(text):
+        return None
+    if _NO_SENTENCE.search(text) or _COUNTED_TWICE.search(text) or _LEAVES_OFF.search(text):
+        return None
+    before, after = text[: places[0].start()].rstrip(" $£€"), text[places[0].end() :]
+    is_stated = _states(before) if before else _NUMBER_FIRST.match(after) is not None
+    return f"{text[:1].upper()}{text[1:]}" if is_stated else None
+
+
+def calculation_of(line: str, number: str) -> str | None:
+    """The calculation that comes to the number, as "40 - 10"; None where the line has none."""
+    worked = [found["worked"].strip() for found in _EQUATION.finditer(line) if _comes_to(found, number)]
+    return worked[-1] if worked else None
+
+
+def _worked_out(found: re.Match[str], number: str) -> str:
+    """What an equation comes to, where that is the number; another is left as it stands."""
+    return f" {found['result']}" if _comes_to(found, number) else found[0]
+
+
+def _comes_to(found: re.Match[str], number: str) -> bool:
+    return same_number(found["result"].strip("$£€ "), number)
+
+
+def _states(before: str) -> bool:
+    """Whether the words before a result are a subject with its verb, to the last of which a result is joined."""
+    words = [word.strip(",").lower() for word in before.split()]
+    is_named = before[:1].isupper() and words[0] not in _VERBS and _MEASURED.match(before) is None
+    verbs = {at for at, word in enumerate(words) if word in _VERBS}
+    verbs |= {at + 1 for at, word in enumerate(words[:-1]) if word in _SUBJECTS}
+    if is_named:
+        verbs |= {at for at, word in enumerate(words) if word in _PAST or word.endswith("ed")}
+    last = words[-1]
+    is_verb_place = len(words) > 1 and words[-2] in _BEFORE_VERB
+    is_joined = last in _JOINS | _VERBS | _PAST or last.endswith("ed") or is_verb_place
+    return is_joined and not before.endswith(",") and bool(verbs - {0})

@@ -1,9 +1,11 @@
 """Why an item cannot be asked aloud, and the wording that shows it: what points at something that is not said."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
-from spoken.spoken_text import word_set
+from spoken.number_words import cardinal_of
+from spoken.spoken_text import Unspeakable, lowered_words, word_set
 
 REASONS: Final = frozenset(
     {
@@ -49,7 +51,7 @@ _REFERS_TO_OPTIONS: Final = any_of(
     r"(?i:\b(?:all|none|any|both|neither|either|some|two|three|more than one|one) of (?:the )?"
     r"(?:above|these|those|them|following|statements|options|choices|answers|others?)\b)",
     r"(?i:\b(?:options?|choices?|answers?|statements?)) \(?(?:[A-J]|[IVX]+|\d)\b",
-    r"(?i:\bthe above\b)",
+    r"(?i:\bthe above\b|\beach of (?:these|the following)\b)",
     r"(?i:\b(?:first|second|latter|former) (?:two|three) (?:choices|options))",
     r"^\(?(?:[A-J]|[IVX]{1,4}|[ivx]{1,4})\)?$",
     rf"^{_LETTER}(?:(?:,|,? and| or|&|,? but not) ?{_LETTER})+(?: only| are.*)?\.?$",
@@ -77,6 +79,7 @@ _NEEDS_WRITING: Final = any_of(
     r"(?:>>|<<)(?=.*\bPython\b)",
     r"\bprogram below\b|\bREPEAT \w+ TIMES\b",
     r"\bfollowing (?:code|program|pseudo-?code|script|list of steps|sequence of characters)\b",
+    r"\bPython\b|\bSQL\b|\b(?:formulas?|sentences?) of PL\b|\boutput of (?!the (?:firm|plant))\W",
     r"\bFORTRAN\b|\bBASIC (?:program|statement)|\bprogram segment\b|\bsubroutine\b",
     r"\bcode (?:fragment|segment|snippet)\b|\bpseudo-?code\b|\bint main\b",
     r"\bdot diagram\b|\bstructural formula\b|\bsketch\b",
@@ -85,6 +88,20 @@ _NEEDS_WRITING: Final = any_of(
     r"[^\s.?!][ \t\u00a0]{3,}\S.*[^\s.?!][ \t\u00a0]{3,}\S",
 )
 """Programs, formal logic, drawings, and rows of a table run into one line."""
+
+_NESTED_SCRIPT: Final = re.compile(
+    r"[_^] ?[{(] ?[^(){}]*(?:[/^(]|\\(?:frac|ln|log|sin|cos))|\^[-+]?\d+ ?/ ?\d|\^\(\d+\^"
+)
+"""An exponent or index that is a fraction, a power or a function."""
+_SET_TO: Final = re.compile(r"(?<![A-Za-z])([A-Za-z])(?:_\{?\w+\}?)?\$?(?: ?=| is (?:an?|the|its) )")
+_UNIT_LETTER: Final = re.compile(r"(?<![A-Za-z_^])\d[\d.,]*[ $]*([gmAVWJCNTKFHLsh])(?![\w'°/^]| ?[-+*=])")
+_MISTYPED: Final = re.compile(
+    r"\b(?:Na|K|H|Ag|Ca|P|Mg)C[I1](?![a-z])|CI_?\d|\bH20\b|\bC02\b|\b[NS]0_?[234]|\d0_2\b|\d\.\d+o\b"
+    r"|\d [1I] 0th\b|\b[Mm]\. ?[Pp]\. ?[Hh]\b|\d ?[Hh]\. ?[Pp]\.|F°|\d ?m ?μ"
+    r"|\d ?N (?:(?:[a-z]+ )?(?:acid|base|solution)|HCl|NaOH|H_?2SO)"
+)
+"""Formulas and units whose letters, digits or dots are others than is usual."""
+_STOP_INSIDE: Final = re.compile(r"[a-z]{4,}\. [a-z]{4,}")
 
 _CELLS_SPAN: Final = 14
 _CELLS_MIN: Final = 9
@@ -103,16 +120,65 @@ _PAIR_OF_CELLS: Final = re.compile(
 _MAX_PAIRS: Final = 2
 """Two numbers side by side with nothing between them are cells; twice they may be a slip."""
 
-_OPENED: Final = re.compile(r"\bopen (?:parenthesis|bracket|brace)\b")
-_MAX_BRACKETS: Final = 4
+_A_NUMBER: Final = "(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|[a-z]+(?:teen|(?:ee|r|f|x|n|h|v)ty))"
+_NO_LISTENING: Final = any_of(
+    r"\b(?:open|close) (?:parenthesis|bracket|brace)\b|\bdot dot dot\b|\bin angle brackets\b"
+    r"|\b(?:slash|tilde|backslash|arrow)\b",
+    r", which is (?:less|greater) than\b|\bthe norm of\b|\bvector [a-z]\b|\b(?:integral|limit|sum) (?:from|as|over)\b",
+    r"\bstatement four\b|\bpart two\b|\bblank\b.*\bblank\b.*\bblank\b|\bm angle\b",
+    rf"(?-i:, [a-d], {_A_NUMBER}\b|, l, |(?<!')\b[b-z] [A-Z]\b)",
+    r"(?-i:\b[A-Z] (?:to|from) [A-Z] (?:to|from)\b|\b[A-Z]\w+ I and \w+ (?:two|three)\b)",
+    r"\b[a-z] is (?:not )?(?:less|greater|equal)\b|\bis not equal to\b",
+    rf"\b(?:{_A_NUMBER}|[a-z]) over (?:two|three|four|five|six|seven|eight|nine|ten)\b",
+    r"\bupsilon\b|\b(?:squared|cubed), \w+ (?:plus|minus|equals)\b|\bUnit: ",
+    rf"\b(?:dollars|cents|percent|units) {_A_NUMBER}\b(?! payment)",
+    r"\b(?:each|all|any) of (?:these|the following)\b[^?]*\bexcept: first, [^;]*; or second\b",
+)
+"""Signs called by their name, chains, cells beside each other, and more statements, parts or blanks than an ear keeps
+apart; "all of these except" before two choices."""
+
+_OF_FORMULA: Final = re.compile(
+    r"\b(?:equals|squared|cubed|over|sub|prime|plus|minus|to the power of|the square root of|divided by|[b-hj-z]"
+    r"|(?:(?!I\b)[A-Z] )*[B-HJ-Z])\b(?!')"
+)
+_MOST_OF_FORMULA: Final = 10
+_MOST_IN_ANSWER: Final = 3
+"""Words of formulas in a question, and in an answer; single letters are such words."""
+
+_ESSAY: Final = re.compile(
+    r"(?:^|[.?!] )(?:Briefly )?"
+    r"(?:Discuss|Trace|Outline|Illustrate|Sketch|Characterize|Compare|Comment|Summarize|Contrast)\b"
+    r"|\bdiscuss\b|\b(?:Define|Describe|Explain) [^.?]*\. (?:Describe|In what|How|What|Why|Explain|Give)\b"
+)
+"""An order for more than one sentence."""
+
+_COUNT: Final = re.compile(
+    r"\b[Hh]ow (?:many|much(?= (?:[a-z]+ )?(?:does|do|did|will|would|is|was|money|time|more|less)\b))\b"
+)
+_WHOLES: Final = word_set("half quarter none no all both twice only never once infinitely a an more")
+_ASKS_TWICE: Final = re.compile(r"(?:, and|;) (?:what|how|where|when|find|which)\b[^?]*\?$", re.IGNORECASE)
+_SEVERAL: Final = re.compile(
+    rf"\b(?!{_A_NUMBER}\b)[a-z]+, (?:and )?{_A_NUMBER}\b" r"|;|: .*: | equals .* equals |, [A-Z][a-z]+ [a-z]+ .*\bis\b"
+)
+"""An answer of several values beside each other."""
 
 
-def check_wording(question: str, answer: str) -> None:
-    """Refuses a question about something written.
+def check_wording(question: str, answer: str, options: Sequence[str] = ()) -> None:
+    """Refuses a question about something written, and text with two readings.
 
     Raises:
         NotAskable: `needs_writing`.
+        Unspeakable: `formula`, a script that is a formula itself, or a letter that is both a variable and a unit;
+            `broken_text`, a full stop that ends no sentence or a misprint in a formula.
     """
+    both = "\n".join((question, answer, *options))
+    if nested := _NESTED_SCRIPT.search(both):
+        raise Unspeakable("formula", nested[0])
+    variables = set(_SET_TO.findall(both))
+    if unit := next((each for each in _UNIT_LETTER.finditer(both) if each[1] in variables), None):
+        raise Unspeakable("formula", unit[0])
+    if broken := _STOP_INSIDE.search(question) or _MISTYPED.search(both):
+        raise Unspeakable("broken_text", broken[0])
     if columns := _COLUMNS_OF_MONEY.fullmatch(answer.strip()):
         raise NotAskable("needs_writing", columns[0][:80])
     if written := _NEEDS_WRITING.search(question) or _COLUMNS.search(re.sub(r"[^\S\n]+(?=\\mathrm)", " ", answer)):
@@ -135,15 +201,34 @@ def _run_of_cells(text: str) -> str | None:
     return None
 
 
-def check_brackets(spoken: str) -> None:
-    """Refuses a sentence that has so many brackets that nobody keeps them apart by ear.
+def of_writing(spoken: str, most_of_formula: int = _MOST_IN_ANSWER) -> str | None:
+    """The words of a spoken text that nobody keeps apart by ear: signs, or many letters of a formula; None: no such."""
+    if sign := _NO_LISTENING.search(spoken):
+        return sign[0][-80:]
+    found = _OF_FORMULA.findall(spoken)
+    return " … ".join(found)[:80] if len(found) > most_of_formula else None
+
+
+def check_heard(question: str, answer: str) -> None:
+    """Refuses a spoken question or answer that nobody would follow, or give, by ear.
 
     Raises:
-        NotAskable: `needs_writing`.
+        NotAskable: `needs_writing`, of what is mostly a formula; `answer_of_other_kind`, where an essay is asked for or
+            a number and there is none.
     """
-    for sentence in re.split(r"(?<=[.?!;]) ", spoken):
-        if (n_opened := len(_OPENED.findall(sentence))) > _MAX_BRACKETS:
-            raise NotAskable("needs_writing", f"{n_opened} brackets in: {sentence[-50:]}")
+    if lost := of_writing(question, _MOST_OF_FORMULA) or of_writing(answer):
+        raise NotAskable("needs_writing", lost)
+    if several := _SEVERAL.search(answer):
+        raise NotAskable("needs_writing", several[0][:80])
+    if essay := _ESSAY.search(question):
+        raise NotAskable("answer_of_other_kind", essay[0])
+    first = re.sub(r"^(?:That's|That would be|It's|The answer is) (?:minus )?", "", answer).split()[0].lower()
+    is_one_value = cardinal_of(first) is not None and " and " not in answer
+    if is_one_value and (twice := _ASKS_TWICE.search(question)) and twice.start() > 0:
+        raise NotAskable("answer_of_other_kind", twice[0][-80:])
+    is_count = _COUNT.search(question.rsplit(". ", 1)[-1]) is not None
+    if is_count and not any(cardinal_of(word) or word in _WHOLES for word in lowered_words(answer)):
+        raise NotAskable("answer_of_other_kind", answer[:80])
 
 
 def refers_to_options(text: str) -> bool:

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from data_schemas.config import ScriptConfig
+from pipelines.script.askable import of_writing
 from pipelines.script.question_wording import Shape, still_asks
 from pipelines.script.quiz import Quiz
 from spoken.meaning import is_common
 from spoken.reader import Unspeakable, read_aloud
 
 _FEWEST: Final = 2
-_ENOUGH_WORDS: Final = 60
+_ENOUGH_WORDS: Final = 24
 """No third option where two have as many words as this."""
 _SHORT_WORDS: Final = 6
 """Most words of an option in "Is it X, Y, or Z?"; longer ones are numbered."""
+_MOST_LISTED_WORDS: Final = 45
+"""Words of choices that must be numbered, all together: nobody keeps more in mind."""
 _IS_IT: Final = ("{asked} Is it {listed}?", "{asked} The choices are {listed}.", "{asked} Your choices: {listed}.")
 _NUMBERED: Final = ("{asked} The choices are: {listed}.", "{asked} Is it: {listed}?", "{asked} Your choices: {listed}.")
 _WHICH: Final = re.compile(r"\b([Ww])hich (?:one )?(?:of|among|amongst) (?:the following|these|those)\b(?! \d)")
@@ -72,6 +75,12 @@ def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> t
     return tuple(picked)
 
 
+def can_be_followed(choices: Sequence[str], *, is_needed: bool) -> bool:
+    """Whether a listener can follow choices: short ones, or a few longer ones where the question needs them."""
+    n_words = sum(len(each.split()) for each in choices)
+    return _are_short(choices) or (is_needed and n_words <= _MOST_LISTED_WORDS)
+
+
 def _trimmed(option: str) -> str:
     return signed(re.sub(r"[\s.;,:]+$|[.;,]+(?=[\"'”’]$)", "", option.strip()))
 
@@ -82,14 +91,14 @@ def signed(option: str) -> str:
 
 
 def _length(option: str, limit: int) -> int | None:
-    """Spoken words of an option that can be read out: not a question itself, which would seem to be the listener's."""
+    """Spoken words of an option that can be read out and followed, and asks nothing, as only the question may."""
     if re.search(r"[?!]", option):
         return None
     try:
-        n_words = read_aloud(option).n_words
+        said = read_aloud(option)
     except Unspeakable:
         return None
-    return n_words if n_words <= limit else None
+    return said.n_words if said.n_words <= limit and of_writing(said.text) is None else None
 
 
 def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
@@ -106,9 +115,6 @@ def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
     if shape.kind == "stem":
         bare = re.sub(r"\b(all|any|each|none|one|both) of the following\b", r"\1 of these", bare)
         return f"{shape.before}{bare}: {listed}?"
-    if shape.kind == "states":
-        ended = re.sub(r"(?<=\w)([\"')]*)$", r".\1", last)
-        return f"{shape.before}{ended} Which of these fits: {listed}?"
     asked = f"{shape.before}{last}"
     if not last.endswith("?"):
         asked = f"{shape.before}{bare}{'?' if still_asks(bare) else '.'}"
@@ -117,7 +123,8 @@ def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
 
 def _are_short(choices: Sequence[str]) -> bool:
     return all(
-        len(each.split()) <= _SHORT_WORDS and not re.search(r"[,;:]\s|[(]|\[[A-Z]|\bor\b", each) for each in choices
+        len(each.split()) <= _SHORT_WORDS and not re.search(r"[,;:]\s|[(]|\[[A-Z]|\b(?:or|is|are|and)\b", each)
+        for each in choices
     )
 
 

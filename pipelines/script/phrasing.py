@@ -8,15 +8,14 @@ from data_schemas.config import ScriptConfig
 from data_schemas.records import Item
 from pipelines.script import answers, pictures, questions
 from pipelines.script.answers import Answer
-from pipelines.script.askable import NotAskable, check_brackets, check_wording
-from pipelines.script.columns import with_columns_told
+from pipelines.script.askable import NotAskable, check_heard, check_wording
 from pipelines.script.question_kinds import is_verdict
 from pipelines.script.questions import Asked
 from pipelines.script.quiz import Quiz, take
 from spoken.reader import Unspeakable, read_aloud
 from spoken.rules.rule import reading_about
 from spoken.spoken_text import Spoken
-from spoken.written.broken import run_on_word
+from spoken.written.broken import broken_span
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,8 @@ def phrase(item: Item, config: ScriptConfig, seed: int) -> Exchange:
 
 
 def _phrase(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
-    item = with_columns_told(item)
     told = pictures.with_picture_told(item)
-    check_wording(told, item.answer)
+    check_wording(told, item.answer, item.options)
     quiz = take(item, told)
     asked = questions.ask(quiz, config, rng)
     question = _within(read_aloud(asked.text), questions.most_words(config), "question_too_long")
@@ -59,8 +57,10 @@ def _phrase(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
         raise NotAskable("answer_of_other_kind", quiz.answer[:80])
     full, short, step = _answers(item, quiz, asked, config, rng)
     for said in (question, full.said, short.said):
-        if word := run_on_word(said.text):
-            raise Unspeakable("broken_text", word)
+        if broken := broken_span(said.written, said.text):
+            raise Unspeakable("broken_text", broken)
+    check_heard(question.text, full.said.text)
+    check_heard("", short.said.text)
     return Exchange(
         question=_sentence_case(question),
         answer=_sentence_case(_within(full.said, config.max_answer_words, "answer_too_long")),
@@ -103,5 +103,4 @@ def _sentence_case(spoken: Spoken) -> Spoken:
 def _within(spoken: Spoken, limit: int, reason: str) -> Spoken:
     if spoken.n_words > limit:
         raise NotAskable(reason, f"{spoken.n_words} words, at most {limit} are said")
-    check_brackets(spoken.text)
     return spoken

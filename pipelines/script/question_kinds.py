@@ -13,7 +13,7 @@ _MEASURES: Final = "(?:many|much|long|old|tall|far|fast|high|wide|deep|heavy|big
 _SUMS: Final = "(?:total|sum|average|difference|combined|number|cost|price|amount|weight|speed|ratio|percentage)"
 _SIGNS: Final[tuple[tuple[str, Kind], ...]] = (
     (r"\btrue or false\b", "verdict"),
-    (r"\bfill in the blank\b|\bfinish this\b|\bdoes this sentence end\b", "finish"),
+    (r"\bfill in the blank\b", "finish"),
     (r"\bis it [^?]*, or [^?]*\?$|\bchoices are: |\bof these: |: [^.?]*, or [^.?]*\?$", "choice"),
     (rf"\bhow {_MEASURES}\b|\bwhat(?:'s| is| was| are| were) (?:the|his|her|their) {_SUMS}\b", "number"),
     (r"\bwhat (?:percent(?:age)?|fraction|amount|speed|distance|height|length|weight)\b", "number"),

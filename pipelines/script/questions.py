@@ -6,14 +6,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from data_schemas.config import ScriptConfig
-from pipelines.script import choices, open_questions, question_wording
+from pipelines.script import choices, question_wording
 from pipelines.script.askable import NotAskable
 from pipelines.script.question_wording import BLANK, Shape
 from pipelines.script.quiz import Quiz
 from spoken.reader import Unspeakable, read_aloud
+from spoken.spoken_text import word_set
 
-_FINISH: Final = ("Can you finish this sentence: {stem}?", "How does this sentence end: {stem}?",
-                  "How would you finish this: {stem}?")  # fmt: skip
+_ASKABLE_END: Final = re.compile(
+    r"\b(?:of|by|called|named|termed|(?:known|referred to|classified|described|defined) as|in|with|from|into|through"
+    r"|against|(?:due|equal|refers?|leads?|led|related|attributed|similar|belongs?|corresponds?|subject|according) to)$"
+)
+"""The end of a sentence that is a question as soon as "what" follows: "This process is called what?"."""
+
+_NAMED_FIRST: Final = re.compile(
+    r"((?:The|An?) (?:(?!that\b|which\b|who\b)[\w'-]+ ){1,11}?"
+    r"|(?!It\b|This\b|They\b|These\b)[A-Z][\w'-]+ (?:[\w'-]+ ){0,3}?)(is|are|was|were)$"
+)
+"""A thing and its verb, which are asked for the other way round: "What is the main cost of a lake?"."""
+
 _FILL: Final = ("Fill in the blank: {stem}.", "Can you fill in the blank? {stem}.", "What goes in the blank? {stem}.")
 _FEWEST_WORDS: Final = 2
 _FRAME_WORDS: Final = 10
@@ -29,7 +40,29 @@ _THIS_ONE: Final = re.compile(r"(?<= (?:in|of|by|as|to|on) )this ([a-z]{4,})$")
 WORDS_PER_S: Final = 2.5
 """Speaking rate by which the longest question is told: 150 words a minute, between careful and quick readers."""
 
-_DEFINES: Final = re.compile(r"(?:This|These|It|They) \w+ .{20}")
+_WHICH_OF: Final = re.compile(
+    r"\b([Ww])hich (?:one )?(?:of|among|amongst) the following,?\s+"
+    r"(?:((?:[\w-]+ ){0,3}?)([A-Za-z-]+[^\Wsui_]s)\b(?=\s+(?:(?:best|most|both|all) )?([A-Za-z]+))|([A-Za-z-]+))"
+)
+_VERBISH: Final = word_set(
+    "is are was were would will can could may might must should has have had does do did best most more better "
+    "correctly accurately describes explains represents provides contains causes occurs shows refers defines "
+    "illustrates reflects gives makes produces involves indicates increases decreases results leads allows "
+    "requires characterizes applies constitutes exhibits influenced contributed also often always generally "
+    "typically usually primarily probably led summarizes supports comes determines identifies helps includes "
+    "plays led caused came first gave made became played clearly ultimately directly likely reduces prevents "
+    "creates distinguishes demonstrates exemplifies initiated lists affects controls belongs works uses describe "
+    "explain represent provide contain cause occur show refer explains"
+)
+_UNIQUE: Final = re.compile(
+    r"\b(?:best|most|least|first|last|largest|smallest|greatest|highest|lowest|main|primary|chief|known as|called|term"
+    r"|named?|refers to|defined? as|invented|discovered|wrote|founded|\w{3,}est)\b"
+)
+"""Words that leave one thing to name, of all there are."""
+
+_STILL_POINTS: Final = re.compile(
+    r"(?i)\bwhich of (?:the following|these|those)\b|\b(?:of|is|are|by|as|among) the following\b(?! (?:\w+ )*:)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +97,38 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
         return Asked(text)
     shape = question_wording.shape_of(text)
     is_negated = question_wording.asks_for_what_is_not(quiz.question)
+    if quiz.wrong and (
+        shape.kind == "states" or (shape.kind == "stem" and len(re.findall(r"\b[^\W\d_]{2,}\b", text)) < _FEWEST_WORDS)
+    ):
+        raise NotAskable("not_a_question", shape.last[-80:])
     needs = quiz.closing or is_negated or question_wording.needs_options(text)
-    prefers = needs or shape.kind == "states" or _POINTS_AT_OPTIONS.search(text) or open_questions.opened(text) is None
+    is_of_options = is_negated or bool(quiz.wrong and (needs or _POINTS_AT_OPTIONS.search(text)))
+    alone = None if is_of_options else _asked_alone(shape, quiz, text, rng)
     by_choice = not _NUMERIC.fullmatch(quiz.answer) and rng.random() < config.offer_share
-    if quiz.wrong and (prefers or by_choice):
+    if quiz.wrong and (alone is None or by_choice):
         n_words = _n_spoken(text)
         room = min(config.max_options_words, most_words(config) - n_words - _FRAME_WORDS)
-        if (offered := choices.choose(quiz, room, config, rng)) is not None:
+        offered = choices.choose(quiz, room, config, rng)
+        if offered is not None and choices.can_be_followed(offered, is_needed=alone is None):
             return Asked(choices.ask_with(shape, offered, rng), _stem_of(shape))
-        stands_alone = not needs and shape.kind != "states" and open_questions.opened(text) is not None
-        would_fit = choices.choose(quiz, config.max_options_words, config, rng) is not None
-        if n_words > most_words(config) or (would_fit and not stands_alone):
+        alone = alone or (None if needs else _asked_alone(shape, quiz, text, rng))
+        if alone is None and offered is None and choices.choose(quiz, config.max_options_words, config, rng):
             raise NotAskable("question_too_long", f"{n_words} words without its options")
-    if needs and (quiz.wrong or is_negated):
-        raise NotAskable("needs_options", needs)
-    if not quiz.wrong and shape.kind in {"stem", "states"}:
-        return Asked(_bare_question(shape))
-    return _ask_alone(text, rng)
+    if alone is None:
+        raise NotAskable("needs_options", needs or text[-80:])
+    return alone
+
+
+def _asked_alone(shape: Shape, quiz: Quiz, text: str, rng: random.Random) -> Asked | None:
+    """An item asked without options; None where it cannot be."""
+    try:
+        if not quiz.wrong and shape.kind in {"stem", "states"}:
+            return Asked(_bare_question(shape))
+        return _ask_alone(text, rng)
+    except NotAskable:
+        if not quiz.wrong:
+            raise
+        return None
 
 
 def _n_spoken(text: str) -> int:
@@ -103,28 +151,29 @@ def _bare_question(shape: Shape) -> str:
 
 
 def _ask_alone(text: str, rng: random.Random) -> Asked:
-    opened = open_questions.opened(text)
-    if opened is None:
+    made = opened(text)
+    if made is None:
         raise NotAskable("needs_options", text[-80:])
-    shape = question_wording.shape_of(opened)
+    shape = question_wording.shape_of(made)
     bare = shape.last.rstrip(" .:;,")
     if shape.kind == "asks":
         if shape.last.endswith("?"):
-            return Asked(opened)
+            return Asked(made)
         return Asked(f"{shape.before}{bare}{'?' if question_wording.still_asks(bare) else '.'}")
     if shape.kind == "blank":
-        stem = opened.rstrip(" .:?")
+        stem = made.rstrip(" .:?")
         return Asked(rng.choice(_FILL).format(stem=stem), _stem_of(shape))
     n_words = len(re.findall(r"\b[^\W\d_]{2,}\b", bare))
     if shape.kind == "stem" and n_words >= _FEWEST_WORDS and bare.count("(") == bare.count(")"):
         stem = re.sub(r"[\s:,;.\-–—…_]+$", "", bare)
-        if _DEFINES.match(stem) and not question_wording.BREAKS_OFF.search(stem):
-            return Asked(f"{shape.before}{stem}. {'What are they?' if stem.startswith('The') else 'What is it?'}")
         if shape.last.rstrip().endswith(":") and (asked := _THIS_ONE.sub(r"which \1", stem)) != stem:
             return Asked(f"{shape.before}{asked}?")
-        if question_wording.pauses(shape.last):
-            stem += ","
-        return Asked(shape.before + rng.choice(_FINISH).format(stem=f"{choices.lower_start(stem)} what"), _stem(stem))
+        if (named := _NAMED_FIRST.fullmatch(stem)) and re.search(r" (?:of|for|to|in|between) ", named[1]):
+            return Asked(f"{shape.before}What {named[2]} {choices.lower_start(named[1]).strip()}?", _stem(stem))
+        if _ASKABLE_END.search(named_by := re.sub(r" (?:an?|the)$", "", stem)):
+            return Asked(f"{shape.before}{named_by} what?", _stem(stem))
+        if stem.endswith(" to"):
+            return Asked(f"{shape.before}{stem} do what?", _stem(stem))
     raise NotAskable("not_a_question", shape.last[-80:])
 
 
@@ -159,3 +208,36 @@ def _true_or_false(text: str) -> str:
     if text.endswith("?"):
         return f"{text} True or false?"
     return f"True or false: {choices.lower_start(text.rstrip(' .:'))}."
+
+
+def opened(text: str) -> str | None:
+    """The question asked of anything there is, instead of "the following"; None where that would ask for too much."""
+    points = _WHICH_OF.search(text) is not None
+    made = _WHICH_OF.sub(_open_which, text)
+    if _STILL_POINTS.search(made) or (points and not _UNIQUE.search(made)):
+        return None
+    return made
+
+
+def _open_which(match: re.Match[str]) -> str:
+    """ "Which of the following is ..." asks what; "which of the following gases is ..." asks which gas."""
+    start, between, noun, verb, only = match.groups()
+    first = (only or between or noun).split()[0].lower()
+    if first in _VERBISH:
+        return f"{'What' if start == 'W' else 'what'} {only or between + noun}"
+    if only:
+        return f"{start}hich {only}"
+    return f"{start}hich {between}{noun if _is_of_several(verb) else _singular(noun)}"
+
+
+def _is_of_several(verb: str) -> bool:
+    """Whether a verb tells of several things: "are", "provide"."""
+    return verb in {"are", "were", "have", "do"} or f"{verb}s" in _VERBISH
+
+
+def _singular(noun: str) -> str:
+    if noun.endswith("ies"):
+        return noun[:-3] + "y"
+    if re.search(r"(?:x|ch|sh|ss)es$", noun):
+        return noun[:-2]
+    return noun[:-1] if re.search(r"[^sui]s$", noun) else noun

@@ -26,26 +26,20 @@ _NONE: Final = re.compile(
     re.IGNORECASE,
 )
 _ALL: Final = re.compile(r"all (?:of )?(?:the )?(?:above|these)(?: answers| choices| options)?\.?", re.IGNORECASE)
-_LETTERS: Final = re.compile(r"\(?[a-e]\)?(?:(?:,| and|, and|,? or) \(?[a-e]\)?)*(?: only)?\.?", re.IGNORECASE)
 _VERDICT: Final = re.compile(r"(?:Is|Are|Was|Does|Do|Did|Can|Could|Will|Has|Have)\b[^?]*\?")
 _MONTH_NAMES: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH: Final = f"({'|'.join(_MONTH_NAMES)})"
 _FRACTION_AS_DATE: Final = re.compile(rf"(\d{{1,2}})-{_MONTH}|{_MONTH}-(\d{{2}})")
-_NUMBERED_PART: Final = (
-    r"(?<!quation )(?<!quations )(?<!tep )(?<!q\. )\({n}\)(?= ?[\w$\\-])(?! ?(?:and|or|is|to|above|below|in)\b)"
-)
 _LONE_LABEL: Final = re.compile(
     r"(?:^|(?<=[.?!:;\"] )|(?<=[.?!:;\"])|(?<=[.?!:;\"])\n|([^\s.?!:;])\n)\((?:a|b|i|1)\)\s+(?=[A-Z])"
 )
 """A label before a sentence that has no other beside it: the row holds one part of a longer question."""
 
-_ASKS_OR_ORDERS: Final = re.compile(
-    r"\b(?:what|which|how|who|why|whether|when|find|calculate|compute|determine|evaluate|estimate|describe|explain|give"
-    r"|name|express|convert|round|predict|state|show|repeat|derive|discuss|consider|suppose|assume|if|design|solve)\b",
-    re.IGNORECASE,
+_LABELLED: Final = re.compile(
+    r"(?<![\w)\]])\((?:a|i|1)\).*?(?<![\w)\]])\((?:b|ii|2)\)|(?<![\w(])a\)[.:]?\s*\w.*?(?<![\w(])b\)",
+    re.IGNORECASE | re.DOTALL,
 )
-_FIGURE: Final = re.compile(r"\([a-f1-6]\) ?[-+$\\_]?[\d$\\]", re.IGNORECASE)
-"""A label right before a number or a formula, where "one" would seem to belong to it."""
+"""Several parts, of which no listener keeps the answers apart."""
 
 _ASKED_OUTRIGHT: Final = re.compile(
     r"\b(?:which|what|how|whether|who|why)\b[^.?!]*\?"
@@ -77,7 +71,7 @@ def take(item: Item, question: str) -> Quiz:
     """An item with `question` for its question; what names a label or other options is put in words.
 
     Raises:
-        NotAskable: `answer_refers_to_options`.
+        NotAskable: `answer_refers_to_options`, or `needs_writing` of several parts.
         Unspeakable: `blank`, an empty answer; `broken_text`, one whose end is there twice.
     """
     if not re.search(r"\w", item.answer):
@@ -94,15 +88,13 @@ def take(item: Item, question: str) -> Quiz:
         wrong = []  # numbers of the other rows' kind
     if item.options and (named := _statements(question, answer)) is not None:
         return named
-    offered = tuple(_parts(text) for text in wrong if not refers_to_options(text))
-    has_parts = _numbered(question) is not None
-    question, answer = _parts(question), _parts(answer)
+    offered = tuple(text for text in wrong if not refers_to_options(text) and not _LABELLED.search(text))
+    question, answer = _whole(question), _whole(answer)
     if item.options and _NONE.fullmatch(answer) and answer.lower() != "none":
         return Quiz(question, "None of them", offered, closing="none of these")
     if item.options and _ALL.fullmatch(answer) and item.answer_index == len(item.options) - 1 < _MAX_UNSHUFFLED:
         return Quiz(question, "All of them", offered, closing="all of these")
-    is_lettered = has_parts and _LETTERS.fullmatch(answer) is not None
-    if item.options and (is_lettered or refers_to_options(answer)):
+    if item.options and refers_to_options(answer):
         raise NotAskable("answer_refers_to_options", answer[:80])
     return Quiz(question, answer, offered)
 
@@ -184,48 +176,14 @@ def _labelled(question: str, styles: Sequence[str], names: Sequence[str]) -> str
     return None
 
 
-def _parts(text: str) -> str:
-    """ "(a) … (b) …" as "part one, … part two, …"; other text as it is, without a label that stands alone."""
-    if (numbered := _numbered(text)) is not None:
-        return numbered
+def _whole(text: str) -> str:
+    """A text without a label that stands alone.
+
+    Raises:
+        NotAskable: `needs_writing`: it has several parts.
+    """
+    if labelled := _LABELLED.search(text):
+        raise NotAskable("needs_writing", labelled[0][-80:])
     if re.search(r"\((?:b|ii|2)\)", text, re.IGNORECASE):
         return text
     return _LONE_LABEL.sub(lambda m: f"{m[1]}. " if m[1] else " " if m[0][0] == "\n" else "", text)
-
-
-def _numbered(text: str) -> str | None:
-    """A text whose labels, at least two, are put in words; None where it has none."""
-    for letters, style in (("abcdef", r"\({n}\)"), ("abcdef", r"(?<!\(){n}\)"), ("123456", _NUMBERED_PART)):
-        made, at, count, part = text, 0, 0, ""
-        for letter, ordinal in zip(letters, _ORDINALS, strict=False):
-            found = re.compile(rf"(?<![\w*/+=^-]){style.format(n=letter)}[.:]?\s*(?=\S)", re.IGNORECASE).search(
-                made, at
-            )
-            if found is None:
-                break
-            if not count:
-                part = "part " if _are_tasks(text, found) else ""
-            before = made[: found.start()]
-            if count and re.search(r"[A-Za-z\d)] $", before) and not re.search(r"\b(?:and|or) $", before):
-                before = f"{before[:-1]}, "
-            head = f"{before}{part}{ordinal}, "
-            made, at, count = head + made[found.end() :], len(head), count + 1
-        if count >= 2:
-            made = re.sub(r"\bparts? \(([a-f])\)", lambda m: f"part {_ORDINALS['abcdef'.index(m[1])]}", made)
-            made = re.sub(r"\b[Tt]he (part one, )", r"\1the ", made)
-            made = re.sub(r"\bpart part\b", "part", made)
-            made = re.sub(r"(\bpart \w+, [-−–]) (?=[\d.$])", r"\1", made)
-            return re.sub(r"(?:^|(?<=[.?!] ))part\b", "Part", made)
-    return None
-
-
-def _are_tasks(text: str, first: re.Match[str]) -> bool:
-    """Whether labels stand before what is to be done or found, not before the members of a sentence that only tells:
-    "they have three children: (1) Ann, a nurse; (2) Ben"."""
-    told = re.split(r"(?<=[.?!])\s+", text[: first.start()])[-1].strip()
-    rest = re.split(r"(?<=[.?!])\s", text[first.end() :])[0]
-    is_lone = not told or rest.endswith("?") or _ASKS_OR_ORDERS.match(rest) is not None
-    is_named = re.match(r"(?:and|n?or|but)\b|[.,;]", rest) is not None  # "both (a) and (b)"
-    return (
-        is_lone or is_named or _FIGURE.search(text, first.end()) is not None or _ASKS_OR_ORDERS.search(told) is not None
-    )

@@ -4,17 +4,14 @@ import re
 from typing import Final
 
 from spoken.spoken_text import Unspeakable
-from spoken.written.broken import mend_words
 from spoken.written.characters import in_plain_characters, without_accents
 from spoken.written.latex import has_latex, open_latex
 from spoken.written.layout import FIGURES, LABELS, LINES, SIGNS
 from spoken.written.markup import FORMULA, MARKUP, check_markup, check_table
-from spoken.written.misprints import MISPRINTS, as_printed
-from spoken.written.notation import in_usual_notation
+from spoken.written.notation import NOTATION
 from spoken.written.quotes import with_inch_marks
 from spoken.written.rewrite import rewritten
 from spoken.written.sentences import SENTENCES
-from spoken.written.slips import without_slips
 from spoken.written.symbols import with_cases_told, with_fields_named, with_means_named, with_named_hypotheses
 from spoken.written.traced import Traced
 from spoken.written.typography import flattened_powers, in_one_form
@@ -51,7 +48,7 @@ def normalise(written: str | Traced) -> Traced:
     text = rewritten(with_inch_marks(text), LABELS)
     check_table(text.text)
     text = rewritten(text, SIGNS)
-    text = without_slips(rewritten(text, (*MISPRINTS, *SENTENCES)))
-    text = with_cases_told(with_named_hypotheses(with_fields_named(in_usual_notation(text))))
+    text = rewritten(text, (*SENTENCES, *NOTATION))
+    text = with_cases_told(with_named_hypotheses(with_fields_named(text)))
     text = rewritten(in_one_form(text), FIGURES)
-    return rewritten(as_printed(mend_words(without_accents(text))), LINES)
+    return rewritten(without_accents(text), LINES)

@@ -66,11 +66,6 @@ CHEMISTRY = [
 ]
 
 MENDED = [
-    ("what isLibermanism", "what is Libermanism"),
-    ("the productsA", "the products A"),
-    ("Whatis inthe box", "What is in the box"),
-    ("aFreudian view", "a Freudian view"),
-    ("in3 years, last10years", "in three years, last ten years"),
     ("sets of 1,2,3 or 1,250", "sets of one, two, three or one thousand two hundred fifty"),
     ("1 atm = 1.013 25 bar", "one atmosphere equals one point zero one three two five bar"),
     ("450 000 people", "four hundred fifty thousand people"),

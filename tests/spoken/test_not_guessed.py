@@ -33,7 +33,6 @@ READINGS = [
     # letters after an equals sign are a product, no numeral and no word
     ("P = IV and V=IR, P = MC.", "P equals I V and V equals I R, P equals MC."),
     ("By F = ma, ma = F.", "By F equals m a, m a equals F."),
-    ("P = VI = 2IV", "P equals V I equals two I V"),
     ("E_1 = AQ_2", "E one equals A Q two"),
     ("See Chapter IV, Type = II", "See Chapter four, Type equals two"),
     ("W = mg and x = no", "W equals m g and x equals no"),

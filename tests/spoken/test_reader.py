@@ -75,8 +75,6 @@ READINGS = [
     ("40A each", "forty amps each"),
     ("5 A students", "five A students"),
     ("How fast? (Unit: m/s)", "How fast? in meters per second"),
-    ("why domulticellularplants", "why do multicellular plants"),
-    ("Thevelocitiesoftheparticles", "The velocities of the particles"),
     ("its speed in km/hr", "its speed in kilometers per hour"),
     ("from 4 pm - 6 pm", "from four in the afternoon to six in the evening"),
     ("5 - 10 people, 9 - 4 apples", "five to ten people, nine minus four apples"),

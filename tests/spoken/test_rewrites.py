@@ -4,12 +4,12 @@ import pytest
 
 from spoken.written.layout import FIGURES, LABELS, LINES, SIGNS
 from spoken.written.markup import FORMULA, MARKUP
-from spoken.written.misprints import MISPRINTS
+from spoken.written.notation import NOTATION
 from spoken.written.rewrite import Rewrite
 from spoken.written.sentences import SENTENCES
 from spoken.written.traced import Traced
 
-ALL = [*MARKUP, FORMULA, *LABELS, *SIGNS, *MISPRINTS, *SENTENCES, *FIGURES, *LINES]
+ALL = [*MARKUP, FORMULA, *LABELS, *SIGNS, *SENTENCES, *NOTATION, *FIGURES, *LINES]
 
 
 @pytest.mark.parametrize("rewrite", ALL, ids=lambda rewrite: rewrite.name)

@@ -6,7 +6,7 @@ from pipelines.script.stage import ScriptStage
 from tests.support.builders import make_forms, make_item
 
 SUM = "Ann has 5 apples in a basket, and Bob gives her 7 more of them. If she eats 2, how many apples does she have?"
-STEP = "Ann had 5 + 7 = 12 apples\nAfter eating she has 12 - 2 = 10 apples left"
+STEP = "Ann had 5 + 7 = 12 apples\nShe has 12 - 2 = 10 apples left"
 METALS = ("gold", "iron", "copper", "zinc", "silver", "lead")
 
 

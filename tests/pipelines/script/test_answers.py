@@ -59,21 +59,10 @@ def test_an_answer_stated_before_its_reason_is_said_without_it() -> None:
     assert (made.answer_word_index, first_words(made, 1)) == (2, ["seventeen"])
 
 
-def test_an_answer_worded_otherwise_in_the_solution_is_found_by_its_number() -> None:
-    made = stated("How many red pens are there?", "13", "The number of red pens is 39 / 3 = 13")
-    assert made.answer_word_index == spoken_words(made.answer.text).index("thirteen")
-
-
 def test_a_percentage_is_said_as_one() -> None:
     for seed in range(9):
         item = make_item("What percentage is red?", "13", explanation="The share of red ones is 39 / 3 = 13")
         assert phrase(item, ScriptConfig(), seed).answer.text.endswith("thirteen percent.")
-
-
-def test_a_number_of_the_way_is_not_the_answer() -> None:
-    made = stated("How many pens are left?", "5", "From 6 boxes he takes 10 - 5 = 5 pens")
-    assert made.answer.text == "From six boxes he takes five pens."
-    assert first_words(made, 2) == ["five", "pens"]
 
 
 def test_a_solution_that_comes_out_at_another_number_is_not_said() -> None:
@@ -85,12 +74,3 @@ def test_a_solution_that_comes_out_at_another_number_is_not_said() -> None:
 def test_without_a_step_nothing_is_concluded() -> None:
     said = {exchange(f"How many pens are in box {k}?", "16", "He counts them.").answer.text for k in range(2, 12)}
     assert said <= {"That would be sixteen.", "The answer is sixteen.", "It's sixteen.", "That's sixteen."}
-
-
-@pytest.mark.parametrize(
-    ("answer", "first"),
-    [("a) 7 sec, b) 9 sec", "seven"), ("Part one", "part"), ("The first is always the oldest one there", "always")],
-)
-def test_words_that_number_answers_do_not_bear_them(answer: str, first: str) -> None:
-    made = phrase(make_item("Which times are those of the two runs?", answer), ScriptConfig(), 0)
-    assert first_words(made, 1) == [first]

