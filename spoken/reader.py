@@ -14,11 +14,11 @@ from spoken.formulas.brackets import say_brackets
 from spoken.formulas.operators import say_operator, say_times
 from spoken.formulas.tokens import Line, Token
 from spoken.lexicon import Lexicon, lexicon_of
-from spoken.rules.rule import Inner, Saying
+from spoken.rules.rule import Inner, Saying, note
 from spoken.rules.table import RULES
 from spoken.rules.words import PLAIN, is_plain
 from spoken.spoken_text import REASONS, SPOKEN, Spoken, Unspeakable
-from spoken.written.normalise import normalise
+from spoken.written.normalise import REWRITES, normalise
 from spoken.written.traced import Span, Traced
 
 __all__ = [
@@ -106,6 +106,7 @@ def _match(text: str, at: int, entries: Mapping[str, str], depth: int) -> tuple[
         return "word", plain.end(), plain[0]
     for kind, pattern, say in RULES:
         if (match := pattern.match(text, at)) and match.end() > at:
+            note(f"{kind} {pattern.pattern}")
             return kind, match.end(), _resolved(say(match), entries, depth)
     raise _no_rule(text, at)
 
@@ -142,6 +143,7 @@ def _words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[Word]:
     for at, token in enumerate(line.tokens):
         if token.kind == "operator":
             said = say_operator(line, at)
+            note(f"sign {token.text} as {said!r}")
         elif token.kind in {"open", "close"}:
             said = brackets[at]
         else:
@@ -195,6 +197,11 @@ def _spans(spoken: Traced) -> tuple[Span, ...]:
         spans.append(spoken.span(at, at + len(word.rstrip(_MARK_STRENGTH))))
         at += len(word) + 1
     return tuple(spans)
+
+
+def rule_names() -> list[str]:
+    """The names of all rules and rewritings, by which `noting_rules` tells them; the readings of signs have none."""
+    return [f"{kind} {pattern.pattern}" for kind, pattern, _ in RULES] + [f"rewrite {each.name}" for each in REWRITES]
 
 
 @cache

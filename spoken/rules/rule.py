@@ -67,6 +67,26 @@ def topic(match: Match) -> str:
     return f"{match.string[:_TOPIC]}\n{told}" if told else match.string[:_TOPIC]
 
 
+_FIRED: ContextVar[set[str] | None] = ContextVar("rules that fired", default=None)
+
+
+@contextmanager
+def noting_rules() -> Iterator[set[str]]:
+    """The names of all rules that read or rewrite something within it, as they do so."""
+    fired = set[str]()
+    token = _FIRED.set(fired)
+    try:
+        yield fired
+    finally:
+        _FIRED.reset(token)
+
+
+def note(name: str) -> None:
+    """Notes that a rule has read or rewritten something."""
+    if (fired := _FIRED.get()) is not None:
+        fired.add(name)
+
+
 _STARTERS: Final = re.compile(
     r" (?:The|An?|In|If|What|Which|Who|Whose|How|When|Where|Why|It|Its|This|That|These|Those|He|She|They|We|You|Your"
     r"|His|Her|Their|There|Is|Are|Was|Were|Do|Does|Did|Can|Should|Will|Assume|Assuming|Suppose|Find|Calculate|Determine"

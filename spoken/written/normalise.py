@@ -19,6 +19,9 @@ from spoken.written.symbols import with_cases_told, with_fields_named, with_mean
 from spoken.written.traced import Traced
 from spoken.written.typography import flattened_powers, in_one_form
 
+REWRITES: Final = (*MARKUP, FORMULA, *LABELS, *SIGNS, *MISPRINTS, *SENTENCES, *FIGURES, *LINES)
+"""All rewritings that have a name."""
+
 _UNREADABLE: Final = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ufffd]|\b[?]{2,}\w|(?<![A-Za-z\\])(?:ext(?:phi|theta|bullet)|lpha|ullet|heta)(?![a-z])"
     r"|[\u202a-\u202e\u2066-\u2069]"

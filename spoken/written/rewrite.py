@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from spoken.rules.rule import note
 from spoken.written.traced import Traced
 
 New = str | Callable[[re.Match[str]], str]
@@ -21,7 +22,10 @@ class Rewrite:
 
     def __call__(self, text: Traced) -> Traced:
         """The text with each place that fits rewritten."""
-        return text.sub(self.pattern, self.new)
+        made = text.sub(self.pattern, self.new)
+        if made is not text:
+            note(f"rewrite {self.name}")
+        return made
 
 
 def rewrite(name: str, pattern: str | re.Pattern[str], new: New, example: str, becomes: str) -> Rewrite:
