@@ -86,6 +86,11 @@ def _factor(name: str, exponent: str, plural: bool) -> str:
     return f"{_name(name, plural)} {_POWERS[exponent]}"
 
 
+def is_unit(text: str) -> bool:
+    """Whether a text is a unit and nothing else."""
+    return re.fullmatch(UNIT, text) is not None
+
+
 def say_unit(text: str, plural: bool) -> str:
     """The words of a unit that matched `UNIT`, in the singular or the plural.
 

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from spoken.rules.rule import Match, Rule, rewriting
-from spoken.rules.units import UNIT
+from spoken.rules.units import is_unit
 
 _BEFORE_SCRIPT: Final = (
     r"(?<=[\w)\]}α-ωΑ-Ω∑∫∏])(?<!\bof)(?<!\bthe)(?<!\bis)(?<!\band)(?<!\bin)(?<!\bfor)(?<!\bto)"
@@ -31,6 +31,11 @@ def _tight_fraction(match: Match) -> str:
 def _possessive(match: Match) -> str:
     """ "Mr. Atlas' car"; after an opening quote the mark may close it."""
     return match[0] if _OPENED_QUOTE.search(match.string[: match.start()]) else f"{match[1]}'s"
+
+
+def _opened(match: Match) -> str:
+    """ "5 (kg)" without its brackets."""
+    return f"{match[1]} {match[2]}" if is_unit(match[2]) else match[0]
 
 
 def _inches(match: Match) -> str:
@@ -69,7 +74,8 @@ FIGURES: Final[tuple[Rule, ...]] = (
               "John 's book and the pikes ' lake", "John's book and the pikes' lake"),
     rewriting("numbers in a list", r"(?<![\d,])\d+(?:,\d+)+", _listed_numbers,
               "1,2,3 and 1,250 and 5,41", "1, 2, 3 and 1,250 and 5,41"),
-    rewriting("unit in brackets", rf"(?<![\w.])(\.?\d[\d,.]*) ?\( ?(?!T ?/)({UNIT}) ?\)", r"\1 \2", "5 (kg)", "5 kg"),
+    rewriting("unit in brackets", r"(?<![\w.])(\.?\d[\d,.]*) ?\( ?([A-Za-zμΩÅ°][^()]{0,20}?) ?\)", _opened,
+              "5 (kg) or 5 (of it)", "5 kg or 5 (of it)"),
     rewriting("script apart", _BEFORE_SCRIPT, "", "x ^2 + y _1", "x^2 + y_1"),
 )  # fmt: skip
 """Units, numbers and what stands with them."""
