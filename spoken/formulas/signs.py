@@ -225,7 +225,8 @@ def _say_hyphen(place: Place) -> str:
             beyond = place.beside(2)
             if closes and beyond is not None and beyond.kind == "open" and not beyond.space_before:
                 raise place.refuse()
-            if left.text.lower() in _BEFORE_NUMBERS and right.kind in NUMBERS | {"variable", "open"}:
+            is_value = right.kind in {*NUMBERS, "variable", "open"} or _is_numbered(right)
+            if left.text.lower() in _BEFORE_NUMBERS and is_value:
                 return "minus"
             return "minus" if place.in_equation and starts_term(place) and is_term(left) else ","
         return "" if is_term(left) and is_term(right) else _say_minus_or_dash(place)
@@ -233,7 +234,16 @@ def _say_hyphen(place: Place) -> str:
         return "minus" if (is_operand(left) or closes) and (place.in_equation or opens) else ""
     if left.kind == "variable" and right.kind == "word" and len(right.text) > 1 and not place.in_equation:
         return ""  # "an $n$-sided tile"
-    return "minus" if is_operand(right) or (opens and (place.in_equation or _opens_formula(place))) else ","
+    return (
+        "minus"
+        if is_operand(right) or _is_numbered(right) or (opens and (place.in_equation or _opens_formula(place)))
+        else ","
+    )
+
+
+def _is_numbered(token: Token) -> bool:
+    """ "j50"."""
+    return re.fullmatch(r"[a-z]\d+", token.written) is not None
 
 
 def _opens_formula(place: Place) -> bool:
@@ -255,7 +265,7 @@ def _say_minus_or_dash(place: Place) -> str:
         return ","
     follows_sign = left is not None and left.kind == "operator" and left.text not in "-—&"
     is_tight = not place.sign.space_after
-    if right.kind == "word" and len(right.written) <= (2 if follows_sign else 1) and (follows_sign or is_tight):
+    if right.kind == "word" and (follows_sign or (is_tight and len(right.written) == 1)):
         return "minus"
     is_group = right.kind == "open" and (place.in_equation or is_tight)
     beyond = place.beside(2)
