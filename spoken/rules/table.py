@@ -43,7 +43,8 @@ _LAST: Final[list[Rule]] = [
 ]  # fmt: skip
 
 RULES: Final[list[Rule]] = [
-    rule("blank", "word", r"(?<!\w)_(?:[_ ]*_)(?!\w)|\.{5,}", "blank", "It is called ____.", "It is called blank."),
+    rule("blank", "word", r"(?<!\w)_(?:[_ ]*_)(?!\w)|_{3,}|\.{5,}", "blank",
+         "It is called____.", "It is called blank."),
     *MONEY_RULES, *MATHS_RULES[:-1], *DATE_RULES, *QUANTITY_RULES, *CHEMISTRY_RULES,
     *MATHS_RULES[-1:], *WORD_RULES, *_LAST,
 ]  # fmt: skip

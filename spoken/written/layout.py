@@ -72,6 +72,7 @@ FIGURES: Final[tuple[Rule, ...]] = (
               "Mr. Reeves' car and Erasmus' books", "Mr. Reeves's car and Erasmus's books"),
     rewriting("possessive after a space", r"(?<=[a-z]) '(?=s\b)|(?<=[a-z]s) '(?= [a-z])", "'",
               "John 's book and the pikes ' lake", "John's book and the pikes' lake"),
+    rewriting("micro apart from its unit", r"(?<=\d) *μ +(?=[CFmgsTVAW]\b)", " μ", "5 μ C", "5 μC"),
     rewriting("numbers in a list", r"(?<![\d,])\d+(?:,\d+)+", _listed_numbers,
               "1,2,3 and 1,250 and 5,41", "1, 2, 3 and 1,250 and 5,41"),
     rewriting("unit in brackets", r"(?<![\w.])(\.?\d[\d,.]*) ?\( ?([A-Za-zμΩÅ°][^()]{0,20}?) ?\)", _opened,

@@ -239,7 +239,6 @@ REFUSED = [
     ("1, 2, ..., n", "formula"),
     ("A -> B", "formula"),
     ("x <= 3", "formula"),
-    ("5 μ C", "formula"),
     ("5~kg", "formula"),
     ("the (100p)th percentile", "formula"),
     ("the n^{th} root", "formula"),
