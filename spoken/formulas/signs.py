@@ -141,7 +141,7 @@ def _say_arrow(place: Place) -> str:
 # ── comparison ──
 
 _DOMAINS: Final = word_set(
-    "let for even odd on over in with interval range domain all any every each some integer integers number numbers "
+    "let for of even odd on over in with interval range domain all any every each some integer integers number numbers "
     "constant"
 )
 """Words after which "x > 0" tells what x is, not that it is so."""

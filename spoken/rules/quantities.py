@@ -223,7 +223,7 @@ QUANTITY_RULES: Final[list[Rule]] = [
             "in mol-1"),
     refusal("misprinted unit", "formula",
 
-            r"\d[\d.]* ?(?:m ?μ(?!\w)|μ(?!\w| ?[=+*/^_-])|r/min|J T(?!\w))"
+            r"\d[\d.]* ?(?:m ?μ(?!\w)|μ(?!\w| ?[=+*/^_-])|r/min|J T(?!\w)|\w+/k?g mol\b)"
             r"|\d\.\d+o\b|\d[\d.]* ?\. (?:K|[Tt]orr|bar|atm|mL|kg|g|kPa)(?![\w.])", "at 303 . K"),
     refusal("ordinal of a formula", "formula", r"(?<=\))\^?\{?(?:st|nd|rd|th)\b", "the (n+1)th term"),
     rule("percentage", "quantity", rf"{START}({NUM})[ -]?%(?: percent\b)?", lambda m: f"{written_number(m[1])} percent",
@@ -242,6 +242,7 @@ QUANTITY_RULES: Final[list[Rule]] = [
          "2 1/2 cups, 3/4 of it and 24/4 = 6",
          "two and one half cups, three quarters of it and twenty four divided by four equals six"),
     refusal("telephone number", "number", r"(?<!\d)\d{3}\)?[ -]\d{2,3}-\d{4}(?!\d)", "(555) 123-4567"),
+    refusal("normal range", "number", r"(?:(?<=N=)|(?<=N = ))\d+ ?- ?\d+\)", "120 U/L (N=22-198)"),
     refusal("numbers with a space", "number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d", "2 132 contracts"),
     refusal("unknown unit", "formula",
             rf"{START}{NUM} ?(?!in\b|A\b|as?\b|h\b|s\b|m\b|T\b|C\b|N\b|V\b|K\b|min\b){UNIT_BEYOND}", "38 kg/xy"),
