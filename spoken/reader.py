@@ -1,8 +1,8 @@
 """Written text to spoken text: `speak` and `read_aloud`, by rules alone. What has no sure reading is refused.
 
-The lexicon is asked first. A scanner then goes over the text once; at each place the first rule that fits reads what
-stands there. Signs and brackets are then called by their name from their neighbours. What comes out is read again
-until nothing changes: at most six times, else the text is refused.
+The lexicon is asked first. Rewritings then bring the text to one form, and a scanner goes over it once; at each place
+the first rule that fits reads what stands there. Signs and brackets are then called by their name, as their neighbours
+show it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ from contextvars import ContextVar
 from functools import cache
 
 from spoken.formulas.brackets import say_brackets
-from spoken.formulas.operators import say_operator, say_times
+from spoken.formulas.signs import say_sign, say_times
 from spoken.formulas.tokens import Line, Token
 from spoken.lexicon import Lexicon, lexicon_of
-from spoken.rules.rule import Inner, Saying
+from spoken.rules.rule import Inner, Saying, note
 from spoken.rules.table import RULES
 from spoken.rules.words import PLAIN, is_plain
 from spoken.spoken_text import REASONS, SPOKEN, Spoken, Unspeakable
-from spoken.written.normalise import normalise
+from spoken.written.normalise import REWRITINGS, normalise
 from spoken.written.traced import Span, Traced
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "speak",
 ]
 
-_MAX_PASSES = 6
 _MAX_DEPTH = 6
 _FORMULA_SIGNS = frozenset("\\^_{}|$°′'<>")
 _MARK_STRENGTH = ",:;.!?"
@@ -55,30 +54,21 @@ class Reader:
     def read(self, text: str) -> Spoken:
         """A text as it is said: words and the marks `, . ? ! ; :`, a full match of `SPOKEN`, with written spans.
 
-        Reading the result again changes nothing. Acronyms stay in capitals ("DNA": the phonemiser spells them);
-        initials with dots, and capitals that look like a word to phonemiser or aligner, become single letters ("U S").
+        Acronyms stay in capitals ("DNA": the phonemiser spells them); initials with dots, and capitals that look like a
+        word to phonemiser or aligner, become single letters ("U S").
 
         Raises:
             Unspeakable: no sure reading; its reason is one of `REASONS`.
         """
-        traced = self._pass(Traced.of(text))
-        for _ in range(_MAX_PASSES):
-            again = self._pass(traced)
-            if again.text == traced.text:
-                return Spoken(text, traced.text, _spans(traced))
-            traced = again
-        raise Unspeakable("code", text[:200])
-
-    def _pass(self, text: Traced) -> Traced:
-        held, entries = self.lexicon.hold(text)
+        held, entries = self.lexicon.hold(Traced.of(text))
         normal = normalise(held)
         words = _joined(_words(normal.text, entries))
         if not words:
-            raise Unspeakable("blank", text.text[:200])
-        spoken = _traced(words, normal)
-        if SPOKEN.fullmatch(spoken.text) is None:
-            raise Unspeakable("symbol", spoken.text[:200])
-        return spoken
+            raise Unspeakable("blank", text[:200])
+        spoken = " ".join(word for word, _ in words)
+        if SPOKEN.fullmatch(spoken) is None:
+            raise Unspeakable("symbol", spoken[:200])
+        return Spoken(text, spoken, _spans(words, normal))
 
 
 def _scan(text: str, entries: Mapping[str, str], depth: int) -> list[Token]:
@@ -104,9 +94,10 @@ def _scan(text: str, entries: Mapping[str, str], depth: int) -> list[Token]:
 def _match(text: str, at: int, entries: Mapping[str, str], depth: int) -> tuple[str, int, str]:
     if (at == 0 or text[at - 1] in ' "(') and (plain := PLAIN.match(text, at)) and is_plain(plain[0]):
         return "word", plain.end(), plain[0]
-    for kind, pattern, say in RULES:
-        if (match := pattern.match(text, at)) and match.end() > at:
-            return kind, match.end(), _resolved(say(match), entries, depth)
+    for rule in RULES:
+        if (match := rule.pattern.match(text, at)) and match.end() > at:
+            note(rule.name)
+            return rule.kind, match.end(), _resolved(rule.reading(match), entries, depth)
     raise _no_rule(text, at)
 
 
@@ -141,7 +132,8 @@ def _words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[Word]:
     words: list[Word] = []
     for at, token in enumerate(line.tokens):
         if token.kind == "operator":
-            said = say_operator(line, at)
+            said = say_sign(line, at)
+            note(f"{token.text} as {said!r}")
         elif token.kind in {"open", "close"}:
             said = brackets[at]
         else:
@@ -172,29 +164,15 @@ def _joined(words: list[Word]) -> list[Word]:
     return kept
 
 
-def _traced(words: list[Word], normal: Traced) -> Traced:
-    """The spoken text, each of whose words keeps its written place, character by character where it is unchanged."""
-    pieces: list[Traced] = []
+def _spans(words: list[Word], normal: Traced) -> tuple[Span, ...]:
+    """The written characters of each word, to the letter where it stands in the text as it is said."""
     places = {place: normal.span(*place) for place in {place for _, place in words}}
-    for word, (start, end) in words:
-        span = places[start, end]
-        if pieces:
-            pieces.append(Traced(" ", (span,)))
-        bare = word.rstrip(_MARK_STRENGTH)
-        if normal.text[start:end] == bare:
-            origins = normal.origins[start:end] + (normal.origins[end - 1],) * (len(word) - len(bare))
-        else:
-            origins = (span,) * len(word)
-        pieces.append(Traced(word, origins))
-    return Traced.joined(pieces)
+    return tuple(places[place] for _, place in words)
 
 
-def _spans(spoken: Traced) -> tuple[Span, ...]:
-    spans, at = [], 0
-    for word in spoken.text.split(" "):
-        spans.append(spoken.span(at, at + len(word.rstrip(_MARK_STRENGTH))))
-        at += len(word) + 1
-    return tuple(spans)
+def rule_names() -> list[str]:
+    """The names of all rules, by which `noting_rules` tells them; the readings of signs are not among them."""
+    return [each.name for each in (*REWRITINGS, *RULES)]
 
 
 @cache

@@ -1,192 +1,208 @@
 """Brackets: a pause in prose, "of" after a function, words of their own where they group a formula.
 
 Grouping brackets are named, as teachers do and as the ClearSpeak rules for reading mathematics say: without them
-"2 × (3 + 4)" and "2 × 3 + 4" would sound alike.
+"2 × (3 + 4)" and "2 × 3 + 4" would sound alike. Square brackets and braces in formulas are refused.
 """
 
 import re
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
-from spoken.formulas.calls import MAX_ARGUMENTS, is_called, is_sequence, say_call
-from spoken.formulas.pairs import JOINING, Pair, joins, pairs_of
-from spoken.formulas.tokens import NUMBERS, Line, is_operand, is_term
-from spoken.rules.chemistry import COMPOUND
+from spoken.formulas.tokens import NUMBERS, Line, Token, is_operand
 from spoken.spoken_text import word_set
 
-_NAMES: Final = {"(": "parenthesis", "[": "bracket", "{": "brace"}
-_LISTS: Final = word_set("vector matrix list array row column sequence point pair tuple")
+_JOINING: Final = frozenset("=+*×÷/<>≤≥≠≈±√∛")
+"""Signs that make brackets beside them part of a formula."""
+
+_MAX_NESTED: Final = 12
+_MAX_ARGUMENTS: Final = 4
+"""With as many commas in its brackets or more, a letter before them is no function."""
+
+_CALLED: Final = word_set("f g h u v y z F G H P E V T U C Q N O φ ψ Φ Ψ phi psi sigma pi")
+"""Letters that a bracket right after them makes a function of what is in it; after others it is a factor."""
+
+_CALLED_OF: Final = word_set("x p q r s w i e c d k m D X Y R S M I v a b nu rho W")
+_ARGUMENTS: Final = word_set("t x n z 0 P Q q s T")
+"""Letters that are functions of one of these: "p(x)", "x(t)"."""
+
+_QUANTITIES: Final = frozenset("TPVNCQ")
+"""Letters that "(1 + r)" after them is rather a factor of."""
 
 
-def _is_measure(pair: Pair) -> bool:
-    """Whether the brackets hold a number with its unit: "H_2 (4.5 eV)"."""
-    return len(pair.inside) == 1 and pair.inside[0].kind == "quantity" and pair.inside[0].written[-1].isalpha()
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two brackets that belong together, by their places among the tokens of a line."""
+
+    start: int
+    end: int
+    line: Line
+
+    @property
+    def inside(self) -> list[Token]:
+        """What stands between them."""
+        return list(self.line.tokens[self.start + 1 : self.end])
+
+    @property
+    def before(self) -> Token | None:
+        """What stands before them."""
+        return self.line.tokens[self.start - 1] if self.start else None
+
+    @property
+    def after(self) -> Token | None:
+        """What stands after them."""
+        return self.line.tokens[self.end + 1] if self.end + 1 < len(self.line.tokens) else None
+
+    @property
+    def is_glued(self) -> bool:
+        """Whether something stands right before the bracket, without a space."""
+        return self.before is not None and not self.line.tokens[self.start].space_before
+
+    @property
+    def is_maths(self) -> bool:
+        """Whether they hold a formula and no prose."""
+        return bool(self.inside) and all(_is_maths(token) for token in self.inside)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the content is one thing that needs no brackets to be heard as such."""
+        unraised = [token for token in self.inside if token.kind != "suffix"]
+        return len(unraised) == 1 and self.inside[0].kind != "operator"
+
+    @property
+    def n_commas(self) -> int:
+        """Marks in them, which are commas in a formula."""
+        return sum(token.kind == "mark" for token in self.inside)
 
 
-def _follows_closely(pair: Pair) -> bool:
-    return pair.before is not None and pair.before.kind == "close" and pair.is_glued
-
-
-def _raises_product(pair: Pair) -> bool:
-    """ "(ab)^2": without its brackets the power would be heard of the last letter alone."""
-    after = pair.after
-    is_product = pair.inside[0].kind == "variable" and " " in pair.inside[0].text
-    return is_product and after is not None and after.kind == "suffix"
-
-
-def _raises_fraction(pair: Pair) -> bool:
-    """ "3 (1/3)^n": the power of a fraction, after a factor."""
-    return "/" in pair.inside[0].written and pair.after is not None and pair.after.kind == "suffix"
-
-
-def _say_factor(pair: Pair) -> tuple[str, str]:
-    """ "2(3)", "66(2/3)", "x(1/2)": one thing in brackets after an operand."""
-    before, inner = pair.before, pair.inside[0]
-    is_mixed = before is not None and before.kind == "number" and "/" in inner.written and before.written.isdigit()
-    if is_mixed and " over " not in inner.text:
-        return "and", ""
-    return ("times" if inner.kind in NUMBERS else ""), ""
-
-
-def _rises(pair: Pair) -> bool:
-    """Whether the numbers in brackets, if they are two, could be the ends of an interval."""
-    found = re.fullmatch(r"(-?\d+(?:\.\d+)?),(-?\d+(?:\.\d+)?)", "".join(token.written for token in pair.inside))
-    return found is None or float(found[1]) < float(found[2])
-
-
-def _ends_of(pair: Pair) -> tuple[str, str]:
-    """Both ends of an interval in words, with their signs."""
-    said = " ".join("minus" if token.text == "-" else token.text for token in pair.inside)
-    low, _, high = said.partition(" , ")
-    return low, high
-
-
-def _say_square(pair: Pair) -> tuple[str, str] | None:
-    """ "[0, 1]" by itself is an interval, and so is "[0, 1)", without one of its ends."""
-    ends = pair.line.tokens[pair.start].text + pair.line.tokens[pair.end].text
-    is_square = ends in {"[]", "[)", "(]"}
-    is_listed = pair.before is not None and pair.before.text.lower() in _LISTS
-    is_pair = not pair.line.is_list and pair.is_maths and pair.n_commas == 1 and len(pair.inside) <= 5 and _rises(pair)
-    if is_square and is_pair and not is_listed and not (pair.is_glued and is_term(pair.before)):
-        low, high = _ends_of(pair)
-        left_out = {"[)": f", without {high},", "(]": f", without {low},"}.get(ends, ",")
-        is_open = (ends == "[)" and "infinity" in high) or (ends == "(]" and "infinity" in low)  # never in it
-        name = "" if pair.before is not None and pair.before.text == "interval" else "the interval"
-        return name, "," if is_open else left_out
-    return None
-
-
-def _say(pair: Pair) -> tuple[str, str]:
-    before = pair.before
-    if before is not None and before.kind == "function":
-        opening, closing = say_call(pair)
-        return opening, (closing or ("," if _divides_before_factor(pair) else ""))
-    name = _NAMES[pair.line.tokens[pair.start].text]
-    if before is not None and before.kind == "suffix" and _is_measure(pair):
-        return ",", ","
-    if name == "brace" and before is not None and before.kind == "suffix" and pair.is_maths:
-        return "of", ","
-    if name == "bracket" and pair.is_glued and before is not None and before.kind == "quantity" and _is_measure(pair):
-        return ", or", ","  # "0.06 Btu/lbm-°R[0.27 kJ/kg-°K]"
-    if name == "bracket" and _is_concentration(pair):
-        return "the concentration of", ""
-    if name == "bracket" and is_sequence(pair):
-        return "of", ("" if len(pair.inside) == 1 else ",")
-    if name == "brace" and not _joins_tightly(pair):
-        if any(token is not None and token.text == "/" for token in (before, pair.after)):
-            return _say_part(pair)
-        is_listed = before is not None and before.text == "set"
-        return ("" if is_listed else "the set"), ","
-    if square := _say_square(pair):
-        return square
-    if not pair.inside or not (pair.is_maths and joins(pair)):
-        return _say_prose(pair)
-    if before is not None and pair.is_glued and is_operand(before):
-        if is_called(pair) and pair.n_commas < MAX_ARGUMENTS:
-            return say_call(pair)
-        if pair.is_plain:
-            return _say_factor(pair)
-    elif pair.is_plain and before is not None and before.kind == "number" and _raises_fraction(pair):
-        return "times", ""
-    elif pair.is_plain and not _raises_product(pair) and not _follows_closely(pair):
-        return "", ""
-    return f"open {name}", f"close {name}"
-
-
-def _is_concentration(pair: Pair) -> bool:
-    """ "[H2SO3] > [HSO3-]": a substance or an ion beside a sign of comparison."""
-    beside = [token.text for token in (pair.before, pair.after) if token is not None and token.kind == "operator"]
-    is_factor = pair.is_glued and is_operand(pair.before)
-    is_named = any("concentration" in token.text.lower() for token in pair.line.tokens[: pair.start][-3:])
-    if len(pair.inside) != 1 or not set(beside) & set("=<>≤≥") or is_factor or is_named:
-        return False
-    bare = re.sub(r"\^?\{?\d?[+-]\}?$", "", written := pair.inside[0].written)
-    return COMPOUND.fullmatch(bare) is not None or (bare != written and re.fullmatch("[A-Z][a-z]?", bare) is not None)
-
-
-def _say_part(pair: Pair) -> tuple[str, str]:
-    """A part of a fraction in braces, which is no set: words without them.
-
-    Raises:
-        Unspeakable: it is a formula with brackets of its own.
-    """
-    if not all(token.kind == "word" for token in pair.inside):
-        raise pair.line.refuse(pair.start)
-    return "", ""
-
-
-def _joins_tightly(pair: Pair) -> bool:
-    return pair.is_maths and not pair.n_commas and joins(pair)
-
-
-def _tells_letter(pair: Pair) -> bool:
-    """ "T(temperature) = 300 K": words for what the letter stands for, no event as in "P(rain) = 0.2"."""
-    letter, words, after = pair.before, [token.text for token in pair.inside], pair.after
-    if letter is None or letter.text == "P" or after is None or after.text != "=" or not all(map(str.isalpha, words)):
-        return False
-    is_its_name = len(words[0]) > 3 and words[0][0] == letter.text[0].lower()
-    return (is_its_name or len(words) > 1) and all(len(word) > 1 and word.islower() for word in words)
-
-
-def _say_prose(pair: Pair) -> tuple[str, str]:
-    before = pair.before
-    if pair.is_glued and before is not None and len(pair.inside) == 1 and pair.inside[0].kind == "number":
-        return "", ""
-    if pair.is_glued and is_called(pair):
-        return ("," if _tells_letter(pair) else "of"), ","
-    if pair.is_glued and pair.is_maths and before is not None and re.search("[a-z][A-Z]", before.written):
-        return say_call(pair)  # "ReLU(x)"
-    return ",", ";" if pair.is_maths and pair.n_commas else ","
-
-
-def _divides_before_factor(pair: Pair) -> bool:
-    """ "sin (x/τ) π": without a pause the factor would seem to be below the line."""
-    after = pair.after
-    return any(token.text == "/" for token in pair.inside) and after is not None and after.kind == "variable"
-
-
-def _multiplies(pair: Pair, said: dict[int, str]) -> bool:
-    """Whether a fraction in brackets that are not said stands before a factor: "(27/20) 3^n", "(3/5)(1/2)^n"."""
-    after = pair.after
-    is_fraction = pair.end - pair.start == 2 and "/" in pair.line.tokens[pair.start + 1].written
-    is_factor = after is not None and (after.kind == "number" or (after.kind == "open" and after.text == "("))
-    return is_fraction and is_factor and said[pair.end] == "" and pair.line.in_equation[pair.start]
+def _is_maths(token: Token) -> bool:
+    if token.kind in {"operator", "mark"}:
+        return token.text in "=+*×÷/<>≤≥≠≈±√∛-^→•|…%,"
+    return token.kind != "word" or token.text in {"and", "or"} or max(map(len, token.text.split())) == 1
 
 
 def say_brackets(line: Line) -> dict[int, str]:
     """What each bracket of a text is called, by its place among the tokens.
 
     Raises:
-        Unspeakable: a bracket that has no partner stands in a formula.
+        Unspeakable: a bracket that has no partner, a square bracket or a brace stands in a formula.
     """
     said: dict[int, str] = {}
-    pairs, alone = pairs_of(line)
-    for pair in pairs:
-        said[pair.start], said[pair.end] = _say(pair)
-        if _multiplies(pair, said):
-            said[pair.end] = "times"
-    for at in alone:
+    opened: list[int] = []
+    alone: list[int] = []
+    for at, token in enumerate(line.tokens):
+        if token.kind == "open":
+            opened.append(at)
+            if len(opened) > _MAX_NESTED:
+                raise line.refuse(at)
+        elif token.kind == "close" and opened:
+            start = opened.pop()
+            said[start], said[at] = _say(Pair(start, at, line))
+        elif token.kind == "close":
+            alone.append(at)
+    for at in alone + opened:
         beside = line.tokens[at - 1 : at] if line.tokens[at].kind == "open" else line.tokens[at + 1 : at + 2]
-        if beside and beside[0].kind == "operator" and beside[0].text in JOINING:
+        if beside and beside[0].kind == "operator" and beside[0].text in _JOINING:
             raise line.refuse(at)
         said[at] = ","
     return said
+
+
+def _say(pair: Pair) -> tuple[str, str]:
+    before, after = pair.before, pair.after
+    if before is not None and before.kind == "function":
+        return _say_call(pair)
+    if pair.line.tokens[pair.start].text != "(" or pair.line.tokens[pair.end].text != ")":
+        if pair.is_maths or pair.is_glued:
+            raise pair.line.refuse(pair.start)
+        return ",", ","
+    if not pair.inside or not (pair.is_maths and _joins(pair)):
+        return _say_prose(pair)
+    if before is not None and is_operand(before) and pair.is_glued:
+        if _is_called(pair) and pair.n_commas < _MAX_ARGUMENTS:
+            return _say_call(pair)
+        if pair.is_plain:
+            return ("times" if pair.inside[0].kind in NUMBERS else ""), ""
+    elif pair.is_plain and not (
+        after is not None and after.kind == "suffix" and (" " in pair.inside[0].text or "/" in pair.inside[0].written)
+    ):
+        if before is not None and before.kind == "variable" and pair.inside[0].kind == "variable":
+            raise pair.line.refuse(pair.start)  # "v (t) = 5 t" or a factor
+        is_factor = before is not None and before.kind == "close" and pair.is_glued
+        follows = after is not None and (after.kind == "number" or (after.kind == "open" and after.text == "("))
+        if not is_factor and not (follows and "/" in pair.inside[0].written):
+            return "", ""
+    return "open parenthesis", "close parenthesis"
+
+
+def _say_prose(pair: Pair) -> tuple[str, str]:
+    if pair.is_glued and len(pair.inside) == 1 and pair.inside[0].kind == "number":
+        return "", ""  # "a VAR(6) model"
+    if pair.is_glued and _is_called(pair):
+        return "of", ","
+    return ",", ";" if pair.is_maths and pair.n_commas else ","
+
+
+def _say_call(pair: Pair) -> tuple[str, str]:
+    """ "f(x)", "f(x, y)", "P(A | B)": an argument that is a sum keeps its brackets."""
+    opening = "" if pair.before is not None and pair.before.kind == "function" else "of"
+    if not any(token.kind == "operator" and token.text in "+-=<>≤≥±" for token in pair.inside[1:]):
+        divides = any(token.text == "/" for token in pair.inside)
+        return opening, "," if divides and pair.after is not None and pair.after.kind == "variable" else ""
+    return f"{opening} open parenthesis", "close parenthesis"
+
+
+def _is_factor(pair: Pair) -> bool:
+    """Whether a letter is no function of the brackets after it: "y(4 - y)", "RT(1 + B/V)", "P(1 + r)"."""
+    letter, inside = pair.line.tokens[pair.start - 1].written, [token.written for token in pair.inside]
+    is_sum = inside[:1] == ["1"] and inside[1:2] in (["+"], ["-"])
+    is_product = letter == "π" and any(sign in inside for sign in "+-×")
+    is_in_it = any(one == letter and following != "(" for one, following in pairwise([*inside, ""]))
+    return is_product or (len(letter) == 1 and is_in_it) or (is_sum and letter[-1:] in _QUANTITIES)
+
+
+def _is_called(pair: Pair) -> bool:
+    """Whether the brackets hold the argument of a function: "f(x)", "f'(2)", "F_1(x)"."""
+    at = pair.start - 1
+    tokens = pair.line.tokens
+    if _is_factor(pair):
+        return False
+    if "prime" in tokens[at].text:
+        return True
+    while at > 0 and tokens[at].kind == "suffix" and tokens[at].written.startswith("_"):
+        at -= 1
+    letter = tokens[at]
+    if letter.kind not in {"variable", "word"}:
+        return False
+    if at > 0 and letter.text == "O" and not letter.space_before and is_operand(tokens[at - 1]):
+        return False  # of water, "H_2O(25 K)"
+    if letter.written in "δΘΓΩ":
+        return True
+    inside = "".join(token.written for token in pair.inside)
+    is_alone = at == 0 or tokens[at - 1].kind in {"word", "mark"}
+    is_value = is_alone and re.fullmatch(r"\d+", inside) and pair.after is not None and pair.after.text == "="
+    return letter.text in _CALLED or bool(is_value) or (letter.text in _CALLED_OF and inside in _ARGUMENTS)
+
+
+def _joins(pair: Pair) -> bool:
+    """Whether what stands beside the brackets makes them part of a formula."""
+    before, after, line = pair.before, pair.after, pair.line
+    if before is not None and _is_sign(line, pair.start - 1, before):
+        return True
+    if before is not None and pair.is_glued and (is_operand(before) or before.kind in {"close", "function"}):
+        return True
+    if after is None:
+        return False
+    is_glued = not line.tokens[pair.end].space_after
+    return (
+        after.kind == "suffix"
+        or (is_glued and after.kind in {"open", "number", "variable"})
+        or (after.text != "√" and _is_sign(line, pair.end + 1, after))
+    )
+
+
+def _is_sign(line: Line, at: int, token: Token) -> bool:
+    if token.kind != "operator":
+        return False
+    is_minus = token.text == "-" and (line.in_equation[at] or token.space_before == token.space_after)
+    return token.text in _JOINING or is_minus

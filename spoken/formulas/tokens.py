@@ -3,22 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import takewhile
 from typing import Final
 
 from spoken.spoken_text import Unspeakable
 
 NUMBERS: Final = frozenset({"number", "quantity"})
 OPERANDS: Final = frozenset({"number", "quantity", "variable", "suffix"})
-STARTS: Final = frozenset({"number", "quantity", "variable", "function"})
-"""Kinds that end, and that begin, what a sign joins. A suffix is a power or index of what stands before it."""
+"""Kinds that end what a sign joins. A suffix is a power or index of what stands before it."""
 
-RELATIONS: Final = "=<>≤≥≠≈≪≫≡∝"
-_JOINS_VARIABLES: Final = frozenset("=+*×/<>≤≥≠≈∝√")
-OVER_LETTERS: Final = frozenset({"hat", "tilde"})
+_RELATIONS: Final = "=<>≤≥≠≈"
+_JOINS_VARIABLES: Final = frozenset("=+*×/<>≤≥≠≈√")
+OVER_LETTERS: Final = frozenset({"hat", "tilde", "bar"})
 """Marks over a letter, which they are said after."""
 
-_SENTENCE_LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ()[]~¬")
 _SENTENCE_ENDS: Final = frozenset({".", "?", "!", ";"})
 
 
@@ -71,25 +68,10 @@ class Line:
         start = 0
         for at, token in enumerate([*self.tokens, Token("mark", ".", ".", 0, 0, False, False)]):
             if token.kind == "mark" and token.text in _SENTENCE_ENDS:
-                if any(each.kind == "operator" and each.text in RELATIONS for each in self.tokens[start:at]):
+                if any(each.kind == "operator" and each.text in _RELATIONS for each in self.tokens[start:at]):
                     flags[start:at] = [True] * (at - start)
                 start = at + 1
         return flags
-
-    @cached_property
-    def is_logic(self) -> bool:
-        """Whether signs of formal logic stand in it; there a slash comes before the conclusion."""
-        return any(token.kind == "operator" and token.text in "⊃∨∀∃" for token in self.tokens)
-
-    @cached_property
-    def words(self) -> str:
-        """Its words in small letters."""
-        return " ".join(token.text.lower() for token in self.tokens if token.kind == "word")
-
-    @cached_property
-    def is_list(self) -> bool:
-        """Whether it speaks of a list, whose square brackets are no interval."""
-        return any(token.text.lower() in {"list", "lists", "coordinates", "optimal"} for token in self.tokens)
 
     def refuse(self, at: int, reason: str = "formula") -> Unspeakable:
         """The refusal of the token at `at`, with its neighbours for the eye."""
@@ -111,12 +93,17 @@ class Place:
     @property
     def left(self) -> Token | None:
         """The token before it."""
-        return self.line.tokens[self.at - 1] if self.at else None
+        return self.beside(-1)
 
     @property
     def right(self) -> Token | None:
         """The token after it."""
-        return self.line.tokens[self.at + 1] if self.at + 1 < len(self.line.tokens) else None
+        return self.beside(1)
+
+    def beside(self, offset: int) -> Token | None:
+        """The token so many places further on, or back."""
+        at = self.at + offset
+        return self.line.tokens[at] if 0 <= at < len(self.line.tokens) else None
 
     @property
     def in_equation(self) -> bool:
@@ -124,34 +111,13 @@ class Place:
         return self.line.in_equation[self.at]
 
     @property
-    def joins_sentences(self) -> bool:
-        """Whether a sign stands between sentences of formal logic, in capitals: "H • R", "~ A • (B ∨ C)"."""
-        sides = [token for token in (self.left, self.right) if token is not None]
-        are_letters = all(len(token.written) == 1 and token.written in _SENTENCE_LETTERS for token in sides)
-        return are_letters and len(sides) == 2 and not self.in_equation
+    def is_tight(self) -> bool:
+        """Whether no space stands on either side of it."""
+        return not (self.sign.space_before or self.sign.space_after)
 
-    @property
-    def is_counted(self) -> bool:
-        """Whether a word stands after what follows, which may be a thing that is counted: "- 3 apples"."""
-        beyond = self.line.tokens[self.at + 2 : self.at + 3]
-        return bool(beyond) and beyond[0].kind == "word"
-
-    @property
-    def is_call_after(self) -> bool:
-        """Whether a name with its argument in brackets follows: "ReLU(x)"."""
-        two = self.line.tokens[self.at + 1 : self.at + 3]
-        return len(two) == 2 and is_term(two[0]) and two[1].kind == "open" and not two[1].space_before
-
-    @property
-    def is_sum_after(self) -> bool:
-        """Whether brackets follow that hold letters and numbers with signs between them: "(x - 4)"."""
-        inside = takewhile(lambda token: token.kind != "close", self.line.tokens[self.at + 2 :])
-        kinds = {token.kind for token in inside if not is_operand(token)}
-        return "operator" in kinds and kinds <= {"operator", "function", "open"}
-
-    def refuse(self) -> Unspeakable:
-        """The refusal of this token as a formula."""
-        return self.line.refuse(self.at)
+    def refuse(self, reason: str = "formula") -> Unspeakable:
+        """The refusal of this token."""
+        return self.line.refuse(self.at, reason)
 
 
 def is_operand(token: Token | None) -> bool:
@@ -177,6 +143,4 @@ def starts_term(place: Place) -> bool:
     right = place.right
     if right is None:
         return False
-    if right.kind == "operator" and right.text in "-+√∛∜±∫∑∏∂∇~¬∀∃∞…|‖":
-        return True
-    return is_term(right) or right.kind == "open"
+    return is_term(right) or right.kind == "open" or (right.kind == "operator" and right.text in "-+√±")

@@ -21,7 +21,9 @@ FULL: Final = {
     "Ave": "Avenue", "avg": "average", "cf": "compare", "ca": "circa", "Rev": "Reverend",
     "Hon": "Honorable", "Lt": "Lieutenant", "Col": "Colonel", "Sec": "Section", "Co": "Company", "Bros": "Brothers",
     "Dept": "Department", "Esq": "Esquire", "esq": "Esquire", "Univ": "University",
-    "Atty": "Attorney", "Asst": "Assistant", **MONTH_FORMS,
+    "Atty": "Attorney", "Asst": "Assistant",
+    "Mt": "Mount", "mol. wt": "molecular weight", "Mol. wt": "Molecular weight", "at. wt": "atomic weight",
+    "sp. gr": "specific gravity", "Sp. gr": "Specific gravity", "Ph.D": "P H D", **MONTH_FORMS,
 }  # fmt: skip
 """Without the last dot, which they need to count (so "Gen" and "Dec" alone stay as they are)."""
 
@@ -42,26 +44,29 @@ EMPHASISED: Final = word_set(
 )
 """Words in capitals for emphasis, said as words and so written in small letters."""
 
-ABBREVIATION: Final = re.compile(
-    rf"(?<![A-Za-z.])(?!Jan\. [A-Z])({'|'.join(map(re.escape, sorted(FULL, key=len, reverse=True)))})\."
-)
+PLACES: Final = {
+    "p": "page", "pp": "pages", "pg": "page", "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes",
+    "ch": "chapter", "sec": "section", "sect": "section", "eq": "equation", "eqs": "equations", "no": "number",
+    "nos": "numbers", "ex": "example",
+}  # fmt: skip
+"""Where something stands in a book, before its number; "2 sec. 5" are seconds."""
+
+RATES: Final = {"min": "minute", "sec": "second", "hr": "hour", "wk": "week", "mo": "month", "yr": "year"}
+"""Units that are said in full after a slash."""
+
 TITLED: Final = (
-    "World War|Type|Part|Chapter|Title|Article|Phase|Stage|Class|Act|Section|Volume|Book|Schedule|Factor|Algorithm"
-    "|Method|Program|Sample|Experiment|Design"
+    "World War|Part|Chapter|Title|Article|Phase|Stage|Class|Act|Section|Volume|Book|Schedule|Factor|Algorithm|Method"
+    "|Program|Sample|Experiment|Design|meiosis|prophase|metaphase|anaphase|telophase|photosystem|angiotensin|bipolar"
 )
-NUMBERED: Final = "meiosis|prophase|metaphase|anaphase|telophase|photosystem|angiotensin|bipolar"
-"""Terms of which there are a first and a second, and after which no clause goes on with the pronoun "I"."""
+"""What a Roman numeral after it numbers."""
+
 
 RULERS: Final = (
     "Henry|Louis|Charles|George|James|William|Richard|Edward|Elizabeth|Philip|Napoleon|Nicholas|Alexander|Frederick"
-    "|Pius|Gregory|Leo|Urban|Innocent|Paul|John|Mary|Catherine|Ramses|Ramesses|Rameses|Darius|Xerxes|Ptolemy"
-    "|Benedict|Clement|Boniface|Francis|Ferdinand|Peter|Ivan|Otto|Wilhelm|Gustav|Leopold|Justinian|Constantine"
-    "|Theodosius|Amenhotep|Thutmose|Cleopatra|Antiochus|Philippe"
+    "|Pius|Gregory|Leo|Urban|Innocent|John|Paul|Catherine|Ramses|Darius|Ptolemy|Benedict|Francis|Ferdinand|Peter|Ivan"
+    "|Wilhelm|Gustav|Leopold"
 )
-"""Names that more than one king, queen or pope bore, so that a Roman numeral after them is an ordinal."""
-
-TITLES: Final = "Pope|King|Queen|Emperor|Empress|Tsar|Czar|Kaiser|Sultan|Shah|Pharaoh|Prince|Duke|Antipope"
-"""What stands before the name of any other ruler."""
+"""Names that more than one king, queen or pope bore, so that a numeral of several letters after them is an ordinal."""
 
 
 def _roman(number: int) -> str:

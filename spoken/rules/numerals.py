@@ -58,11 +58,6 @@ def written_number(text: str) -> str:
     return f"{spoken} point {' '.join(cardinal(int(digit)) for digit in decimals)}"
 
 
-def digits(text: str) -> str:
-    """Digits one by one, as codes are read: "007" is "zero zero seven"."""
-    return " ".join(cardinal(int(digit)) for digit in text)
-
-
 def is_one(text: str) -> bool:
     """Whether a written number takes the singular: "1", not "1.0" or "0.5"."""
     return text == "1"
@@ -81,3 +76,10 @@ def power(exponent: str) -> str:
     sign = "minus " if exponent.startswith("-") else ""
     size = exponent.lstrip("-+")
     return f"to the power of {sign}{size if size.isalpha() else written_number(size)}"
+
+
+START: Final = r"(?<![A-Za-z\d._^])"
+"""What may stand before a number."""
+
+END: Final = r"(?![\dA-Za-z_°]|[.,]\d|')"
+"""What may stand after a number."""

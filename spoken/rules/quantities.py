@@ -1,12 +1,13 @@
-"""Readings of what has digits: fractions, powers of ten, angles, quantities with their unit, plain numbers."""
+"""Readings of what has digits: fractions, powers of ten, ordinals, quantities with their unit, plain numbers."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
-from spoken.rules.letter_units import describes, say_quantity, say_unit_of
-from spoken.rules.money import END, START, is_year
-from spoken.rules.numerals import NUM, cardinal, digits, fraction, is_one, ordinal, power, written_number, year
-from spoken.rules.rule import Match, Rule, after, before, refusal, rule
+from spoken.rules.dates import is_year
+from spoken.rules.money import FUNCTION_WORDS, follows_as_noun, measures_noun
+from spoken.rules.numerals import END, NUM, START, cardinal, fraction, is_one, ordinal, power, written_number, year
+from spoken.rules.rule import Match, Rule, after, before, refusal, rule, starts_sentence, topic
 from spoken.rules.unit_names import WORDS_AS_UNITS
 from spoken.rules.units import UNIT, UNIT_BEYOND, say_unit
 from spoken.spoken_text import Unspeakable
@@ -16,114 +17,178 @@ def _ordinal(match: Match) -> str:
     return ordinal(int(match[1].replace(",", "")))
 
 
+def _parts(top: int, bottom: int) -> str:
+    """A fraction as parts where people say it so, else as one number over the other."""
+    is_proper = 0 < top < bottom and (bottom <= 20 or (top == 1 and bottom <= 100))
+    is_improper = 1 < bottom <= 10 and bottom < top <= 20 and top % bottom
+    return fraction(top, bottom) if is_proper or is_improper else f"{cardinal(top)} over {cardinal(bottom)}"
+
+
 def _fraction(match: Match) -> str:
-    whole, numerator, denominator = match["whole"], match["numerator"], match["denominator"]
-    top, bottom = int(numerator), int(denominator)
-    if (top, bottom) in {(24, 7), (9, 11)} and "=" not in after(match)[:3]:
-        return f"{cardinal(top)} {cardinal(bottom)}"
-    if 0 < top < bottom and not whole and match[0].endswith(("th", "ths", "st", "nd", "rd", "rds")):
-        return fraction(top, bottom)
-    proper = 0 < top < bottom and (bottom <= 20 or (top == 1 and bottom <= 100))
-    improper = 1 < bottom <= 10 and bottom < top <= 20 and top % bottom
-    if proper or (improper and not whole):
-        spoken = fraction(top, bottom)
-        return f"{cardinal(int(whole))} and {spoken}" if whole else spoken
-    if whole and 0 < top < bottom:
-        return f"{cardinal(int(whole))} and {cardinal(top)} over {cardinal(bottom)}"
-    if whole or numerator.startswith("00") or denominator.startswith("0"):
+    whole, top, bottom = match["whole"], int(match["top"]), int(match["bottom"])
+    if match["top"].startswith("00") or match["bottom"].startswith("0") or (whole and not 0 < top < bottom):
         raise Unspeakable("number", match[0])
+    percent = " percent" if match["percent"] else ""
+    if whole:
+        return f"{written_number(whole)} and {_parts(top, bottom)}{percent}"
+    if match["end"] and 0 < top < bottom:
+        return fraction(top, bottom)
+    said = _parts(top, bottom)
     if re.match(r" ?=", after(match)):
-        return f"{cardinal(top)} divided by {cardinal(bottom)}"
-    return f"{cardinal(top)} over {cardinal(bottom)}"
-
-
-def _percent_fraction(match: Match) -> str:
-    return f"{_fraction(match)}{' percent' if match['percent'] else ''}"
-
-
-def _mixed(match: Match) -> str:
-    """ "66(2/3)", "5 (1 / 4)": a whole number and a fraction in brackets."""
-    top, bottom = int(match["top"]), int(match["bottom"])
-    said = fraction(top, bottom) if bottom <= 100 else f"{cardinal(top)} over {cardinal(bottom)}"
-    return f"{written_number(match['whole'])} and {said}{' percent' if match['percent'] else ''}"
-
-
-def _locants(match: Match) -> str:
-    """Places in a chemical name: "1,4-dichlorobenzene" is "one four dichlorobenzene"."""
-    return " ".join(cardinal(int(place)) for place in re.findall(r"\d+", match[0]))
-
-
-def _latitude(match: Match) -> str:
-    name = {"N": "north", "S": "south", "E": "east", "W": "west"}[match["point"]]
-    return f"{written_number(match['amount'])} {'degree' if match['amount'] == '1' else 'degrees'} {name}"
-
-
-def _terms(match: Match) -> str:
-    return f"{cardinal(int(match[1]))} {cardinal(int(match[2]))}, net {cardinal(int(match[3]))}"
+        said = said.replace(" over ", " divided by ")
+    return said + percent
 
 
 def _ten_to(match: Match) -> str:
-    """A number times a power of ten, with its unit; the sign between them or the caret may be lost."""
+    """A number times a power of ten, with its unit; the sign between them may be lost."""
     exponent = match["exponent"].replace(" ", "").lstrip("+").strip("{}()")
     said = "to the power of two" if exponent == "2" else "to the power of three" if exponent == "3" else power(exponent)
-    times = f"{written_number(match['amount'])} times " if match["amount"] else ""
-    unit = f" {say_unit_of(match, plural=True)}" if match["unit"] else ""
+    amount = match["amount"] or match["bare"]
+    times = f"{written_number(amount)} times " if amount else ""
+    unit = f" {_say_unit(match, plural=True)}" if match["unit"] else ""
     return f"{times}ten {said}{unit}"
-
-
-def _exponent(match: Match) -> str:
-    unit = f" {say_unit_of(match, plural=True)}" if match.groupdict().get("unit") else ""
-    return f"{written_number(match['amount'])} times ten {power(str(int(match['exponent'])))}{unit}"
-
-
-def _fraction_of_unit(match: Match) -> str:
-    top, bottom = int(match["top"]), int(match["bottom"])
-    if not 0 < top < bottom <= 100:
-        return f"{cardinal(top)} over {cardinal(bottom)} {say_unit(match['unit'], plural=True)}"
-    whole = f"{cardinal(int(match['whole']))} and " if match["whole"] else ""
-    unit = say_unit(match["unit"], plural=bool(match["whole"]) and not describes(match))
-    return f"{whole}{fraction(top, bottom)} {unit}"
-
-
-def _duration(match: Match) -> str:
-    """ "2h 30m", "5m 30s": minutes, as nobody goes on from meters in hours or seconds."""
-    parts = [(match[name], name) for name in ("hours", "minutes", "seconds") if match[name]]
-    return " ".join(f"{written_number(size)} {name[:-1] if is_one(size) else name}" for size, name in parts)
 
 
 def _coefficient(match: Match) -> str:
     if match[2] == "x" and re.match(
-        r" (?:as|more|the|faster|larger|bigger|magni\w+|zoom|objective|eyepiece|lens)\b", after(match)
+        r" (?:as|more|the|faster|larger|bigger|magni\w+|zoom|objective|lens)\b", after(match)
     ):
         return f"{written_number(match[1])} times"
-    return f"{written_number(match[1])} {' '.join(match[2])}"
+    letters = "pi" if match[2] == "pi" else " ".join(match[2])
+    return f"{written_number(match[1])} {letters}"
 
 
 def _number(match: Match) -> str:
-    text = match[0]
-    if is_year(match):
-        return year(int(text))
-    if re.fullmatch(r"0\d{1,14}", text) and not re.search(r"[\d,] $", before(match)):
-        return digits(text)
-    return written_number(text)
+    return year(int(match[0])) if is_year(match) else written_number(match[0])
 
 
-def _angle(match: Match) -> str:
-    minutes, seconds = int(match["minutes"]), match["seconds"]
-    said = f"{written_number(match['degrees'])} {'degree' if match['degrees'] == '1' else 'degrees'}"
-    said += f" {cardinal(minutes)} {'minute' if minutes == 1 else 'minutes'}"
-    return f"{said} {written_number(seconds)} seconds" if seconds else said
+_OF_HEAT: Final = re.compile(
+    r"(?i)temperature|°|\b(?:boil|melt|heat|cool|warm|oven|freez|steam)|water|bath\b|kelvin|thermal|entrop|gas\b"
+    r"|isotherm|adiabat|blackbody|\batm|[/-]K\b|supercond|radiat|pressure|\bT(?:_\w+)? ?=|\bstars?\b"
+    r"|\b\d{3}(?:\.\d+)? K\b"
+)
+_OF_CHARGE: Final = re.compile(r"(?i)charge|capacit|coulomb|electric|induct|circuit|field|volt|flux")
+_OF_MAGNETS: Final = re.compile(
+    r"(?i)magnet|tesla|\bfield|NMR|flux|coil|solenoid|induct|wire|\bB ?=|cyclotron|MRI|spin|proton|electron"
+)
+_OF_TIME: Final = re.compile(r"(?i)second|veloc|accelerat|speed|/s\b|time|puls|half-li|\bms\b|s\^|\bt ?=")
+_OF_PULL: Final = re.compile(r"\baccelerat|\bgravit|\bmass m\b")
+_OF_ACIDS: Final = re.compile(r"(?i)\bsolutions?\b|acid|titrat|\bbase needed\b|\bnormality\b")
+_OF_ATOMS: Final = re.compile(r"(?i)\b(?:diameter|radius|radii|bond lengths?|lattice|wavelengths?|angstroms?)\b")
+_OF_SOLUTIONS: Final = re.compile(r"(?i)solution|molar|concentrat|acid|\bmol|\bpH\b|titrat|buffer|reaction|ions?\b")
+_TELLS: Final = {"K": _OF_HEAT, "T": _OF_MAGNETS, "M": _OF_SOLUTIONS}
+"""What a text must speak of that a letter after a number is a unit."""
+
+_DENIES: Final = {"N": _OF_ACIDS, "A": _OF_ATOMS, "g": _OF_PULL, "mg": _OF_PULL, "μg": _OF_PULL}
+"""What it must not speak of: normal solutions, sizes in angstroms, grams that may be times the earth's pull."""
+
+_AMBIGUOUS: Final = {"C": ("degree Celsius", "coulomb"), "F": ("degree Fahrenheit", "farad")}
 
 
-def _height(match: Match) -> str:
-    feet = f"{cardinal(int(match['feet']))} {'foot' if match['feet'] == '1' else 'feet'}"
-    if not match["inches"]:
-        return feet
-    return f"{feet} {written_number(match['inches'])} {'inch' if match['inches'] == '1' else 'inches'}"
+def _say_unit(match: Match, plural: bool) -> str:
+    """The unit of a match with the group `unit`; a single letter by what the text is about.
+
+    Raises:
+        Unspeakable: the text does not tell.
+    """
+    unit, told = match["unit"], topic(match)
+    needed = _TELLS.get(unit)
+    denied = _DENIES.get(unit)
+    if (denied is not None and denied.search(told)) or (needed is not None and not needed.search(told)):
+        raise Unspeakable("formula", before(match)[-10:] + match[0])
+    letter = re.match(r"[CF](?![A-Za-z°])", unit)
+    if letter is None:
+        return say_unit(unit, plural)
+    if len(unit) > 1:
+        return say_unit(unit, plural)  # coulombs per square meter
+    is_hot, is_electric = _OF_HEAT.search(told) is not None, _OF_CHARGE.search(told) is not None
+    if is_hot == is_electric:
+        raise Unspeakable("number", match[0])
+    first, space, rest = _AMBIGUOUS[unit][is_electric].partition(" ")
+    return f"{first}{'s' if plural else ''}{space}{rest}"
+
+
+@lru_cache(maxsize=256)
+def _stands_for(letter: str, text: str) -> bool:
+    """Whether a letter stands for a quantity somewhere in a text: "mass m", "a voltage V", "V = 3"."""
+    named = (
+        r"\b(?:mass(?:es)?|voltage|difference|lengths?|force|weight|area|width|period|volume|radius|distance|height"
+        rf"|time) \$?{letter}(?![\w'°])"
+    )
+    return re.search(rf"{named}|(?<![\d.)\]}}^/] )(?<![\w.^/\]]){letter} ?=", text) is not None
+
+
+_MEASURED: Final = re.compile(
+    r" (?:(?:steel|copper|iron|wooden|metal|plastic|light|round|square) )?(?:angles?|bulbs?|lamps?|resistors?"
+    r"|capacitors?|inductors?|batter(?:y|ies)|suppl(?:y|ies)|heaters?|motors?|pipes?|tubes?|rulers?|pieces|boards?"
+    r"|bolts?|nails?|screws?|planks?|tiles?|strips?|cubes?|pizzas?|bottles?|jars?|bags?|jugs?|pans?|race|speed limits?)"
+    r"(?![\w-])"
+)
+"""What a quantity stands before to describe it, with or without an article: "two 60 W bulbs"."""
+
+_SIDE: Final = r"\d[\d.]* ?-?(?:[ckm]?m|ft|in|inch|foot|yd)\.?"
+_OF_ONE: Final = re.compile(rf"(?i)\b(?:an?|the|each|this|one) (?:{_SIDE} ?(?:by|x|×) ?)*$")
+_BY_SIDES: Final = re.compile(rf"((?: ?(?:by|x|×) ?{_SIDE})*) ([a-z]{{3,}})")
+
+
+def _is_side(match: Match) -> bool:
+    """Whether a length is a side of what "a 4 m by 3 m room" describes."""
+    sides, beyond = _OF_ONE.search(before(match)), _BY_SIDES.match(after(match))
+    if sides is None or beyond is None or not (beyond[1] or re.search("by|x|×", sides[0])):
+        return False
+    return beyond[2] not in FUNCTION_WORDS and not beyond[2].endswith(("ed", "ing", "ly"))
+
+
+def _describes(match: Match) -> bool:
+    """Whether a quantity stands before the noun that it describes, so that its unit is said in the singular."""
+    if re.match(r" ?[x×] ?\d", after(match)):
+        return _is_side(match)
+    return (
+        _is_side(match)
+        or follows_as_noun(match)
+        or measures_noun(match)
+        or _MEASURED.match(after(match)) is not None
+        or (re.search(r"\ban? $", before(match)) is not None and re.match(" [A-Z][A-Za-z]", after(match)) is not None)
+    )
+
+
+def _amount(match: Match) -> str:
+    if match["bottom"] is None:
+        return written_number(match["amount"])
+    whole, top, bottom = match["whole"], int(match["top"]), int(match["bottom"])
+    if not 0 < bottom <= 100 or (whole and top >= bottom):
+        raise Unspeakable("number", match[0])
+    said = fraction(top, bottom) if top < bottom and bottom > 1 else f"{cardinal(top)} over {cardinal(bottom)}"
+    return f"{written_number(whole)} and {said}" if whole else said
+
+
+_LETTER: Final = re.compile(r"([A-Za-z])(?: ?\^? ?\{? ?([23]) ?\}?)?")
+
+
+def _quantity(match: Match) -> str:
+    """A number and what follows it, as a quantity if that is a unit there.
+
+    Raises:
+        Unspeakable: it may be one of two units, or none.
+    """
+    unit, is_tight = match["unit"], not match["gap"]
+    letter = _LETTER.fullmatch(unit)
+    if letter and (not letter[2] or is_tight) and _stands_for(letter[1], topic(match)):
+        if not is_tight or re.search(rf"(?<![A-Za-z]){letter[1]} ?= ?$", before(match)):
+            raise Unspeakable("formula", before(match)[-10:] + match[0])
+        raised = {"2": " squared", "3": " cubed"}.get(letter[2] or "", "")
+        return f"{_amount(match)} {letter[1]}{raised}"
+    if is_tight and unit == "s" and not _OF_TIME.search(topic(match)):
+        raise Unspeakable("number", before(match)[-10:] + match[0])  # several threes
+    part = match["bottom"] is not None and match["whole"] is None and int(match["top"]) < int(match["bottom"])
+    is_single = part or is_one(match["amount"]) or match["gap"] == "-" or _describes(match)
+    stop = "." if unit.endswith(".") and starts_sentence(after(match)) else ""
+    return f"{_amount(match)} {_say_unit(match, plural=not is_single)}{stop}"
 
 
 _WORDS: Final = "|".join(WORDS_AS_UNITS)
 _NO_UNIT: Final = (
+    r"(?![A-Z]\. [A-Z]\.)"
     rf"(?!A (?!is\b|was\b|has\b|passes\b|flows\b)[a-z]+s\b|A['-]|[A-Z]&|H[_\d]|A (?:student|grade|paper)"
     rf"|in\b(?!\.? ?(?:x|by|wide|long|tall|Hg|high|thick|diameter|closer|[OI]\.?D)\b"
     rf"|[;,]|$|[.)] ?(?:$|[a-z),])|\^|\. [a-z]|-lb)|[AHKMNTVWJLGC] (?:atom|ion|bond|cell|nucle|molecule|people|subject)"
@@ -131,78 +196,62 @@ _NO_UNIT: Final = (
 )
 """Not amps but marks ("5 A students"), not inches but a word ("5 in the morning")."""
 
+_NOUN: Final = "(?!and|the|for|when|where|then|with|from|but|plus|minus)[a-z]{3}"
 _ANY_UNIT: Final = (
-    rf"(?:{UNIT}|[CF](?![A-Za-z\d'^_(-]| (?!(?:is|was|flows|passes)\b)[a-z]+s\b)"
-    r"(?:(?: ?/ ?[cm]?m\^?[23])(?![A-Za-z\d]))?)"
+    rf"(?:{UNIT}|C ?/ ?[cm]?m\^?[23](?![A-Za-z\d])"
+    r"|[CF](?![A-Za-z\d'^_(/-]| ?[×*]| (?!(?:is|was|flows|passes)\b)[a-z]+s\b))"
 )
-_SCIENTIFIC: Final = rf"(?P<amount>{NUM})[eE](?P<exponent>[-+]?\d{{1,2}})"
 _TEN: Final = r"10 ?\^ ?(?P<exponent>\{ ?[-+]? ?\d{1,3} ?\}|\([-+]? ?\d{1,3}\)|[-+]?\d{1,3})"
-_LOST: Final = r"10(?P<exponent>-[1-9]\d?|[2-9]|[1-3]\d)"
 
 QUANTITY_RULES: Final[list[Rule]] = [
-    rule("word", r"(?<=\bin )[kMG]?eV(?=[ ,.?;:)]|$)", lambda m: say_unit(m[0], plural=True)),
-    rule("word", rf"(?<=\bin )(?=[A-Za-z°]{{1,5}}[/^]|μ[A-Za-z])({UNIT})(?=[ ,.?;:)]|$)",
-         lambda m: say_unit(m[1], plural=True)),
-    rule("word", rf"(?:(?<=π )(?=(?:ft|in|yd|[ckm]?m)(?:\^|/)|(?:cm|mm|km|ft)\b)|(?<=\d\) )(?=(?:ft|yd|[ckm]m)\^))"
-         rf"({UNIT})(?=[ ,.?;:)]|$)",
-         lambda m: say_unit(m[1], plural=True)),
-    rule("word", rf"(?<=hat\) )(?=[A-Za-z]+ ?/)({UNIT})(?=[ ,.?;:)]|$)", lambda m: say_unit(m[1], plural=True)),
-    rule("word", r"(?<=\(in )(cm|mm|km|nm|kg|Hz|kHz|m|eV|J|N|s|K|kJ|min)(?=\))", lambda m: say_unit(m[1], plural=True)),
-    rule("word", rf"(?<=\bper )(?=[A-Za-z]{{1,2}}\^)({UNIT})(?=[ ,.?;:)]|$)", lambda m: say_unit(m[1], plural=False)),
-    rule(
-        "number",
-        r"(?:(?<=[Ff]igure )|(?<=[Ff]ig\. )|(?<=[Ss]ec\. )|(?<=[Cc]h\. )|(?<=[Ee]q\. )|(?<=[Tt]able )"
-        r"|(?<=[Ee]xhibit )|(?<=[Ss]ection )|(?<=[Ee]xample )|(?<=[Ee]xercise )|(?<=[Pp]roblem ))"
-        r"(\d{1,2})[-.](\d{1,2})(?:[-.](\d{1,2}))?(?![\d%]| ?(?:[cmk]?m|in|ft)\b)",
-        lambda m: " point ".join(cardinal(int(part)) for part in m.groups() if part),
-    ),
-    rule("number", rf"{START}(\d{{1,3}})-(\d{{1,3}})-(\d{{1,3}}(?:\.\d+)?)(?![\w-]|[.,]\d| ?[-+=*/×])",
-         lambda m: " ".join(written_number(part) for part in m.groups())),
-    rule("word", r"(?<![\w.,(])\d{1,2}(?:, ?\d{1,2})+-(?=[a-zA-Z]{3})", _locants),
-    rule("quantity", rf"{START}(?P<amount>{NUM}) ?° ?(?P<point>[NSEW])(?![A-Za-z])", _latitude),
-    rule("number", rf"{START}(\d+)/(\d+)\)?, ?\(?n/(\d+)", _terms),
-    rule("quantity", rf"{START}(?P<degrees>{NUM}) ?° ?(?P<minutes>\d{{1,2}}) ?'(?!')(?: ?(?P<seconds>\d{{1,2}}"
-         rf"(?:\.\d+)?) ?″)?", _angle),
-    rule("quantity", rf"{START}(?P<feet>\d{{1,3}}) ?' ?-?(?P<inches>\d{{1,2}}(?:\.\d+)?) ?″", _height),
-    rule("quantity", rf"{START}(?P<feet>\d{{1,3}}) ?'(?P<inches>)(?= ?(?:x|×|by|tall|long|wide|high|deep)\b"
-         rf"| ?[x×])", _height),
-    rule("number", r"(?:(?<![\w.])|(?<=[ACGTU] - ))([35])'"
-         r"(?= ?(?:cap|end|-|to|UTR|[ACGTU]{2,}|region|strand|direction|splice|carbon|OH"
-         r"|and)|(?<=[ACGTU] [35]')(?!\d))",
-         lambda m: f"{cardinal(int(m[1]))} prime"),
-    rule("number", rf"{START}(\d[\d,]*) ?(?:st|nd|rd|th)\b", _ordinal),
-    rule("quantity", rf"{START}({NUM})[ -]?%(?: percent\b)?", lambda m: f"{written_number(m[1])} percent"),
-    rule("quantity", rf"{START}{_SCIENTIFIC} ?{_NO_UNIT}(?P<unit>{_ANY_UNIT})", _exponent),
-    rule("number", rf"{START}{_SCIENTIFIC}(?![\dA-Za-z]|\.\d)", _exponent),
-    rule("quantity", rf"{START}(?:(?P<amount>{NUM}) ?[x×*X•] ?)?{_TEN}(?:[ ~]*(?P<unit>{_ANY_UNIT}))?(?![\d]"
-         rf"|\.\d)", _ten_to),
-    rule("quantity", rf"{START}(?P<amount>\d+\.\d+|\d) {_TEN}(?: ?~? ?(?P<unit>{_ANY_UNIT}))?(?![\dA-Za-z^]"
-         rf"|\.\d)", _ten_to),
-    rule("quantity", rf"{START}(?P<amount>\d\.\d+) ?[x×] ?{_LOST}(?![\d.,-]| ?=)(?: ?(?P<unit>{_ANY_UNIT}))?", _ten_to),
-    rule("quantity", rf"{START}(?P<amount>\d(?:\.\d+)?) ?[x×] ?10(?P<exponent>-[1-9]\d?)(?![\d.,-]| ?=)"
-         rf"(?: ?(?P<unit>{_ANY_UNIT}))?", _ten_to),
-    rule("quantity", rf"{START}(?:(?P<whole>\d+)[ -])?(?P<top>\d+) ?/ ?(?P<bottom>\d+)(?P<gap>[ -]|(?=″))"
-         r"(?!in\b(?!\.|$| (?:and|thick|diameter|wide|long|high|deep)\b)|A\b|a\b)"
-         r"(?P<unit>(?:″|mm ?Hg|in\.?|ft\.?|lbs?\.?|oz\.?|cm|mm|km|mi|hr|hrs|min|sec|gal|tsp|tbsp|yd)(?![A-Za-z]))"
-         r"(?!-[a-z])(?! ?[/^])",
-         _fraction_of_unit),
-    rule("number", rf"{START}(?P<whole>\d[\d,]*) ?\( ?(?P<top>\d+) ?/ ?(?P<bottom>\d+) ?\)(?! ?[-+*/^=])"
-         r"(?P<percent> ?%)?", _mixed),
-    rule("number", rf"{START}(?:(?P<whole>\d+)(?: |-| and ))?(?P<numerator>\d+)/(?P<denominator>\d+)"
-         r"(?:st|nd|rd|th|ths|rds|s)?(?![\d/A-Za-z_]|[.,]\d)(?P<percent> ?%)?", _percent_fraction),
-    refusal("number", r"(?<=[Cc]all )\d{3}-\d{4}(?![\d-])|\(?(?<!\d)\d{3}\)?[ -]\d{2,3}-\d{4}(?!\d)"),
-    rule("quantity", rf"{START}(?P<hours>\d{{1,3}}) ?h ?(?P<minutes>[1-5]?\d) ?m(?: ?(?P<seconds>[1-5]?\d) ?s)?"
-         r"(?![\w/^])", _duration),
-    rule("quantity", rf"{START}(?P<hours>)(?P<minutes>\d{{1,3}}) ?m ?(?P<seconds>[1-5]?\d) ?s(?![\w/^])", _duration),
-    rule("quantity", rf"{START}(?P<amount>{NUM})(?P<gap>[ -]?){_NO_UNIT}(?P<unit>{_ANY_UNIT})", say_quantity),
-    refusal("number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d"),
-    refusal("formula", rf"{START}{NUM} ?(?!in\b|A\b|as?\b|h\b|s\b|m\b|T\b|C\b|N\b|V\b|K\b|min\b){UNIT_BEYOND}"),
-    rule("number", rf"{START}(\d+)\+(?=[ ,.)?](?! ?[-\d($.A-Za-z]\b))", lambda m: f"{written_number(m[1])} plus"),
-    rule("word", r"(?<![\w.,])([23])-?D(?![\w'])", lambda m: f"{cardinal(int(m[1]))} D"),
-    rule("variable", rf"{START}({NUM})([a-z]{{1,2}})(?![\dA-Za-z(])", _coefficient),
-    rule("variable", rf"{START}({NUM})(?![HONFI]_\{{?[234])([A-Z])(?![\dA-Za-z(])", _coefficient),
-    rule("number", rf"{START}{NUM}(?=x\d|x \d)|{START}{NUM}{END}|{START}{NUM}(?=[A-Za-zα-ωΔ]\(|[a-zA-Z]{{1,3}}"
-         rf"(?![A-Za-z])"
-         r"|[α-ωΔ])", _number),
+    rule("unit without a number", "word",
+         rf"(?:(?<=\bin )(?=[A-Za-z°μ]{{1,5}}[/^]|[kMG]?eV\b)|(?<=nit: )|(?<=nits: )|(?<=π )(?=(?:ft|yd|[ckm]?m)\b)"
+         r"|(?<![\w/^×*'.-])(?=(?:km|cm|mm|kg|mg|mi|ft|lb|k?J|mol)/|m ?/ ?s\b|W/\(?m\b))"
+         rf"({UNIT})(?=[ ,.?;:)]|$)", lambda m: say_unit(m[1], plural=True),
+         "its speed in km/h", "its speed in kilometers per hour"),
+    refusal("terms of payment", "number", r"\d/\d+\)?, ?\(?n/\d", "terms of 2/10, n/30"),
+    refusal("time in parts", "number", r"\d ?h ?\d+ ?m(?:in)?(?![\w/^])|\d ?m ?\d+ ?s(?![\w/^])", "after 2h 30m"),
+    refusal("power without its caret", "number",
+            r"\d\.\d+ ?[x×] ?10(?:[2-9]|[1-3]\d)(?![\d.,]| ?=)", "1.36 × 108 m"),
+    refusal("electrons in a shell", "formula",
+            r"(?<![\w.])[1-7](?:[spdf]\^| ?[spdf]\^ ?\{?\d+\}? ?[1-7] ?[spdf]\b)", "1s^2 2p^3"),
+    rule("ordinal", "number", rf"{START}(\d[\d,]*) ?\^?\{{?(?:st|nd|rd|th)\b\}}?", _ordinal,
+         "the 22nd and the 50^{th}", "the twenty second and the fiftieth"),
+    refusal("unit below a slash by its power", "formula",
+            r"(?<![A-Za-z\d_])[A-Za-z]{0,3}?(?:kg|mol|cm|deg|K|s|m|g|J)\^ ?\{? ?-[1-4](?!\d)"
+            r"|(?<= )(?:mol|K|s|kg|T)-[12](?![\w.-])",
+            "in mol-1"),
+    refusal("misprinted unit", "formula",
+
+            r"\d[\d.]* ?(?:m ?μ(?!\w)|μ(?!\w| ?[=+*/^_-])|r/min|J T(?!\w)|\w+/k?g mol\b)"
+            r"|\d\.\d+o\b|\d[\d.]* ?\. (?:K|[Tt]orr|bar|atm|mL|kg|g|kPa)(?![\w.])", "at 303 . K"),
+    refusal("ordinal of a formula", "formula", r"(?<=\))\^?\{?(?:st|nd|rd|th)\b", "the (n+1)th term"),
+    rule("percentage", "quantity", rf"{START}({NUM})[ -]?%(?: percent\b)?", lambda m: f"{written_number(m[1])} percent",
+         "2.5 %", "two point five percent"),
+    rule("power of ten", "quantity",
+         rf"{START}(?:(?P<amount>{NUM}) ?[x×*X•] ?|(?P<bare>\d+\.\d+|\d) )?{_TEN}(?:[ ~]*(?P<unit>{_ANY_UNIT}))?"
+         r"(?!\d|\.\d)", _ten_to, "3 × 10^8 m/s", "three times ten to the power of eight meters per second"),
+    rule("quantity", "quantity",
+         rf"{START}(?P<amount>(?:(?:(?P<whole>\d+)[ -])?(?P<top>\d+) ?/ ?(?P<bottom>\d+)(?= |-))|{NUM})(?P<gap>[ -]?)"
+         rf"{_NO_UNIT}(?P<unit>{_ANY_UNIT})", _quantity,
+         "a 5 kg bag at 60 km/h and 2 1/2 in.",
+         "a five kilogram bag at sixty kilometers per hour and two and one half inches."),
+    rule("fraction", "number",
+         rf"{START}(?:(?P<whole>\d+)(?: |-| and ))?(?P<top>\d+)/(?P<bottom>\d+)"
+         r"(?P<end>st|nd|rd|ths?|rds|s)?(?![\d/A-Za-z_']|[.,]\d)(?P<percent> ?%)?", _fraction,
+         "2 1/2 cups, 3/4 of it and 24/4 = 6",
+         "two and one half cups, three quarters of it and twenty four divided by four equals six"),
+    refusal("telephone number", "number", r"(?<!\d)\d{3}\)?[ -]\d{2,3}-\d{4}(?!\d)", "(555) 123-4567"),
+    refusal("normal range", "number", r"(?:(?<=N=)|(?<=N = ))\d+ ?- ?\d+\)", "120 U/L (N=22-198)"),
+    refusal("numbers with a space", "number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d", "2 132 contracts"),
+    refusal("unknown unit", "formula",
+            rf"{START}{NUM} ?(?!in\b|A\b|as?\b|h\b|s\b|m\b|T\b|C\b|N\b|V\b|K\b|min\b){UNIT_BEYOND}", "38 kg/xy"),
+    rule("number times letters", "variable",
+         rf"{START}({NUM})(?!e-?\d|[kKMB] {_NOUN}|[HONFI]_)([a-z]{{1,2}}|[A-Z])(?![\dA-Za-z(])",
+         _coefficient, "2x as many, 3x + 1", "two times as many, three x plus one"),
+    rule("number", "number",
+         rf"{START}{NUM}(?:{END}|(?=[A-Za-zα-ωΔ]\(|(?:sin|cos|tan|log|ln|exp|sqrt)"
+         rf"|(?:[A-Z][a-z]?_?\{{?\d*\}}?){{2,8}}(?=[ +→⇌(.,)^]|$)|[A-Z][a-z](?= ?[+→⇌(])|[HONFI]_|[α-ωΔ]))", _number,
+         "in 1914, not 1,234.5", "in nineteen fourteen, not one thousand two hundred thirty four point five"),
 ]  # fmt: skip
 """What has digits, in the order in which it is tried."""

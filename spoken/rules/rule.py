@@ -1,4 +1,4 @@
-"""What a rule of reading is: the kind of token it makes, the pattern it tries at a place, and how the match is said."""
+"""What a rule of reading is, and what a rule may ask of the text around its match."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spoken.spoken_text import Unspeakable
+from spoken.written.traced import Traced
 
 Match = re.Match[str]
 _SEEN: Final = 60
@@ -25,22 +26,65 @@ class Inner:
 
 
 Saying = str | Sequence[str | Inner]
-Rule = tuple[str, re.Pattern[str], Callable[[Match], Saying]]
-"""Kind of the token (see `tokens.Token`; "nothing": said not at all), pattern tried at a position, its reading."""
 
 
-def rule(kind: str, pattern: str, say: str | Callable[[Match], Saying]) -> Rule:
-    """A rule whose reading is a function of the match, or always the same words."""
-    return kind, re.compile(pattern), (say if callable(say) else lambda match: str(say))
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How one written form is read.
+
+    Args:
+        name: what `benchmarks.readings --hits` and a failing test call it.
+        kind: of the token that it makes (see `spoken.formulas.tokens.Token`), or "rewrite": it changes the text before
+            the rules of the other kinds go over it, "refused": it refuses the text, "nothing": it says nothing.
+        pattern: what it reads, tried at each place of the text.
+        reading: what is said, or written instead, of a match.
+        example: a text in which it has a part.
+        expected: what is said of the example; of a rewriting, what it makes of it; of a refusal, its reason.
+    """
+
+    name: str
+    kind: str
+    pattern: re.Pattern[str]
+    reading: Callable[[Match], Saying]
+    example: str
+    expected: str
+
+    def rewrite(self, text: Traced) -> Traced:
+        """The text with each match rewritten."""
+        made = text.sub(self.pattern, lambda match: str(self.reading(match)))
+        if made is not text:
+            note(self.name)
+        return made
 
 
-def refusal(reason: str, pattern: str) -> Rule:
-    """A rule that refuses the text, with what it found and a little around it."""
+def rule(
+    name: str, kind: str, pattern: str, reading: str | Callable[[Match], Saying], example: str, expected: str
+) -> Rule:
+    """A rule whose reading is a function of the match, or a template of it."""
+    template = reading if isinstance(reading, str) else ""
+    read = reading if callable(reading) else lambda match: match.expand(template)
+    return Rule(name, kind, re.compile(pattern), read, example, expected)
+
+
+def rewriting(name: str, pattern: str, new: str | Callable[[Match], str], example: str, becomes: str) -> Rule:
+    """A rule that writes one form in place of another."""
+    return rule(name, "rewrite", pattern, new, example, becomes)
+
+
+def refusal(name: str, reason: str, pattern: str, example: str) -> Rule:
+    """A rule that keeps a wrong reading out: it refuses the text, with what it found and a little around it."""
 
     def refuse(match: Match) -> str:
         raise Unspeakable(reason, match.string[max(0, match.start() - 15) : match.end() + 15])
 
-    return "refused", re.compile(pattern), refuse
+    return Rule(name, "refused", re.compile(pattern), refuse, example, reason)
+
+
+def rewritten(text: Traced, rules: Sequence[Rule]) -> Traced:
+    """The text after each rewriting, in their order."""
+    for each in rules:
+        text = each.rewrite(text)
+    return text
 
 
 _ABOUT: ContextVar[str] = ContextVar("what a text is about", default="")
@@ -48,7 +92,7 @@ _ABOUT: ContextVar[str] = ContextVar("what a text is about", default="")
 
 @contextmanager
 def reading_about(text: str) -> Iterator[None]:
-    """Within it, what a short text such as an option is about is told by this one too: whether "3h" are hours."""
+    """Within it, what a short text such as an option is about is told by this one too: whether "30 C" are degrees."""
     token = _ABOUT.set(text[:_TOPIC])
     try:
         yield
@@ -56,15 +100,30 @@ def reading_about(text: str) -> Iterator[None]:
         _ABOUT.reset(token)
 
 
-def about() -> str:
-    """What the text that is read is about, as `reading_about` tells; empty where nothing does."""
-    return _ABOUT.get()
-
-
 def topic(match: Match) -> str:
-    """The text of a match with what it is about, bounded."""
-    told = about()
+    """The text of a match with what `reading_about` tells of it, bounded."""
+    told = _ABOUT.get()
     return f"{match.string[:_TOPIC]}\n{told}" if told else match.string[:_TOPIC]
+
+
+_FIRED: ContextVar[set[str] | None] = ContextVar("rules that fired", default=None)
+
+
+@contextmanager
+def noting_rules() -> Iterator[set[str]]:
+    """The names of all rules that read or rewrite something within it, as they do so."""
+    fired = set[str]()
+    token = _FIRED.set(fired)
+    try:
+        yield fired
+    finally:
+        _FIRED.reset(token)
+
+
+def note(name: str) -> None:
+    """Notes that a rule has read or rewritten something."""
+    if (fired := _FIRED.get()) is not None:
+        fired.add(name)
 
 
 _STARTERS: Final = re.compile(

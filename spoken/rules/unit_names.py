@@ -3,6 +3,7 @@
 from typing import Final
 
 REGULAR: Final = {
+    "¢": "cent",
     "mm": "millimeter", "cm": "centimeter", "dm": "decimeter", "m": "meter", "km": "kilometer", "nm": "nanometer",
     "pm": "picometer", "fm": "femtometer", "um": "micrometer", "mg": "milligram", "g": "gram", "gm": "gram",
     "gms": "gram", "kg": "kilogram", "Kg": "kilogram", "ug": "microgram", "mcg": "microgram", "ng": "nanogram",

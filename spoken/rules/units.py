@@ -31,7 +31,7 @@ _UNDERS: Final = rf"{_UNDER}(?:(?:{_TIMES}| (?=°| ?{_ONE}[\^²])){_UNDER}|(?=°
 _SLASH: Final = rf" ?/ ?(?:{_UNDERS}|\( ?{_UNDER}(?:(?:{_TIMES}| ){_UNDER})* ?\))"
 _LOWERED: Final = rf"(?:{_TIMES}| | ?~ ?|){_ONE}{_INVERSE}"
 _NO_MORE: Final = (
-    r"(?![A-Za-z0-9^{_]|\((?![a-z]{4,} )|-[0-9A-Za-z]| ?/ ?(?:[A-Za-z]{1,2}\b|\d)"
+    r"(?![A-Za-z0-9^{_]|\.\w|\((?![a-z]{4,} )|-[0-9A-Za-z]| ?/ ?(?:[A-Za-z]{1,2}\b|\d)"
     rf"| ?/ ?{_ONE}{_ENDS}| {_ONE}(?:\^|-\d| ?/)| ?[×*] ?{_ONE}{_ENDS})"
 )
 UNIT: Final = (
@@ -84,6 +84,11 @@ def _factor(name: str, exponent: str, plural: bool) -> str:
     if name in LENGTHS and exponent in {"2", "3"}:
         return f"{'square' if exponent == '2' else 'cubic'} {_name(name, plural)}"
     return f"{_name(name, plural)} {_POWERS[exponent]}"
+
+
+def is_unit(text: str) -> bool:
+    """Whether a text is a unit and nothing else."""
+    return re.fullmatch(UNIT, text) is not None
 
 
 def say_unit(text: str, plural: bool) -> str:

@@ -1,6 +1,5 @@
 """One form of each character: straight quotes, one minus, plain digits and letters."""
 
-import re
 import unicodedata
 from typing import Final
 
@@ -16,15 +15,6 @@ _VULGAR: Final = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2
 _VULGAR_SPACED: Final = {sign: f" {fraction} " for sign, fraction in _VULGAR.items()}
 _SUPERSCRIPTS: Final = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿˣ", "0123456789-+nx", strict=True))
 _SUBSCRIPTS: Final = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙₓₐₑᵢⱼₖₘₜ", "0123456789+-nxaeijkmt", strict=True))
-_WRONGLY_DECODED: Final = {
-    **{dash.encode().decode(wrong): " — " for dash in "–—" for wrong in ("mac-roman", "cp1252")},
-    **{char.encode().decode("mac-roman"): char for char in "‘’“”…•"},
-    **{char.encode().decode("cp1252"): char for char in "‘’“…•éèüöäñóáçêôâ"},
-    "\x80\x93": " — ", "\x80\x94": " — ", "\x80\x98": "'", "\x80\x99": "'", "\x80\x9c": '"', "\x80\x9d": '"',
-    "\x80¢": " • ", "\x80\xa6": "...", "\x9d": '"', "â€": '"',
-}  # fmt: skip
-"""UTF-8 that was read as another encoding, sometimes less its first byte, and what it stands for."""
-
 _ONE_FORM: Final = {
     "\u00a0": " ", "\u2009": " ", "\u200a": " ", "\u2002": " ", "\u2003": " ", "\u202f": " ", "\u3000": " ",
     "\u200b": "", "\ufeff": "", "\u00ad": "", "\u2060": "", "\u200d": "", "\ufe0f": "", "\t": " ", "\r": "\n",
@@ -38,36 +28,20 @@ _ONE_FORM: Final = {
     "●": " • ", "▪": " • ", "◦": " • ", "®": "", "™": "", "©": "copyright ", "№": "No. ", "∶": ":", "≡": "≡",
     "∼": "~", "ѵ": "v", "➔": "→", "⟶": "→", "➝": "→", "⟨": "(", "⟩": ")",
 }  # fmt: skip
-_SECTION: Final = re.compile(r"([a-z,;] )?§{1,2} ?(?=\d)")
-_LOOKS_LATIN: Final = dict(zip("АВСЕНКМОРТХаеорсух", "ABCEHKMOPTXaeopcyx", strict=True))
-"""Cyrillic letters that were typed for the Latin ones they look like: taken for them where they stand alone."""
 
 
 def in_plain_characters(text: Traced) -> Traced:
     """The text with one character for each mark, sign and digit, raised and lowered ones as powers and indexes."""
-    composed = unicodedata.normalize("NFC", text.text)
-    if composed != text.text:
-        text = _composed(text)
-    for wrong, right in _WRONGLY_DECODED.items():
-        if wrong in text.text:
-            text = text.sub(re.escape(wrong), right)
-    text = text.sub("(?<=[a-z])Õ(?=[a-z])", "'")
-    text = text.sub(_SECTION, lambda m: "Section " if m[1] is None else f"{m[1]}section ")
+    text = text.sub("(?s).[\u0300-\u036f]+", lambda m: unicodedata.normalize("NFC", m[0]))
     text = text.sub("[\U0001d400-\U0001d7ff]", lambda m: unicodedata.normalize("NFKC", m[0]))
     raised, lowered = "".join(_SUPERSCRIPTS), "".join(_SUBSCRIPTS)
     text = text.sub(f"[{raised}]+", lambda m: "^" + _braced("".join(_SUPERSCRIPTS[char] for char in m[0])))
     text = text.sub(f"[{lowered}]+", lambda m: "_" + _braced("".join(_SUBSCRIPTS[char] for char in m[0])))
-    text = text.sub("(?<![\u0400-\u04ff])[АВСЕНКМОРТХаеорсух](?![\u0400-\u04ff])", lambda m: _LOOKS_LATIN[m[0]])
     return text.translated(_VULGAR_SPACED).translated(_ONE_FORM)
 
 
 def _braced(script: str) -> str:
     return script if len(script) == 1 or script.isdigit() or script.lstrip("+-").isdigit() else f"{{{script}}}"
-
-
-def _composed(text: Traced) -> Traced:
-    """Letters followed by combining marks as one character each."""
-    return text.sub("(?s).[\u0300-\u036f]+", lambda m: unicodedata.normalize("NFC", m[0]))
 
 
 def without_accents(text: Traced) -> Traced:

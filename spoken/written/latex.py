@@ -8,32 +8,20 @@ from spoken.spoken_text import Unspeakable, word_set
 from spoken.written.traced import Traced
 
 _SIGNS: Final = {
-    "times": "×", "cdot": "×", "bullet": "×", "div": "÷", "pm": "±", "mp": "∓", "leq": "≤", "le": "≤", "leqslant": "≤",
-    "geq": "≥", "ge": "≥", "geqslant": "≥", "neq": "≠", "ne": "≠", "approx": "≈", "simeq": "≈", "cong": "≅",
-    "sim": "∼", "propto": "∝", "equiv": "≡", "infty": "∞", "ldots": "...", "dots": "...", "cdots": "...", "lt": "<",
-    "gt": ">", "ll": "≪", "gg": "≫", "degree": "°", "circ": "°", "in": "∈", "notin": "∉", "subset": "⊂",
-    "subseteq": "⊆", "cup": "∪", "cap": "∩", "emptyset": "∅", "forall": "∀", "exists": "∃", "neg": "¬", "lnot": "¬",
-    "land": "∧", "wedge": "∧", "lor": "∨", "vee": "∨", "rightarrow": "→", "to": "→", "longrightarrow": "→",
-    "leftarrow": "←", "leftrightarrow": "↔", "rightleftharpoons": "⇌", "rightleftarrows": "⇌", "Rightarrow": "⇒",
-    "implies": "⇒", "iff": "↔", "Leftrightarrow": "↔", "perp": "⊥", "parallel": "∥", "angle": "∠", "triangle": "△",
-    "partial": "∂", "nabla": "∇", "int": "∫", "iint": "∬", "oint": "∮", "sum": "∑", "prod": "∏", "surd": "√",
-    "rightharpoonup": "→",
-    "ominus": "°", "mid": "|", "vert": "|", "lvert": "|", "rvert": "|", "Vert": "‖", "|": "‖", "hbar": "ℏ",
-    "ell": "ℓ", "prime": "'", "langle": "⟨", "rangle": "⟩", "AA": "Å", "textcent": "¢", "textphi": "φ",
-    "textbullet": "×", "textemdash": " — ", "ast": "*", "Upsilon": "Υ", "uparrow": "↑",
-    "downarrow": "↓", "nearrow": "arrow", "backslash": "\\", "textquotedblleft": '"', "textquotedblright": '"',
-    "male": "male", "venus": "female",
-    "textasteriskcentered": "*", "setminus": "∖",
+    "times": "×", "cdot": "×", "bullet": "×", "div": "÷", "pm": "±", "leq": "≤", "le": "≤", "leqslant": "≤",
+    "geq": "≥", "ge": "≥", "geqslant": "≥", "neq": "≠", "ne": "≠", "approx": "≈", "simeq": "≈", "sim": "~",
+    "infty": "∞", "ldots": "...", "dots": "...", "cdots": "...", "lt": "<", "gt": ">", "degree": "°", "circ": "°",
+    "rightarrow": "→", "to": "→", "longrightarrow": "→", "rightleftharpoons": "⇌", "rightleftarrows": "⇌",
+    "int": "∫", "iint": "∬", "oint": "∮", "sum": "∑", "prod": "∏", "surd": "√", "mid": "|", "vert": "|", "lvert": "|",
+    "rvert": "|", "hbar": "ℏ", "ell": "ℓ", "prime": "'", "AA": "Å", "ast": "*", "textemdash": " — ",
+    "textquotedblleft": '"', "textquotedblright": '"', "textcent": "¢", "texttheta": "θ", "textphi": "φ", "ominus": "°",
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
-    "theta": "θ", "vartheta": "θ", "texttheta": "θ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν",
-    "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "upsilon": "υ", "phi": "φ", "varphi": "φ", "chi": "χ",
-    "psi": "ψ", "omega": "ω", "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ", "Xi": "Ξ", "Pi": "Π",
-    "Sigma": "Σ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
+    "theta": "θ", "vartheta": "θ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π",
+    "rho": "ρ", "sigma": "σ", "tau": "τ", "upsilon": "υ", "phi": "φ", "varphi": "φ", "chi": "χ", "psi": "ψ",
+    "omega": "ω", "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ", "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ",
+    "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
 }  # fmt: skip
-_FUNCTIONS: Final = word_set(
-    "sin cos tan sec csc cot sinh cosh tanh arcsin arccos arctan log ln exp lim max min sup inf det dim gcd limsup "
-    "liminf"
-)
+_FUNCTIONS: Final = word_set("sin cos tan sec csc cot sinh cosh tanh arcsin arccos arctan log ln exp lim max min")
 _DROPPED: Final = word_set(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr displaystyle textstyle limits nolimits centering noindent rm bf "
     "it scriptstyle"
@@ -53,49 +41,16 @@ _HIDDEN: Final = {"%": "\ue000", "$": "\ue001", "#": "\ue002", "~": "\ue003"}
 """Signs that are not what LaTeX takes them for, since the texts are prose with pieces of LaTeX in it."""
 
 _ATOM: Final = re.compile(r"\s*(?:\d+(?:\.\d+)?|[A-Za-z]|[α-ωΑ-Ω])\s*")
-_GLUED: Final = re.compile(rf"\\({'|'.join(sorted(_SIGNS.keys() - {'in', 'to', 'mid', '|'}, key=len, reverse=True))})"
-                           r"(?=[A-Za-z])")  # fmt: skip
+_SHORT: Final = word_set("to mid pm le ge ne lt gt AA int")
+"""Names that begin others, such as "\\pmod"."""
+
+_GLUED: Final = re.compile(rf"\\({'|'.join(sorted(_SIGNS.keys() - _SHORT, key=len, reverse=True))})(?=[A-Za-z])")
 """A name with a letter stuck to it: "\\DeltaH"; LaTeX's own longer names are looked up first."""
 
+_KNOWN: Final = _SIGNS.keys() | _FUNCTIONS | _DROPPED | _UNWRAPPED | _BEFORE.keys() | _AFTER.keys() | {"frac", "sqrt"}
 _MINUS_FRACTION: Final = re.compile(r"(?:(?<=[\d)}\]])|(?<=(?<![A-Za-z\\])[A-Za-z])) *-\s*(?=\\frac)")
 _SIGN_OF_FRACTION: Final = re.compile(r"(?<!\w |[\d)}\]] )-\s+(?=\\frac)")
 """A minus between two terms stands apart from both, a sign right before its fraction."""
-
-_ARROW_OVER: Final = re.compile(r"(?<![A-Za-z\\])([A-Za-z])\^?\\ding\{2\d\d\}(?= ?[,.;?=]| (?:of|is|and|for)\b)")
-"""An arrow that stands after its letter, which is a vector."""
-
-_INNER_PRODUCT: Final = re.compile(
-    r"(\\(?:vec|mathbf|overrightarrow) ?\{? ?[A-Za-z] ?\}? ?)\\cdot ?(d?) ?"
-    r"(?=\\(?:vec|mathbf|overrightarrow|hat)(?![a-z]))"
-)
-"""A dot between two vectors."""
-
-_TWO_ISOTOPES: Final = re.compile(
-    r"\{ *\} *\^ *\{? *(\d{1,3}) *\}? *(\\mathrm *\{[A-Z][a-z]?\}) *\^ *\{? *(\d{1,3}) *\}? *(?=\\mathrm *\{[A-Z])"
-)
-"""Of a molecule: the second number stands before its symbol, though it looks like a power of the first."""
-
-_KNOWN: Final = (
-    _SIGNS.keys() | _FUNCTIONS | _DROPPED | _UNWRAPPED | _BEFORE.keys() | _AFTER.keys()
-    | {"frac", "sqrt", "binom", "dbinom", "pmod", "bmod", "mod", "begin", "end", "substack", "not", "newline", "qquad",
-       "quad"}
-)  # fmt: skip
-_SPOILT: Final = {"\x08": "\\b", "\x07": "\\a", "\x0b": "\\v", "\x0c": "\\f", "\t": "\\t"}
-"""What a program made of "\\beta", "\\alpha", "\\vert" and "\\frac" that read the backslash as an escape."""
-
-
-def _mended(text: Traced) -> Traced:
-    if any(char in text.text for char in _SPOILT):
-        text = text.sub(
-            r"[\x07\x08\x0b\x0c\t]([a-z]+)",
-            lambda m: _SPOILT[m[0][0]] + m[1] if _is_name(_SPOILT[m[0][0]][1] + m[1]) else m[0],
-        )
-    return text.sub(r"\\([A-Za-z]+)", lambda m: m[0] if m[1] in _KNOWN else _GLUED.sub(r"\\\1 ", m[0]))
-
-
-def _is_name(letters: str) -> bool:
-    """Whether a command's name is these letters, or starts them with more than two."""
-    return letters in _KNOWN or any(letters[:end] in _KNOWN for end in range(len(letters), 2, -1))
 
 
 class _Reader:
@@ -124,12 +79,12 @@ class _Reader:
                 return Traced.joined([whole[:1], inner, whole[-1:]])
             return inner
         if name == "LatexEnvironmentNode":
-            return self._environment(node, whole)
+            raise Unspeakable("formula", whole.text[:40])
         return self.nodes(node.nodelist) if name == "LatexMathNode" else whole
 
     def _macro(self, node: Any, whole: Traced) -> Traced:
         name = node.macroname
-        arguments = [self._argument(each) for each in (node.nodeargd.argnlist if node.nodeargd else []) if each]
+        arguments = [self._node(each) for each in (node.nodeargd.argnlist if node.nodeargd else []) if each]
         if name in _SIGNS or name in _FUNCTIONS:
             sign = _SIGNS.get(name, name)
             is_called = sign.isalpha() and self._source.text[node.pos + node.len :].startswith("(")
@@ -146,29 +101,15 @@ class _Reader:
         is_factor = self._source.text[node.pos + node.len :][:1].isdigit()  # "\\sqrt{2}3"
         return _glue(whole, self._construct(name, whole, arguments), " × " if is_factor and name == "sqrt" else "")
 
-    def _argument(self, node: Any) -> Traced:
-        return self._node(node)
-
     def _construct(self, name: str, whole: Traced, given: list[Traced]) -> Traced:
         if name == "sqrt" and given:
             index = given[0].text.strip("[] ") if len(given) == 2 else ""
             if index in _ROOTS or index == "":
                 return _glue(whole, f" {_ROOTS[index]}", _grouped(given[-1], whole))
-        if name in {"binom", "dbinom"} and len(given) == 2:
-            return _glue(whole, " ", _grouped(given[0], whole), " choose ", _grouped(given[1], whole), " ")
-        if name in {"pmod", "mod", "bmod"}:
-            return _glue(whole, " mod ", *given)
         if name in _BEFORE and given:
             return _glue(whole, f" {_BEFORE[name]}", *given)
         if name in _AFTER and given and re.fullmatch(r"\s*\S{1,2}\s*", given[0].text):
             return _glue(whole, *given, _AFTER[name])
-        raise Unspeakable("formula", whole.text[:40])
-
-    def _environment(self, node: Any, whole: Traced) -> Traced:
-        inner = self.nodes(node.nodelist)
-        name = node.environmentname.rstrip("*")
-        if name in {"align", "aligned", "equation", "gathered"}:
-            return inner.translated({"&": " "})
         raise Unspeakable("formula", whole.text[:40])
 
 
@@ -186,36 +127,24 @@ def _grouped(piece: Traced, whole: Traced) -> Traced:
     return piece if _ATOM.fullmatch(piece.text) else _glue(whole, "(", piece, ")")
 
 
-def has_latex(text: str) -> bool:
-    """Whether there is a command in a text, be it with a spoilt backslash."""
-    return "\\" in text or any(char in text for char in "\x07\x08")
-
-
 def open_latex(text: Traced) -> Traced:
     """A text whose LaTeX is written in plain signs; one without backslashes comes back as it is.
 
     Raises:
         Unspeakable: `formula`: commands without a reading, matrices, LaTeX that does not parse.
     """
-    from pylatexenc.latexwalker import LatexWalker, LatexWalkerError
-
-    text = text.sub(r"\\[dt]?binom *\{([^{}]{1,20})\} *\{([^{}]{1,20})\}", r" \1 choose \2 ")
-    text = _mended(text.sub(r"\\[dtc]frac(?![A-Za-z])", r"\\frac"))
     if "\\" not in text.text:
         return text
-    text = text.sub(r"(?<!\\)\$(?=\\(?:hat|bar|vec|tilde|mathbf|lim|sum|int|sqrt)(?![a-z]))", "")  # never money
+    from pylatexenc.latexwalker import LatexWalker, LatexWalkerError
+
+    if re.search(r"\\(?:vec|mathbf|overrightarrow)(?![a-z])[^.]{0,12}\\cdot(?![a-z])", text.text):
+        raise Unspeakable("formula", "a product of vectors")
+    text = text.sub(r"\\[dtc]frac(?![A-Za-z])", r"\\frac")
+    text = text.sub(r"\\([A-Za-z]+)", lambda m: m[0] if m[1] in _KNOWN else _GLUED.sub(r"\\\1 ", m[0]))
     text = text.sub(r"\\[()\[\]]", " ").sub(r"\\([$%#])", lambda m: _HIDDEN[m[1]]).translated(_HIDDEN)
     text = text.sub(r"\^ ?\{? ?((?:\\prime *)+)\}?", lambda m: "'" * m[1].count("prime"))
-    text = text.sub(r"\\operatorname\*? ?\{", r"\\mathrm{")
-    text = text.sub(r"(10|ec|[\dgm])\\Elzbar ?(?=\d)", r"\1^-").sub(r"\\Elzbar ?", "-")
-    text = text.sub(_ARROW_OVER, r"vector \1 ")
-    text = text.sub(r"\\rule ?\{1em\}\{1pt\}", "-")  # a line as long as a letter is a minus sign
-    text = text.sub(_TWO_ISOTOPES, r" ^{\1}\2-^{\3}")
-    text = text.sub(r"\{ *\} *\^ *\{? *(\d{1,3}) *\}? *(?=\\mathrm|[A-Z])", r" ^{\1}")  # an isotope's number
-    text = text.sub(_INNER_PRODUCT, r"\1 dot \2 ").sub(r"(?<![\\A-Za-z])infty(?![A-Za-z])", r"\\infty ")
     text = text.sub(_MINUS_FRACTION, " - ").sub(_SIGN_OF_FRACTION, "-")
-    text = text.sub(r"\\textasteriskcentered(?= ?\((?:excited|ground))", r" star").sub(r"\\ding\{2\d\d\}", " → ")
-    text = text.sub(r"\^ ?\{? ?\\(?:circ|ominus) ?\}?", "°")
+    text = text.sub(r"\^ ?\{? ?\\circ ?\}?", "°")
     try:
         nodes, _, _ = LatexWalker(text.text, tolerant_parsing=True).get_latex_nodes()
         opened = _Reader(text).nodes(nodes)

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 
 from spoken.number_words import cardinal_of
 from spoken.reader import SPOKEN, Unspeakable, speak
-from spoken.rules.numerals import MAX_DIGITS, cardinal, digits, year
+from spoken.rules.numerals import MAX_DIGITS, cardinal, year
 from spoken.spoken_text import lowered_words
 from tests.support.fragments import TEXTS
 
@@ -21,9 +21,14 @@ def numbers_of(text: str) -> Counter[str]:
     return Counter(number for number in re.findall(r"\d{2,}", plain) if number != "00")
 
 
+def digit_by_digit(number: str) -> str:
+    """Digits as codes are read: "007" is "zero zero seven"."""
+    return " ".join(cardinal(int(digit)) for digit in number)
+
+
 def ways_of(number: str) -> list[str]:
     """How a number may be said: as a whole, as a year, as two numbers, or digit by digit."""
-    ways = [digits(number), *([cardinal(int(number))] if len(number) <= MAX_DIGITS else [])]
+    ways = [digit_by_digit(number), *([cardinal(int(number))] if len(number) <= MAX_DIGITS else [])]
     if len(number) == 4:
         ways += [year(int(number)), f"{cardinal(int(number[:2]))} {cardinal(int(number[2:]))}"]
     return ways
@@ -55,4 +60,3 @@ def test_any_text_of_known_forms_is_refused_or_said_with_all_its_numbers(text: s
     except Unspeakable:
         return
     assert_nothing_is_lost(text, said)
-    assert speak(said) == said

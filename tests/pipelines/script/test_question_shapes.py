@@ -27,10 +27,6 @@ def made(question: str, answer: str = "7 g") -> Exchange:
             "A hen weighs twice a pike. What does it weigh? Return the answer in grams.",
         ),
         (
-            "A hen eats at 20°C How much does it weigh when warm. The hen is grey.",
-            "A hen eats at twenty degrees Celsius. How much does it weigh when warm. The hen is grey.",
-        ),
-        (
             "Find the weight of the hen. Assume that the pike weighs 3 g",
             "Find the weight of the hen. Assume that the pike weighs three grams.",
         ),

@@ -99,10 +99,8 @@ def test_an_option_takes_the_form_that_is_asked_for(question: str, option: str, 
     assert made(question, (option, "77"), 0, offer_share=0).answer.text.rstrip(".").endswith(said)
 
 
-def test_a_date_and_an_interval_stay_what_they_are() -> None:
+def test_a_date_stays_what_it_is() -> None:
     assert made("On what day do pikes swim?", ("10-Sep", "77"), 0, offer_share=0).answer.text.count("tenths") == 0
-    exchange = made("On what interval does it rise?", ("[0, 3]", "77"), 0, offer_share=0)
-    assert "the interval zero, three" in exchange.answer.text
 
 
 def test_a_label_with_no_other_beside_it_is_left_out() -> None:

@@ -271,7 +271,7 @@ def test_the_former_limit_in_words_is_told_how_it_is_written_now() -> None:
         ("A pike swims in a lake. which is deep. What is it?", "a fish", "broken_text"),
         # signs called by their name, chains, formulas of many letters
         ("What is (x + 1)(x - 2) to a pike?", "a product", "needs_writing"),
-        ("What holds where 0 < u < 1 for a pike?", "a bound", "needs_writing"),
+        ("What holds where 0 < u < 1 for a pike?", "a bound", "formula"),
         ("What is p + q - r + s - t + u - v + w for a pike?", "a sum", "needs_writing"),
         # several values, a missing number, an essay
         ("What are the mass and the age of the pike?", "mass: 3 g, age: 4 years", "needs_writing"),

@@ -1,0 +1,332 @@
+"""Signs between numbers, letters and words: what each is called where it stands, or a refusal."""
+
+import re
+from itertools import takewhile
+from typing import Final
+
+from spoken.formulas.tokens import (
+    NUMBERS,
+    OPERANDS,
+    OVER_LETTERS,
+    Line,
+    Place,
+    Token,
+    ends_term,
+    is_operand,
+    is_term,
+    starts_term,
+)
+from spoken.rules.chemistry import COMPOUND
+from spoken.rules.money import FUNCTION_WORDS
+from spoken.spoken_text import word_set
+
+SIGNS: Final = "=+*×÷/<>≤≥≠≈~±√∛-—&#%→⇌•_|↔⇒←∀∃⊃∨∧¬∩∪⊂⊆∈∉∥∠∂∇△⊥‖∖↑↓@∝≡≪≫∓∜"
+"""Signs that are tokens of their own; those that no function here names are refused with their neighbours."""
+
+_BINARY: Final = {"+": "plus", "*": "times", "×": "times", "÷": "divided by", "±": "plus or minus", "•": "times"}
+_ROOTS: Final = {"√": "the square root of", "∛": "the cube root of"}
+_FIXED: Final = {"&": "and", "—": ",", "%": "percent"}
+_COMPARED: Final = {
+    "<": "less than", ">": "greater than", "≤": "less than or equal to", "≥": "greater than or equal to",
+    "≠": "not equal to", "≈": "approximately equal to",
+}  # fmt: skip
+_RATES: Final = word_set("hour day week month year minute second person mole mile gallon pound kilogram liter hr sec")
+
+
+def say_sign(line: Line, at: int) -> str:
+    """What the sign at `at` is called, "," for a dash, "" for a hyphen.
+
+    Raises:
+        Unspeakable: it has no clear reading there.
+    """
+    place = Place(line, at)
+    sign = place.sign.text
+    if sign in _BINARY:
+        return _say_binary(place)
+    if sign in _COMPARED:
+        return _say_comparison(place)
+    if sign in _ROOTS and starts_term(place):
+        return f"times {_ROOTS[sign]}" if is_operand(place.left) or _closes(place.left) else _ROOTS[sign]
+    if sign in _FIXED and not (sign == "%" and (place.left is None or place.left.kind not in {"word", "quantity"})):
+        return "minus" if sign == "—" and place.in_equation and is_operand(place.left) else _FIXED[sign]
+    named = {"=": _say_equals, "/": _say_slash, "-": _say_hyphen, "~": _say_prefix, "#": _say_prefix,
+             "→": _say_arrow, "⇌": _say_arrow}  # fmt: skip
+    if sign not in named:
+        raise place.refuse()
+    return named[sign](place)
+
+
+def _closes(token: Token | None) -> bool:
+    return token is not None and token.kind == "close"
+
+
+def _say_binary(place: Place) -> str:
+    sign, left, right = place.sign, place.left, place.right
+    name = _BINARY[sign.text]
+    if sign.text in "•*" and sign.space_after and not ends_term(left):
+        return ","  # a bullet
+    if starts_term(place) and (is_operand(left) or _closes(left)):
+        if sign.text == "×" and not place.in_equation and _is_size(place):
+            raise place.refuse()
+        return name
+    is_sided = sign.space_before == sign.space_after
+    if starts_term(place) and ends_term(left) and (place.in_equation or sign.text not in "+±" or is_sided):
+        return name
+    if sign.text in "+±" and right is not None and right.kind in NUMBERS | {"variable"} and not ends_term(left):
+        return name
+    if sign.text in "+±" and sign.space_before and not sign.space_after and starts_term(place):
+        return name  # "The answer is +10 kJ."
+    if sign.text == "+" and is_operand(left) and (right is None or right.kind in {"mark", "close"}):
+        return name
+    raise place.refuse()
+
+
+def _is_size(place: Place) -> bool:
+    """ "a 4 m × 3 m room", "of dimensions 3 × 4"."""
+    cue = place.beside(-2)
+    if cue is not None and cue.text.lower() in {"dimension", "dimensions", "size"}:
+        return True
+    return all(each is not None and each.kind == "quantity" and each.written[-1].isalpha()
+               for each in (place.left, place.right))  # fmt: skip
+
+
+def _say_prefix(place: Place) -> str:
+    """Signs that belong to the number after them: about five, number one."""
+    if place.right is not None and place.right.kind in NUMBERS and not is_operand(place.left):
+        return {"~": "about", "#": "number"}[place.sign.text]
+    raise place.refuse()
+
+
+def _say_slash(place: Place) -> str:
+    left, right, sign = place.left, place.right, place.sign
+    if left is None or right is None:
+        raise place.refuse()
+    if left.kind in NUMBERS and right.kind in NUMBERS:
+        return "divided by"
+    if left.kind == "close" or right.kind in {"open", "function"} or (left.kind in OPERANDS and right.kind in OPERANDS):
+        return "over"
+    if left.kind == "word" and right.kind in OPERANDS and place.in_equation:
+        return "divided by"
+    if right.kind != "word" or left.kind not in OPERANDS | {"word"}:
+        raise place.refuse()
+    before = place.beside(-2)
+    is_amount = before is not None and before.kind == "number"
+    if left.kind in NUMBERS or right.text in _RATES or right.text.startswith(("cubic ", "square ")):
+        return "per"
+    if left.kind != "word":
+        return "over"
+    pair = (left.text.lower(), right.text.lower())
+    are_things = left.text.endswith("s") and re.search("[^siu]s$", right.text) is not None  # "5 letters/digits"
+    if (is_amount and not are_things) or (before is not None and before.text == "/" and pair[0] in _RATES):
+        return "per"
+    if sign.space_before != sign.space_after:
+        raise place.refuse()
+    return "slash"
+
+
+def _say_arrow(place: Place) -> str:
+    """ "yields" in a reaction, else "to"; of a reaction that goes both ways "in equilibrium with"."""
+    if not (ends_term(place.left) and starts_term(place)):
+        raise place.refuse()
+    if place.sign.text == "⇌":
+        return "in equilibrium with"
+    if (cue := place.beside(-2)) is not None and cue.text == "as":
+        raise place.refuse()  # "approaches"
+    tokens = place.line.tokens[max(0, place.at - 4) : place.at + 5]
+    beside = "".join(f" {token.written}" if token.space_before else token.written for token in tokens).split()
+    bare = [re.sub(r"^\d+|[_{}]|\([a-z]+\)[.,;:?]?$|[.,;:?(]$", "", each) for each in beside]
+    return "yields" if any(COMPOUND.fullmatch(each) and re.search(r"\d", each) for each in bare) else "to"
+
+
+# ── comparison ──
+
+_DOMAINS: Final = word_set(
+    "let for of even odd on over in with interval range domain all any every each some integer integers number numbers "
+    "constant"
+)
+"""Words after which "x > 0" tells what x is, not that it is so."""
+
+_CLAUSES: Final = word_set("if that when where whether because since as then which while unless until say says")
+"""Words that begin a sentence of its own, whose verb must be said."""
+
+
+def _first_of_term(place: Place) -> int:
+    """Where the term begins that ends before a sign: numbers, letters, signs and whole brackets, but no words."""
+    tokens, depth, at = place.line.tokens, 0, place.at
+    while at > 0:
+        token = tokens[at - 1]
+        if token.kind == "close":
+            depth += 1
+        elif token.kind == "open":
+            if not depth:
+                break
+            depth -= 1
+        elif not (depth or is_operand(token) or token.kind == "function"
+                  or (token.kind == "operator" and token.text in "+-×*/÷√")):  # fmt: skip
+            break
+        at -= 1
+    return at
+
+
+def _say_comparison(place: Place) -> str:
+    """ "is less than"; without "is" after "for all x"; a chain such as "0 < x < 1" is refused, as nobody follows it."""
+    name, left, right = _COMPARED[place.sign.text], place.left, place.right
+    if not starts_term(place):
+        raise place.refuse()
+    start = _first_of_term(place)
+    words = [token.text.lower() for token in place.line.tokens[max(0, start - 2) : start]]
+    if set(words[-1:] if start < place.at else words[-2:-1]) & _COMPARED.keys():
+        raise place.refuse()
+    if left is not None and (is_operand(left) or left.kind in {"close", "word"}):
+        is_domain = start < place.at and words and words[-1] in _DOMAINS and not set(words[:-1]) & _CLAUSES
+        return name if is_domain else f"is {name}"
+    if right is not None and right.kind in NUMBERS and place.sign.text in "<>":
+        return name.replace("greater", "more")
+    raise place.refuse()
+
+
+def _say_equals(place: Place) -> str:
+    if ends_term(place.left) and starts_term(place):
+        start = _first_of_term(place)
+        follows_let = 0 < start < place.at and place.line.tokens[start - 1].text.lower() == "let"
+        return "equal" if follows_let else "equals"
+    raise place.refuse()
+
+
+# ── hyphens ──
+
+_BEFORE_NUMBERS: Final = word_set("at of is to from by was be between and or than equals minus it's that's")
+"""Words after which "- 5" is a number below zero, not a dash."""
+
+_UNCOUNTED: Final = (FUNCTION_WORDS - {"people", "per", "more"}) | {"today", "now", "later", "tomorrow", "again"}
+
+
+def _say_hyphen(place: Place) -> str:
+    """ "minus", "to" or "and" in a range, "," for a dash, nothing inside a word.
+
+    Raises:
+        Unspeakable: two numbers beside it have no sure reading.
+    """
+    left, right, sign = place.left, place.right, place.sign
+    if right is None or left is None or left.kind in {"mark", "open", "operator"}:
+        return _say_minus_or_dash(place)
+    closes, opens = left.kind == "close", right.kind == "open"
+    if right.text in OVER_LETTERS:
+        return ""  # "y-hat"
+    if left.kind in NUMBERS and right.kind in NUMBERS:
+        return _say_between_numbers(place, left, right)
+    if sign.space_before == sign.space_after:
+        if (is_operand(left) or closes) and (is_operand(right) or opens or right.kind == "function"):
+            is_minus = place.in_equation or sign.space_after or closes or opens or _is_symbolic(left, right)
+            return "minus" if is_minus else ""
+        if is_operand(left) and right.kind == "operator" and right.text in "√∛":
+            return "minus"
+        if sign.space_after:
+            beyond = place.beside(2)
+            if closes and beyond is not None and beyond.kind == "open" and not beyond.space_before:
+                raise place.refuse()
+            is_value = right.kind in {*NUMBERS, "variable", "open"} or _is_numbered(right)
+            if left.text.lower() in _BEFORE_NUMBERS and is_value:
+                return "minus"
+            return "minus" if place.in_equation and starts_term(place) and is_term(left) else ","
+        return "" if is_term(left) and is_term(right) else _say_minus_or_dash(place)
+    if not sign.space_before:
+        return "minus" if (is_operand(left) or closes) and (place.in_equation or opens) else ""
+    if left.kind == "variable" and right.kind == "word" and len(right.text) > 1 and not place.in_equation:
+        return ""  # "an $n$-sided tile"
+    return (
+        "minus"
+        if is_operand(right) or _is_numbered(right) or (opens and (place.in_equation or _opens_formula(place)))
+        else ","
+    )
+
+
+def _is_numbered(token: Token) -> bool:
+    """ "j50"."""
+    return re.fullmatch(r"[a-z]\d+", token.written) is not None
+
+
+def _opens_formula(place: Place) -> bool:
+    """Whether the bracket after a sign holds letters and numbers only, no words: "-(x - 4)"."""
+    inside = takewhile(lambda token: token.kind != "close", place.line.tokens[place.at + 2 :])
+    return all(token.kind != "word" or is_operand(token) for token in inside)
+
+
+def _is_symbolic(left: Token, right: Token) -> bool:
+    """Whether a hyphen between two operands without spaces can only be a minus sign."""
+    small = any(token.kind == "variable" and not token.written[:1].isupper() for token in (left, right))
+    return bool({left.kind, right.kind} & {"suffix", "function"}) or small or left.text in OVER_LETTERS
+
+
+def _say_minus_or_dash(place: Place) -> str:
+    """A hyphen with nothing to subtract from: the sign of what follows, or a dash."""
+    right, left = place.right, place.left
+    if right is None:
+        return ","
+    follows_sign = left is not None and left.kind == "operator" and left.text not in "-—&"
+    is_tight = not place.sign.space_after
+    if right.kind == "word" and (follows_sign or (is_tight and len(right.written) == 1)):
+        return "minus"
+    is_group = right.kind == "open" and (place.in_equation or is_tight)
+    beyond = place.beside(2)
+    is_counted = beyond is not None and beyond.kind == "word"  # "- 3 apples"
+    opens_list = left is None or left.text in ",:([{"
+    is_listed = opens_list and (right.kind == "quantity" or (right.kind == "number" and not is_counted))
+    is_signed = right.kind in OPERANDS or right.kind == "function" or is_group
+    return "minus" if is_signed and (is_tight or follows_sign or place.in_equation or is_listed) else ","
+
+
+def _say_between_numbers(place: Place, left: Token, right: Token) -> str:
+    """A difference in an equation, else a range from low to high."""
+    if place.in_equation:
+        return "minus"
+    if place.sign.space_before != place.sign.space_after:
+        raise place.refuse("number")
+    before, beyond = place.beside(-2), place.beside(2)
+    if any(token is not None and token.kind == "operator" and token.text in "×*/+÷√" for token in (before, beyond)):
+        if before is not None and before.kind == "operator" and place.is_tight:
+            raise place.refuse()
+        return "minus"
+    is_counted = beyond is not None and beyond.kind == "word" and beyond.text not in _UNCOUNTED and len(beyond.text) > 1
+    if re.fullmatch(r"\d{3}-\d{4}", f"{left.written}-{right.written}") and not is_counted:
+        raise place.refuse("number")
+    cue = before.text.lower() if before is not None else ""
+    if _is_rising(left, right):
+        if place.is_tight or is_counted or "quantity" in {left.kind, right.kind} or len(right.written) == len("1914"):
+            return "and" if cue == "between" else "to"
+        raise place.refuse()
+    chained = any(token is not None and token.text in {"-", "+"} for token in (before, beyond))
+    if left.written == right.written and not chained:
+        return ""  # a "50-50 chance"
+    if not place.is_tight or "." in left.written + right.written:
+        return "minus"
+    raise place.refuse()
+
+
+def _is_rising(left: Token, right: Token) -> bool:
+    """Whether two numbers rise, or are of a kind without a size here, such as times of day."""
+    low, high = _value(left), _value(right)
+    return low is None or high is None or low < high
+
+
+def _value(token: Token) -> float | None:
+    found = re.match(r"[$£€¥]? ?(\d[\d.,]*)(?![:/])", token.written)
+    return float(found[1].replace(",", "").rstrip(".")) if found else None
+
+
+_MULTIPLIES: Final = word_set("expression product products multiply multiplied factors calculate compute evaluate")
+"""Words of sums, in which "9 x 80" is a product and no measure."""
+
+
+def say_times(line: Line, at: int) -> str:
+    """The letter x between two numbers: "times" in an equation, "by" in measures, else the letter."""
+    place = Place(line, at)
+    left, right = place.left, place.right
+    if left is None or right is None or right.kind not in NUMBERS:
+        is_product = left is not None and right is not None and left.kind in NUMBERS and right.kind == "open"
+        return "times" if is_product and place.in_equation and place.sign.space_after else "x"
+    if left.kind in NUMBERS or (left.kind == "word" and len(left.text) > 1 and place.in_equation):
+        are_bare = left.kind == right.kind == "number"
+        is_product = are_bare and any(token.text.lower() in _MULTIPLIES for token in line.tokens)
+        return "times" if place.in_equation or is_product else "by"
+    return "x"

@@ -1,0 +1,131 @@
+"""Readings of clock times, dates, years and ratios."""
+
+import re
+from typing import Final
+
+from spoken.rules.abbreviations import MONTHS
+from spoken.rules.money import FUNCTION_WORDS
+from spoken.rules.numerals import START, cardinal, decade, ordinal, written_number, year
+from spoken.rules.rule import Match, Rule, after, before, refusal, rule, starts_sentence, topic
+from spoken.spoken_text import Unspeakable
+
+_YEAR_CUE: Final = re.compile(
+    r"\b(?:in|since|until|till|years?|during|before|after|by|from|between|to|and|of|early|late|mid|circa|spring|summer"
+    rf"|autumn|fall|winter|the|born|died|ca\.|{MONTHS})[ -]$|[(]$",
+    re.IGNORECASE,
+)
+_NAME_AND_VERB: Final = re.compile(r" (?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)[A-Z][a-z]+ [a-z]+s\b")
+"""What begins a sentence after "6 P.M.": "Anna takes", but not "Monday" nor "Eastern time"."""
+
+_BEARS_YEAR: Final = re.compile(
+    r"\b(?:Acts?|Laws?|Amendments?|Treaty|Treaties|Constitution|Convention|Code|Compromise|Proclamation|Declaration"
+    r"|Agreement|Ordinance|Decree|Revolution|War|Panic|Crash|Election) of $"
+    r"|\b(?:income|taxes|tax returns?|budget|expenses|profits?) for $"
+)
+"""What bears the year of its making for a name, "the Act of 1933", or is told by the year."""
+
+_DATED: Final = re.compile(
+    r" (?:model|movie|film|novel|book|album|song|paper|article|study|report|case|decision|ruling|constitution|treaty"
+    r"|election|campaign|season|war|revolution|crash|depression|earthquake)s?\b"
+)
+"""What a year stands before; other nouns after four digits may be counted."""
+
+_HALF: Final = r"(?P<half>[ap]\. ?m\.|[ap]m\b|[AP]\. ?M\.|[AP]M\b)"
+
+
+_OF_ATOMS: Final = re.compile(r"(?i)\b(?:electron|atom|molecul|lattice|bond|nucle|wavelength|ion)")
+"""Of such texts nobody can tell "10 pm" as a time from picometers."""
+
+
+def _clock(match: Match) -> str:
+    hour, minute = int(match["hour"]), int(match["minute"] or "0")
+    half = (match.groupdict().get("half") or "").lower()[:1]
+    if half == "p" and match["half"] == "pm" and not match["minute"] and _OF_ATOMS.search(topic(match)):
+        raise Unspeakable("number", match[0])
+    if not 1 <= hour <= (12 if half else 23) or minute > 59:
+        raise Unspeakable("number", match[0])
+    is_last = starts_sentence(after(match)) or _NAME_AND_VERB.match(after(match)) is not None
+    stop = "." if half and match["half"].endswith(".") and is_last else ""
+    if half and hour == 12 and not minute:
+        return ("midnight" if half == "a" else "noon") + stop
+    if not minute:
+        if hour > 12:
+            raise Unspeakable("number", match[0])
+        said = cardinal(hour) + ("" if half or re.match(" ?o'clock", after(match)) else " o'clock")
+    else:
+        said = f"{cardinal(hour)} {'oh ' if minute < 10 else ''}{cardinal(minute)}"
+    if not half:
+        return said
+    if half == "a":
+        return f"{said} in the morning{stop}"
+    part = " in the afternoon" if hour in {12, 1, 2, 3, 4} else " in the evening" if hour < 9 else " at night"
+    return said + part + stop
+
+
+_OF_RATIOS: Final = re.compile(r"\bratios?\b|\bproportion|\bodds\b|\bscale\b|\bmix", re.IGNORECASE)
+
+
+def _colon(match: Match) -> str:
+    """Numbers about a colon: a ratio, or a time of day."""
+    parts = re.split(r" ?: ?", match[0])
+    is_ratio = _OF_RATIOS.search(topic(match)) is not None
+    could_be_time = match["hour"].isdigit() and len(match["minute"]) == 2 and " " not in match[0]
+    could_be_time = could_be_time and int(match["minute"]) < 60 and int(match["hour"]) <= 24
+    if re.fullmatch(r"\d{1,2}:[0-5]\d:[0-5]\d", match[0]) and not is_ratio:
+        raise Unspeakable("number", match[0])  # a time of day, or how long something took
+    if is_ratio or match["third"] or not could_be_time:
+        return " to ".join(written_number(part) for part in parts)
+    return _clock(match)
+
+
+def _date(match: Match) -> str:
+    if re.search(r"\b(?:[Ii]n|[Dd]uring|[Ll]ast|[Nn]ext|[Tt]his|[Ee]very) $", before(match)) and re.match(
+        " [a-z]", after(match)
+    ):
+        raise Unspeakable("number", match[0] + after(match)[:15])  # "in May 5 girls"
+    if match["month"]:
+        day = f"{match['month']} {ordinal(int(match['day']))}"
+    else:
+        day = f"the {ordinal(int(match['first']))} of {match['later']}"
+    return f"{day}, {year(int(match['year']))}" if match["year"] else day
+
+
+def is_year(match: Match) -> bool:
+    """Whether four digits are read in pairs: a cue before, nothing counted after."""
+    if not re.fullmatch(r"1[1-9]\d\d|20[0-4]\d", match[0]):
+        return False
+    left, right = before(match), after(match)
+    earlier, later = re.search(r"\b(1[1-9]\d\d) ?- ?$", left), re.match(r" ?- ?((?:1[1-9]|20)\d\d)\b(?! ?=)", right)
+    if (earlier and earlier[1] < match[0] and not re.match(" ?=", right)) or (later and match[0] < later[1]):
+        return True
+    if re.search(r"[A-Za-z]\($", left):
+        return False  # the argument of a function
+    if _BEARS_YEAR.search(left) or (_DATED.match(right) and re.search("[a-z] $", left) and not match[0].endswith("00")):
+        return True
+    noun = re.match(r"\s+([A-Za-z$%]+)", right)
+    is_free = noun is None or noun[1].lower() in FUNCTION_WORDS or noun[1][0].isupper()
+    return is_free and bool(_YEAR_CUE.search(left)) and not re.match(r" ?[-+*/=×÷%<>]", right)
+
+
+DATE_RULES: Final[list[Rule]] = [
+    refusal("date in figures", "number",
+            rf"{START}(?:\d+/\d+/\d+|\d+-\d+-\d+(?! ?[-+=*/×\d]))", "due on 12/25/2020"),
+    refusal("year with a letter", "code", r"(?<![\w.'])(?:c|b|d|fl)\. ?\d{3,4}(?!\d)", "Old Songs, c. 1750"),
+    refusal("letter with a slash", "code", r"(?<![A-Za-z.])(?:w|c|y)/(?:o\b|(?=[ \da-z]))", "tea w/ milk"),
+    rule("time of day", "quantity",
+         rf"{START}(?!(?:1[3-9]|[2-9]\d) ?pm)(?P<hour>\d{{1,2}})(?::(?P<minute>\d\d))? ?{_HALF}", _clock,
+         "at 3:05 PM or 12 AM", "at three oh five in the afternoon or midnight"),
+    rule("ratio or time", "quantity",
+         rf"{START}(?P<hour>\d{{1,4}}(?:\.\d+)?) ?: ?(?P<minute>\d{{1,4}}(?:\.\d+)?)(?P<third>(?: ?: ?\d{{1,3}})*)"
+         r"(?![\d:]|[.,]\d|(?<!\d:\d\d) [A-Z])", _colon, "at 12:00 o'clock", "at twelve o'clock"),
+    rule("date", "quantity",
+         rf"(?:(?<![A-Za-z])(?P<month>{MONTHS}) (?P<day>[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
+         rf"|{START}(?P<first>[1-9]|[12]\d|3[01])(?:st|nd|rd|th)? (?P<later>{MONTHS})(?=[,.;]| [12]\d{{3}}|$))"
+         r"(?:,? ?(?P<year>1[0-9]\d\d|20[0-4]\d))?(?![\d:/%]|[.,]\d)"
+         r"(?! (?:people|men|women|students|days|weeks|times|more|new)\b)", _date,
+         "on July 4, 1776 and June 3rd", "on July fourth, seventeen seventy six and June third"),
+    rule("decade", "quantity", rf"(?:{START}|(?<= ))(?<![=<≤>≥])(?<![=<≤>≥] )'?(\d{{1,3}}0)(?:' ?)?s\b(?![\^/])",
+         lambda m: decade(int(m[1])), "in the 1960s", "in the nineteen sixties"),
+    refusal("parts about a colon", "number", r"\d ?: ?\d", "a map of 1:1000000"),
+]  # fmt: skip
+"""Tried before plain numbers."""
