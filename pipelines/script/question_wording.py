@@ -38,6 +38,7 @@ _NEEDS_OPTIONS: Final = any_of(
     rf"\b[Ww]hich (?:one )?(?:of the following )?(?:\w+ )?{_KINDS_OF_TEXT}\b",
     r"\b(?:[Ss]elect|[Cc]hoose|[Pp]ick|[Mm]ark) (?:the|all|one|from|an|your)\b",
     r"\bfrom the (?:choices|options|list)\b",
+    r"^\W*Which (?:is|are) the \w+(?: \w+)?\?$",
     r"\b[Ww]hich (?:one )?(?:of the )?\w+ (?:(?:given|listed|shown) )?below\b",
     r"\b(?:following|which) (?:is|are|was|were|would be)?\s*(?:the )?(?:true|false|correct|incorrect|valid|accurate"
     r"|wrong|right|a fact)\b",
@@ -152,7 +153,7 @@ _LEFT_OUT: Final = re.compile(r"(?<=[a-z]{2}) \.\.\. (?=[a-z]{2})")
 
 def tidy(question: str) -> str:
     """The question without its number, points or labels at the edges, and without shouting ("NOT")."""
-    text = re.sub(r"^\s*\d+\.\d+-\d+\.?\s+(?=[A-Z])", "", question)
+    text = re.sub(r"^\s*\d+\.\d+(?:-\d+\.?|\.?\([a-z]\))\s+(?=[A-Z])", "", question)
     text = re.sub(rf"^\s*(?:Q(?:uestion)?\s*\d*\s*[:.]|{_OF_SEVERAL}\(?\d{{1,3}}[.)])\s+(?=[A-Z])", "", text.strip())
     text = re.sub(r"\s*\(\s*\d+ (?:points?|marks?)\s*\)\s*$", "", text).strip()
     text = re.sub(r"\b(?:NOT|EXCEPT|LEAST|MOST|BEST|ONLY|FALSE|TRUE|INCORRECT|CORRECT)\b", lambda m: m[0].lower(), text)
@@ -164,7 +165,8 @@ def tidy(question: str) -> str:
     if '"' not in text and len(left_out := re.findall(_LEFT_OUT, text)) == 1:
         text = text.replace(left_out[0], " _____ ")
     text = re.sub(r"\b([Aa])(?:\(n\)| ?\(an\)|/an)(?!\w)", r"\1", text)
-    text = re.sub(r"\b(?:is|are) ?[/(] ?(?:are|is)\)?(?= )", "is or are", text)
+    text = re.sub(r"\b(is|are) ?[/(] ?(?:are|is)\)?(?= )", r"\1", text)
+    text = re.sub(r"\b(options|choices|answers|statements|alternatives) below\b", r"\1", text)
     return re.sub(r"(statement|answer|option|choice|factor)\(s\)", r"\1s", text)
 
 

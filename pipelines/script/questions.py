@@ -64,6 +64,9 @@ _STILL_POINTS: Final = re.compile(
     r"(?i)\bwhich of (?:the following|these|those)\b|\b(?:of|is|are|by|as|among) the following\b(?! (?:\w+ )*:)"
 )
 
+_ENDS_OPEN: Final = re.compile(r"\b(?:the|an?|its|their|if|that)[ .:;,]*$")
+"""Nobody pauses there to list choices."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -105,7 +108,8 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
     is_of_options = is_negated or bool(quiz.wrong and (needs or _POINTS_AT_OPTIONS.search(text)))
     alone = None if is_of_options else _asked_alone(shape, quiz, text, rng)
     by_choice = not _NUMERIC.fullmatch(quiz.answer) and rng.random() < config.offer_share
-    if quiz.wrong and (alone is None or by_choice):
+    can_pause = shape.kind != "stem" or _ENDS_OPEN.search(shape.last) is None
+    if quiz.wrong and can_pause and (alone is None or by_choice):
         n_words = _n_spoken(text)
         room = min(config.max_options_words, most_words(config) - n_words - _FRAME_WORDS)
         offered = choices.choose(quiz, room, config, rng)

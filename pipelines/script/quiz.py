@@ -49,6 +49,8 @@ _ASKED_OUTRIGHT: Final = re.compile(
 _SAID_TWICE: Final = re.compile(r"\b([A-Za-z][^.;]{15,})[.;] ?\1$")
 _MAX_UNSHUFFLED: Final = 5
 """MMLU-Pro adds wrong options to four or five and shuffles: with more, "above" is not sure."""
+_FEWEST_BESIDE_NONE: Final = 2
+"""Options that must be there beside "none of these", or it is no choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ def take(item: Item, question: str) -> Quiz:
     offered = tuple(text for text in wrong if not refers_to_options(text) and not _LABELLED.search(text))
     question, answer = _whole(question), _whole(answer)
     if item.options and _NONE.fullmatch(answer) and answer.lower() != "none":
+        if len(offered) < _FEWEST_BESIDE_NONE:
+            raise NotAskable("needs_options", answer[:80])
         return Quiz(question, "None of them", offered, closing="none of these")
     if item.options and _ALL.fullmatch(answer) and item.answer_index == len(item.options) - 1 < _MAX_UNSHUFFLED:
         return Quiz(question, "All of them", offered, closing="all of these")

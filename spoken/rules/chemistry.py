@@ -12,7 +12,6 @@ from spoken.spoken_text import Unspeakable
 _ELEMENT: Final = f"(?:{'|'.join(sorted(NAMES, key=len, reverse=True))})"
 _COUNT: Final = r"(?:_ ?\{? ?\d{1,3} ?\}?|\d{1,3})"
 _ATOMS: Final = rf"(?:{_ELEMENT}{_COUNT}?)"
-_GROUP: Final = rf"(?:\({_ATOMS}{{1,8}}\)_?\{{?\d{{1,2}}\}}?)"
 COMPOUND: Final = re.compile(rf"(?:{_ATOMS}{{2,14}}|(?:H|O|N|F|Cl|Br|I|D|S|P)_?\{{?[2348]\}}?)")
 _CHARGE: Final = (
     r"(?:\^(?P<brace>\{ ?)?(?P<size>[1-7]?)(?P<sign>[+-])(?P<sign2>[+-])?(?(brace) ?\})|\^\{?(?P<sign3>[+-])"
@@ -28,17 +27,12 @@ _IONS: Final = (
 
 
 def spell_compound(text: str) -> str:
-    """The letters and counts of a chemical formula; a group in brackets is said with how often it stands there."""
+    """The letters and counts of a chemical formula."""
     spoken: list[str] = []
-    for piece in re.findall(rf"\({_ATOMS}+\)_?\{{?\d*\}}?|{_ELEMENT}|\d+", text):
-        if piece.startswith("("):
-            inner, _, count = piece[1:].partition(")")
-            n_times = int(re.sub(r"\D", "", count) or "1")
-            spoken += [",", spell_compound(inner), *([f"{cardinal(n_times)} times"] if n_times > 1 else []), ","]
-        elif piece.startswith("0"):
+    for piece in re.findall(rf"{_ELEMENT}|\d+", text):
+        if piece.startswith("0"):
             raise Unspeakable("code", text)
-        else:
-            spoken += [cardinal(int(piece))] if piece.isdigit() else list(piece.upper())
+        spoken += [cardinal(int(piece))] if piece.isdigit() else list(piece.upper())
     return " ".join(spoken)
 
 
@@ -93,7 +87,7 @@ CHEMISTRY_RULES: Final[list[Rule]] = [
     refusal("charge behind a count", "formula",
             rf"{_STANDS}{_ATOMS}{{1,6}}(?:\d[1-4][+-](?![\w(])|[+-]\((?:aq|g|s|l)\))", "the ion SO42-"),
     refusal("mass behind its element", "formula",
-            rf"{_STANDS}(?:(?:{_SURE}|Au|Co|U|C)\^\{{?\d{{2,3}}(?![\d+-])|{_ELEMENT} ?\^ ?\{{?\d+\}}? ?[A-Z])",
+            rf"{_STANDS}(?:(?:{_SURE}|[A-Z][a-z]|U|C)\^\{{?\d{{2,3}}(?![\d+-])|{_ELEMENT} ?\^ ?\{{?\d+\}}? ?[A-Z])",
             "Au^197"),
     refusal("label", "code", r"(?<![\w-])[A-Z]-\d{1,2}[A-Z](?!\w)|(?<!\w)Ha(?=:)", "an H-1B form"),
     refusal("isomer", "formula", rf"[RSEZ+-]\)-\d|{_STANDS}{_ELEMENT}-\d+m(?!\w)", "(R)-2-butanol"),
@@ -101,13 +95,15 @@ CHEMISTRY_RULES: Final[list[Rule]] = [
             r"(?<![\w\\^'])([A-Za-z]) ?[<>≤≥/] ?(?!\1)(?i:\1)(?![\w'(^])", "where r < R"),
     rule("ion", "word", rf"{_STANDS}({_IONS})([+-])(?=$|[,.;:)\]/?]| (?![A-Z\d(+=]|[a-z] ))", _ion,
          "Na+ and Cl- ions", "N A plus and C L minus ions"),
+    refusal("group of atoms", "formula", rf"{_ATOMS}\({_ATOMS}{{1,8}}\)_?\{{?\d", "lime is Ca(OH)_2"),
+    refusal("value behind a charge", "formula", rf"{_ATOMS}\^?\{{?[+-]\}}? ?\(\d", "the value of H_2^{+}(2.6 eV)"),
     refusal("charge that may be a hyphen", "formula", rf"{_STANDS}(?=[A-Za-z_]*\d){_ATOMS}{{2,6}}-(?=[ ,.;:)?]|$)",
             "the ion BrO3- here"),
     rule("chemical formula", "word",
          rf"{_FOLLOWS}{_NOT_A_WORD}(?P<formula>(?=[^\s]*\d|[A-Za-z()]+(?:\^\{{? ?\d?[+-]|{_STATE}))"
-         rf"(?:{_ATOMS}|{_GROUP}){{1,14}})"
+         rf"{_ATOMS}{{1,14}})"
          rf"(?:{_CHARGE})?(?P<state>{_STATE})?(?![A-Za-z_]|\()", _compound,
-         "CO_2 (g), Ca(OH)_2 and Fe^{3+}", "C O two, gas, C A, O H two times, and F E three plus"),
+         "CO_2 (g) and Fe^{3+}", "C O two, gas, and F E three plus"),
     rule("element", "word",
          rf"(?<![A-Za-z\d_/])(?<!/\()(?:{_SURE})(?![A-Za-z\d_^'(/])", lambda m: NAMES[m[0]],
          "Na and Zn", "sodium and zinc"),

@@ -35,6 +35,7 @@ _LAST: Final[list[Rule]] = [
             r"|(?<=[^A-Za-z][a-z]\)))!", "What is 5! now"),
     refusal("stray question mark", "symbol", r"(?<= )\?(?= [a-z\d=+*/-])", "What is 5 + ? = 7"),
     refusal("dots in place of terms", "formula", r"(?<=[,+*×<] )\.\.\.", "1, 2, ..., n"),
+    refusal("ending in brackets", "code", r"(?<=[a-z]{3})\((?!s\)|es\)|n\)|an\))[a-z]{1,3}\)", "cyber(ed) war"),
     rule("sign", "operator", f"[{re.escape(SIGNS)}]", r"\g<0>", "2 + 3", "two plus three"),
     rule("opening bracket", "open", r"[(\[{]", r"\g<0>", "he (or she)", "he, or she"),
     rule("closing bracket", "close", r"[)\]}]", r"\g<0>", "he (or she)", "he, or she"),

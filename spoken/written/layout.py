@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from spoken.rules.abbreviations import MONTHS
 from spoken.rules.rule import Match, Rule, rewriting
 from spoken.rules.units import is_unit
 
@@ -10,6 +11,7 @@ _BEFORE_SCRIPT: Final = (
     r"(?<=[\w)\]}α-ωΑ-Ω∑∫∏])(?<!\bof)(?<!\bthe)(?<!\bis)(?<!\band)(?<!\bin)(?<!\bfor)(?<!\bto)"
     r" (?=[_^] ?[\w{(+-])(?!_[_ ])(?!(?<=[a-z]{2} )[_^]\{?\d{1,3}\}?(?:_\{?\d{1,2}\}?)?[A-Z])"
 )
+_DAYS: Final = "Mondays?|Tuesdays?|Wednesdays?|Thursdays?|Fridays?|Saturdays?|Sundays?"
 _OPENED_QUOTE: Final = re.compile(r"(?:^|[\s(])'\w")
 
 
@@ -43,6 +45,14 @@ def _inches(match: Match) -> str:
     return f"{match[1]}inch{'.' if re.match(' [A-Z]', match.string[match.end() :]) else ''}"
 
 
+def _without_initials(match: Match) -> str:
+    """ "positron emission tomography (PET) scan" without the short form, unless the text goes on to use that."""
+    words, short = re.split(r"[ -]", match[1]), match[2].lower()
+    initials = "".join(word[0].lower() for word in words[-len(short) :])
+    is_used_again = re.search(rf"\b{match[2]}", match.string[match.end() :]) is not None
+    return match[0] if initials != short or is_used_again else match[1]
+
+
 def _pause(match: Match) -> str:
     """Dots for words left out: a pause inside a sentence, its end before a capital."""
     return ". " if match.string[match.end()].isupper() else ", "
@@ -62,6 +72,10 @@ FIGURES: Final[tuple[Rule, ...]] = (
     rewriting("inches with a dot",
               r"(?<=\d)( ?-?)in\.(?= (?!(?:the|a|an|each|its|which|Hg)\b)[A-Za-z(]|[,;)])", _inches,
               "a 4 in. pipe of 2 in. The box", "a 4 inch pipe of 2 inch. The box"),
+    rewriting("initials behind their words", r"\b([A-Za-z]+(?:[ -][a-z]+){1,5}) \(([A-Z]{2,6})\)", _without_initials,
+              "a magnetic resonance imaging (MRI) scan", "a magnetic resonance imaging scan"),
+    rewriting("span of days or months", rf"\b({_DAYS}|{MONTHS}) ?- ?(?=(?:{_DAYS}|{MONTHS})\b)", r"\1 to ",
+              "each day, Monday - Friday", "each day, Monday to Friday"),
     rewriting("dots for words left out", r"(?<=[a-z]{2})&? ?(?:\. ?){3,}(?=[A-Za-z][a-z])", _pause,
               "roads . . . lead here....Then she left", "roads, lead here. Then she left"),
     rewriting("degrees apart", r"(?<=\d)° ([CFK])\b(?! (?:major|minor|sharp|flat))", r"°\1", "20° C", "20°C"),
