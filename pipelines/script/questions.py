@@ -64,7 +64,7 @@ _STILL_POINTS: Final = re.compile(
     r"(?i)\bwhich of (?:the following|these|those)\b|\b(?:of|is|are|by|as|among) the following\b(?! (?:\w+ )*:)"
 )
 
-_ENDS_OPEN: Final = re.compile(r"\b(?:the|an?|its|their|if|that)[ .:;,]*$")
+_ENDS_OPEN: Final = re.compile(r"\b(?:the|its|their)[ .:;,]*$")
 """Nobody pauses there to list choices."""
 
 
