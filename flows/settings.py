@@ -177,9 +177,9 @@ def validated(model: type[Model], settings: Mapping[str, Any]) -> Model:
     except ValidationError as error:
         faults = [each for each in error.errors() if each["type"] != "default_factory_not_called"]  # of another fault
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
-        raise ConfigError(
-            f"The configuration does not hold: {wrong}.", "`kame config show` lists all fields."
-        ) from error
+        place = f"{model.__name__} in {model.__module__.replace('.', '/')}.py"
+        listed = "`kame config show` lists all fields." if model is RefreshConfig else f"All fields: {place}."
+        raise ConfigError(f"The configuration does not hold: {wrong}.", listed) from error
 
 
 def read_yaml(file: Path) -> dict[str, Any]:

@@ -9,16 +9,19 @@ import re
 import shlex
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import typer
+import yaml
 from typer.testing import CliRunner
 
 from backends import registry
 from backends.registry import GROUPS
-from data_schemas.config import SourceConfig, SplitConfig
+from data_schemas.config import FormShares, SourceConfig, SplitConfig
 from data_schemas.config.model import ModelConfig
 from data_schemas.errors import ConfigError
 from data_schemas.presets import PRESETS, Preset
@@ -68,6 +71,21 @@ def read_as_typed(arguments: list[str], rows: Path) -> Item:
     return item
 
 
+@pytest.mark.full
+def test_a_trial_on_doubles(tmp_path: Path) -> None:
+    title = "Trying it in seconds"
+    (tmp_path / "doubles.yaml").write_text(blocks(title, "yaml")[0], encoding="utf-8")
+    rows = [{"q": "Which planet is nearest to the sun?", "a": "Mercury"}, {"q": "Which?", "a": 7}]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    for line in re.findall(r"^    kame (.*)$", section(title), re.MULTILINE)[1:]:
+        arguments = shlex.split(re.sub(r"\b(mine\.jsonl|doubles\.yaml|trial)\b", rf"{tmp_path}/\1", line))
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+    assert "| mine | wrong_type | 1 |" in (tmp_path / "trial" / "README.md").read_text(encoding="utf-8")
+    (file,) = (tmp_path / "trial" / "rejects").iterdir()
+    assert [row["reason"] for row in pq.read_table(file).to_pylist()] == ["wrong_type"]
+
+
 def test_a_source_without_code(tmp_path: Path) -> None:
     rows = tmp_path / "arc.jsonl"
     rows.write_text(blocks("A source", "json")[0], encoding="utf-8")
@@ -76,12 +94,19 @@ def test_a_source_without_code(tmp_path: Path) -> None:
     assert (item.options, item.answer, item.licence) == (("Venus", "Mercury"), "Mercury", "CC-BY-SA-4.0")
 
 
+def test_several_sources_each_with_its_map() -> None:
+    arguments = typed("A source")[1]
+    given = {name: [value for each, value in pairwise(arguments) if each == name] for name in ("--source", "--map")}
+    one, two = parse_sources(given["--source"], given["--map"])
+    assert (one["columns"], two["columns"]) == ({"question": "q", "answer": "a"}, {"question": "x", "answer": "y"})
+
+
 def test_a_source_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install("kame-riddles", "A source", tmp_path, monkeypatch)
     docstring = ast.get_docstring(ast.parse(blocks("A source", "python")[0])) or ""
     rows = tmp_path / "rows.jsonl"
     rows.write_text(docstring.partition("A row: ")[2], encoding="utf-8")
-    item = read_as_typed(typed("A source")[1], rows)
+    item = read_as_typed(typed("A source")[2], rows)
     assert (item.question, item.answer) == ("You play it. What has keys and opens nothing?", "A piano.")
     assert item.revision == "kame-riddles 1.0.0"
     rows.write_text(json.dumps({"riddle": "What?", "solution": "That."}), encoding="utf-8")
@@ -92,6 +117,8 @@ def test_a_source_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_text_to_speech_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install("kame-tone", "A text-to-speech engine", tmp_path, monkeypatch)
     exec(compile(blocks("A text-to-speech engine", "python")[1], "docs/extending.md", "exec"), {})
+    said = registry.build("tts", "tone", {}).synthesise("Well, yes.", "low", 1.0)
+    assert [word.word for word in said.words] == ["Well", "yes"]
     loud, soft = (registry.build("tts", "tone", {"volume": volume}) for volume in (0.5, 0.1))
     assert loud.digest != soft.digest
     with pytest.raises(ConfigError, match=r"does not take these options: volume"):
@@ -119,6 +146,12 @@ def test_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         build_train_config("tiny", "dialogues", None, {"data.datasets": [{"path": "rows"}]}).data.batch_frames == 1_000
     )
+
+
+def test_a_form_alone() -> None:
+    shares = yaml.safe_load(blocks("A form", "yaml")[0])["forms"]["shares"]
+    assert list(shares) == [*FormShares.model_fields, "repeat"]
+    assert [name for name, share in shares.items() if share] == ["repeat"]
 
 
 def test_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

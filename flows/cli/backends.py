@@ -120,7 +120,11 @@ def _options_of(kind: str, name: str) -> "type[BaseModel] | None":
 
     if kind == "source":
         sources = {each.name: each for each in entries()}
-        return sources[name].options() if name in sources else own.OwnOptions
+        if name in sources:
+            return sources[name].options()
+        if name != "own":
+            typer.echo(f"There is no source {name!r}; one that --map describes takes these options.", err=True)
+        return own.OwnOptions
     if kind not in GROUPS:
         raise ConfigError(f"There is no kind {kind!r}.", f"Choose one of: {', '.join([*GROUPS, 'source'])}.")
     return entry(kind, name).options()

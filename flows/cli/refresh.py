@@ -169,6 +169,7 @@ def preview(
     source: Sources = [],  # noqa: B006
     column_map: Maps = [],  # noqa: B006
     source_option: SourceOptions = [],  # noqa: B006
+    licence: Licences = [],  # noqa: B006
     out: Annotated[str, typer.Option("--out", help="Folder for the wav files.")] = "preview",
     profile: ProfileName = "embedded",
     config: ConfigFile = None,
@@ -185,7 +186,7 @@ def preview(
         from flows.runs.preview import preview as make
         from flows.settings import build_config, parse_settings, parse_sources, sample_sources
 
-        sources = parse_sources(source, column_map, options=source_option) or None
+        sources = parse_sources(source, column_map, licence, options=source_option) or None
         chat = chat_settings(llm_url, llm_model)
         typed = {"out": out, "seed": seed, **chat, "sources": sources, **parse_settings(settings)}
         built = build_config(profile, config, typed)

@@ -49,16 +49,17 @@ def spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
     Raises:
         ConfigError: no file, or a map that lacks `question` or `answer` or names something unknown.
     """
-    unknown = sorted(set(config.columns) - set(FIELDS))
-    missing = [name for name in FIELDS[:2] if name not in config.columns]
-    has_rows = config.path is not None or options.hub_id
-    if not has_rows or unknown or missing:
+    if unknown := sorted(set(config.columns) - set(FIELDS)):
+        names = f"{', '.join(unknown)}, which {'is no field' if len(unknown) == 1 else 'are no fields'}"
+        raise ConfigError(f"--map of {config.name!r} names {names}.", f"Fields are {', '.join(FIELDS)}.")
+    lacks = [] if config.path is not None or options.hub_id else ["no file"]
+    if missing := [name for name in FIELDS[:2] if name not in config.columns]:
+        lacks.append(f"missing in its map: {', '.join(missing)}")
+    if lacks:
         raise ConfigError(
-            f"The source {config.name!r} is none of ours and is not described: "
-            + ("" if has_rows else "no file. ")
-            + (f"unknown in its map: {', '.join(unknown)}. " if unknown else "")
-            + (f"missing in its map: {', '.join(missing)}." if missing else ""),
-            f"Say --source {config.name}=FILE --map question=COLUMN,answer=COLUMN (also: {', '.join(FIELDS[2:])}).",
+            f"The source {config.name!r} is none of ours and is not described: {'; '.join(lacks)}.",
+            f"Say --source {config.name}=FILE --map question=COLUMN,answer=COLUMN (also: {', '.join(FIELDS[2:])}). "
+            f"With several sources write --map {config.name}:question=COLUMN,…",
         )
     return SourceSpec(
         name=config.name,
@@ -72,6 +73,17 @@ def spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
 
 
 def _draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
+    """The item of a row; a refusal tells the row's own id, where one is mapped."""
+    try:
+        return _read(columns, options, row)
+    except BadRowError as bad:
+        native_id = optional_text(row, columns["id"]) if "id" in columns else None
+        if native_id is None:
+            raise
+        raise BadRowError(bad.reason, f"{bad.detail} (id {native_id})") from bad
+
+
+def _read(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
     optional = {name: optional_text(row, columns[name]) for name in columns if name not in ("question", "options")}
     told = Draft(
         question=text_of(row, columns["question"]),

@@ -5,6 +5,7 @@ that the commands' help can list our names.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
@@ -83,9 +84,16 @@ class SourceEntry:
         return ""
 
     def licence(self) -> str:
-        """What its questions may be used for, as far as that does not depend on its options."""
-        told = getattr(self._load(), "licence", None) or (self.plugin and self.plugin.metadata("License-Expression"))
-        return told or "not stated"
+        """What its questions may be used for where its options are left at their defaults.
+
+        A source that cannot be made without options has the licence of its package.
+        """
+        taken = self.options()
+        told = None
+        if not any(field.is_required() for field in taken.model_fields.values()):
+            with suppress(ConfigError):
+                told = self.spec(taken()).licence
+        return told or (self.plugin and self.plugin.metadata("License-Expression")) or "not stated"
 
     def _load(self) -> Any:
         return resolve_name(self.where) if self.plugin is None else self.plugin.load()

@@ -46,7 +46,7 @@ class BadRowError(Exception):
 
 
 class HubOptions(Options):
-    """What every source takes: which rows of its data set on the Hugging Face Hub."""
+    """Which rows of its data set on the Hugging Face Hub are read: what a source without options of its own takes."""
 
     hub_config: str = Field(default="", description="Subset of the data set on the Hub; empty: the usual one.")
     hub_split: str = Field(default="", description="Split of the data set on the Hub; empty: the usual one.")

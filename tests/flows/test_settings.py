@@ -165,3 +165,10 @@ def test_pictures_and_licences_go_to_their_sources() -> None:
     assert (parsed["licence"], parsed["pictures"]) == ("own", "shots")
     with pytest.raises(ConfigError, match="--pictures gsm8k=shots does not fit"):
         parse_sources(["hssbench=h.jsonl"], [], [], ["gsm8k=shots"])
+
+
+def test_a_fault_says_where_all_fields_of_that_configuration_are() -> None:
+    with pytest.raises(ConfigError, match="`kame config show` lists all fields"):
+        validated(RefreshConfig, {"nothing": 1})
+    with pytest.raises(ConfigError, match=r"All fields: ServeConfig in data_schemas/config/serving\.py"):
+        validated(ServeConfig, {"checkpoint": "nano", "nothing": 1})

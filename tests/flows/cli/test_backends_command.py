@@ -89,6 +89,11 @@ def test_the_options_of_back_ends_and_sources_are_told(asked: tuple[str, str], n
     assert all(name in kame("options", *asked).stdout for name in names or {"takes no options"})
 
 
+def test_a_source_that_is_not_there_is_told_before_the_options_of_a_described_one() -> None:
+    assert "There is no source 'nosuch'" in kame("options", "source", "nosuch").stderr
+    assert kame("options", "source", "own").stderr == ""
+
+
 def test_a_package_that_does_not_load_is_told_in_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = {"kame.tts": "tone = kame_tone:Tone", "kame.sources": "tones = kame_tone:SPEC"}
     install_package(tmp_path, monkeypatch, "kame-tone", "import nothing_of_that_name", points)

@@ -95,6 +95,11 @@ def test_an_answer_that_names_no_one_option_is_refused(options: Any, answer: Any
     assert [each.reason for each in reading.rejects] == [reason]
 
 
+def test_a_refused_row_is_told_by_its_own_id(tmp_path: Path) -> None:
+    (reject,) = read(tmp_path, ARC | {"answerKey": "E"}, ARC_MAP).rejects
+    assert (reject.item_id, reject.detail) == ("mine-row-0", "answer 'E' of 4 options (id Mercury_7)")
+
+
 @pytest.mark.parametrize(("rule", "index"), [("label", 0), ("place", 1), ("text", 2)])
 def test_how_an_answer_names_its_option_can_be_said(rule: str, index: int, tmp_path: Path) -> None:
     row = {"q": "Which?", "o": {"text": ["7", "8", "1"], "label": ["1", "2", "3"]}, "a": "1"}

@@ -46,10 +46,14 @@ def install(folder: Path, patch: pytest.MonkeyPatch, points: str, code: str = RI
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_ours_are_called_as_they_are_registered_and_take_options(name: str) -> None:
-    made = SourceEntry(name, SOURCES[name]).options()
-    assert issubclass(made, Options)
+    assert issubclass(SourceEntry(name, SOURCES[name]).options(), Options)
+    assert spec_of(SourceConfig(name=name)).name == name
+
+
+@pytest.mark.parametrize("name", ["gsm8k", "mmlu_pro", "hssbench"])
+def test_a_source_without_options_of_its_own_takes_those_of_the_hub(name: str) -> None:
     spec = spec_of(SourceConfig(name=name, options={"hub_split": "validation", "hub_config": "other"}))
-    assert (spec.name, spec.hub_split, spec.hub_config) == (name, "validation", "other")
+    assert (spec.hub_split, spec.hub_config) == ("validation", "other")
     assert spec_of(SourceConfig(name=name)).hub_split in ("train", "test")
 
 
@@ -75,6 +79,7 @@ def test_a_packages_source_is_read_with_its_options_and_names_its_package(
     (item,) = read_items(config, None, SplitConfig()).items
     assert (item.question, item.answer) == ("Guess: " + ROW["riddle"], "A piano.")
     assert item.revision == "r1 read by kame-riddles 2.1.0"
+    assert {each.name: each.licence() for each in entries()}["riddles"] == "CC0-1.0"
     (plain,) = read_items(SourceConfig(name="plain", path=path), None, SplitConfig()).items
     assert (plain.question, plain.revision) == (ROW["riddle"], "kame-riddles 2.1.0")
     with pytest.raises(ConfigError, match=r"riddles' is on no Hub\. Say --source riddles=FILE"):

@@ -189,8 +189,8 @@ def test_a_licence_that_is_given_goes_before_the_sources_own(tmp_path: Path) -> 
     ("columns", "path", "why"),
     [
         ({}, "there", "missing in its map: question, answer"),
-        ({"question": "q"}, "there", "missing in its map: answer"),
-        ({"question": "q", "answer": "a", "colour": "c"}, "there", "unknown in its map: colour"),
+        ({"question": "q"}, "there", "missing in its map: answer.*--map mine:question=COLUMN"),
+        ({"question": "q", "answer": "a", "colour": "c"}, "there", "names colour, which is no field. Fields are"),
         ({"question": "q", "answer": "a"}, None, "no file"),
     ],
 )
