@@ -1,4 +1,4 @@
-"""Words that voices are told in another spelling (`spoken.pronunciations`), in what a recogniser wrote."""
+"""Words that voices are told in another spelling (`spoken/pronunciations.py`), in what a recogniser wrote."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

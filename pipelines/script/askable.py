@@ -19,7 +19,7 @@ REASONS: Final = frozenset(
         "answer_too_long",
     }
 )
-"""Why an item cannot be asked aloud, beside the reasons of `spoken.REASONS`."""
+"""Why an item cannot be asked aloud, beside the reasons of `spoken_text.REASONS`."""
 
 
 class NotAskable(Exception):

@@ -40,8 +40,8 @@ def phrase(item: Item, config: ScriptConfig, seed: int) -> Exchange:
     """The spoken question and answers of an item; the same seed gives the same words.
 
     Raises:
-        NotAskable: it cannot be asked and answered aloud (`refusals.REASONS`).
-        Unspeakable: its text has no sure reading (`spoken.REASONS`).
+        NotAskable: it cannot be asked and answered aloud (`askable.REASONS`).
+        Unspeakable: its text has no sure reading (`spoken_text.REASONS`).
     """
     with reading_about(item.question):
         return _phrase(item, config, random.Random(seed))

@@ -18,6 +18,7 @@ from spoken.formulas.tokens import (
 )
 from spoken.rules.chemistry import COMPOUND
 from spoken.rules.money import FUNCTION_WORDS
+from spoken.rules.unit_names import WORDS_AS_UNITS
 from spoken.spoken_text import word_set
 
 SIGNS: Final = "=+*×÷/<>≤≥≠≈~±√∛-—&#%→⇌•_|↔⇒←∀∃⊃∨∧¬∩∪⊂⊆∈∉∥∠∂∇△⊥‖∖↑↓@∝≡≪≫∓∜"
@@ -223,11 +224,15 @@ def _say_hyphen(place: Place) -> str:
             return "minus"
         if sign.space_after:
             beyond = place.beside(2)
+            if left.kind == "number" and right.text in WORDS_AS_UNITS:
+                raise place.refuse("number")  # "a 120 - volt line"
             if closes and beyond is not None and beyond.kind == "open" and not beyond.space_before:
                 raise place.refuse()
             is_value = right.kind in {*NUMBERS, "variable", "open"} or _is_numbered(right)
             if left.text.lower() in _BEFORE_NUMBERS and is_value:
                 return "minus"
+            if right.kind == "quantity" and not place.in_equation:
+                raise place.refuse("number")  # "freezing point - 98°C": a dash or a sign
             return "minus" if place.in_equation and starts_term(place) and is_term(left) else ","
         return "" if is_term(left) and is_term(right) else _say_minus_or_dash(place)
     if not sign.space_before:
@@ -272,7 +277,7 @@ def _say_minus_or_dash(place: Place) -> str:
     is_counted = beyond is not None and beyond.kind == "word"  # "- 3 apples"
     opens_list = left is None or left.text in ",:([{"
     is_listed = opens_list and (right.kind == "quantity" or (right.kind == "number" and not is_counted))
-    is_signed = right.kind in OPERANDS or right.kind == "function" or is_group
+    is_signed = right.kind in OPERANDS or right.kind == "function" or is_group or _is_numbered(right)
     return "minus" if is_signed and (is_tight or follows_sign or place.in_equation or is_listed) else ","
 
 

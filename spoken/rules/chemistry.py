@@ -95,6 +95,7 @@ CHEMISTRY_RULES: Final[list[Rule]] = [
             r"(?<![\w\\^'])([A-Za-z]) ?[<>≤≥/] ?(?!\1)(?i:\1)(?![\w'(^])", "where r < R"),
     rule("ion", "word", rf"{_STANDS}({_IONS})([+-])(?=$|[,.;:)\]/?]| (?![A-Z\d(+=]|[a-z] ))", _ion,
          "Na+ and Cl- ions", "N A plus and C L minus ions"),
+    refusal("bond of two atoms", "formula", rf"{_STANDS}{_ELEMENT} - {_ELEMENT} bond", "the C - H bond"),
     refusal("group of atoms", "formula", rf"{_ATOMS}\({_ATOMS}{{1,8}}\)_?\{{?\d", "lime is Ca(OH)_2"),
     refusal("value behind a charge", "formula", rf"{_ATOMS}\^?\{{?[+-]\}}? ?\(\d", "the value of H_2^{+}(2.6 eV)"),
     refusal("charge that may be a hyphen", "formula", rf"{_STANDS}(?=[A-Za-z_]*\d){_ATOMS}{{2,6}}-(?=[ ,.;:)?]|$)",

@@ -30,6 +30,11 @@ _DATED: Final = re.compile(
 )
 """What a year stands before; other nouns after four digits may be counted."""
 
+_MADE: Final = re.compile(
+    r" (?!Watt|Hertz|Hz|Ohm|Calorie|Kelvin|Pound|Euro|Dollar|Joule|Newton|Pascal|BTU|Btu|MHz|GHz|MW|KW)[A-Z][a-z]+"
+)
+"""What a year stands before: "a 1957 Chevy", "the 1787 Convention"."""
+
 _HALF: Final = r"(?P<half>[ap]\. ?m\.|[ap]m\b|[AP]\. ?M\.|[AP]M\b)"
 
 
@@ -98,12 +103,21 @@ def is_year(match: Match) -> bool:
     earlier, later = re.search(r"\b(1[1-9]\d\d) ?- ?$", left), re.match(r" ?- ?((?:1[1-9]|20)\d\d)\b(?! ?=)", right)
     if (earlier and earlier[1] < match[0] and not re.match(" ?=", right)) or (later and match[0] < later[1]):
         return True
+    if re.search(r"[A-Z][a-z]{2,}(?:,?|,[\"']|[\"'],) $", left) and re.match(
+        r"[,.;:?)]|$| (?:[A-Z]|(?:in|at|on|by|the|and|was|is)\b)", right
+    ):
+        return True
+    if re.search(r"\b(?:an?|his|her|their|my|your|the) $", left) and _MADE.match(right) and match[0][2:] != "00":
+        return True
+    if re.search(r"[a-z]{2}'?s?\)?, $", left) and re.match(r"\. |$", right):
+        return True  # the date of a title
     if re.search(r"[A-Za-z]\($", left):
         return False  # the argument of a function
     if _BEARS_YEAR.search(left) or (_DATED.match(right) and re.search("[a-z] $", left) and not match[0].endswith("00")):
         return True
     noun = re.match(r"\s+([A-Za-z$%]+)", right)
-    is_free = noun is None or noun[1].lower() in FUNCTION_WORDS or noun[1][0].isupper()
+    goes_on = noun is None or noun[1].lower() in FUNCTION_WORDS or noun[1] in {"leaving", "having", "being", "then"}
+    is_free = goes_on or (noun is not None and noun[1][0].isupper())
     return is_free and bool(_YEAR_CUE.search(left)) and not re.match(r" ?[-+*/=×÷%<>]", right)
 
 

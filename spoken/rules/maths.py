@@ -127,6 +127,8 @@ _RAISED: Final = r"(?: ?\^ ?(?P<raised>\{[^{}]{1,20}\}|\(-1\)|-?\d|[a-z]))?"
 MATHS_RULES: Final[list[Rule]] = [
     rule("sum or integral", "function", rf"([∫∬∮∑∏]){_BOUNDS}", _sum, r"\sum_{i=1}^{n} i",
          "the sum from i equals one to n of i"),
+    refusal("function run into its number or argument", "formula",
+            r"\d(?:sin|cos|tan|log|ln|exp)[a-z](?![a-z])", "the value 2cost"),
     refusal("limit", "formula", r"(?<![A-Za-z])lim(?:sup|inf)?(?![a-z])", r"\lim_{x \to 0} f(x)"),
     refusal("program", "formula", r"\[ ?\[|[A-Za-z]\[[^\]]*\] ?=", "a[2] = 5"),
     rule("function", "function",
@@ -139,7 +141,7 @@ MATHS_RULES: Final[list[Rule]] = [
          r"|[.?;:](?: |$))",
          lambda m: ["prime", "double prime", "triple prime"][len(m[1]) - 1], "f'(2) = 6", "f prime of two equals six"),
     refusal("prime or quote", "formula",
-            r"(?<=_[A-Za-z\d])'|(?<=[^A-Za-z'][B-Zb-z])'(?![A-Za-z])|'(?= ?[+=*/^]|-| - \d)",
+            r"(?<=_[A-Za-z\d])'|(?<=[^A-Za-z'][B-Zb-z])'(?![A-Za-z])|'(?= ?[+=*/^]|-| - \d| - [a-z]\b)",
             "a state y' that"),
     rule("power", "suffix", rf"(?<=[\w)\]}}'α-ωΑ-Ω|])\^ ?(?:{_SIMPLE}|{_BRACED}|{_ROUND})", _power,
          "x^2 + e^{-x}", "x squared plus e to the power of minus x"),

@@ -73,8 +73,10 @@ _OF_MAGNETS: Final = re.compile(
 )
 _OF_TIME: Final = re.compile(r"(?i)second|veloc|accelerat|speed|/s\b|time|puls|half-li|\bms\b|s\^|\bt ?=")
 _OF_PULL: Final = re.compile(r"\baccelerat|\bgravit|\bmass m\b")
-_OF_ACIDS: Final = re.compile(r"(?i)\bsolutions?\b|acid|titrat|\bbase needed\b|\bnormality\b")
-_OF_ATOMS: Final = re.compile(r"(?i)\b(?:diameter|radius|radii|bond lengths?|lattice|wavelengths?|angstroms?)\b")
+_OF_ACIDS: Final = re.compile(
+    r"(?i)\bsolutions?\b|acid|titrat|\bbase needed\b|\bnormality\b|\bHCl\b|\b(?:Na|K)OH\b|\bH_?2SO"
+)
+_OF_ATOMS: Final = re.compile(r"(?i)\b(?:diameter|radius|radii|bond lengths?|lattice|wavelengths?|angstroms?)\b|λ")
 _OF_SOLUTIONS: Final = re.compile(r"(?i)solution|molar|concentrat|acid|\bmol|\bpH\b|titrat|buffer|reaction|ions?\b")
 _TELLS: Final = {"K": _OF_HEAT, "T": _OF_MAGNETS, "M": _OF_SOLUTIONS}
 """What a text must speak of that a letter after a number is a unit."""
@@ -211,6 +213,8 @@ QUANTITY_RULES: Final[list[Rule]] = [
          "its speed in km/h", "its speed in kilometers per hour"),
     refusal("terms of payment", "number", r"\d/\d+\)?, ?\(?n/\d", "terms of 2/10, n/30"),
     refusal("time in parts", "number", r"\d ?h ?\d+ ?m(?:in)?(?![\w/^])|\d ?m ?\d+ ?s(?![\w/^])", "after 2h 30m"),
+    refusal("square of amps or of a letter", "formula", rf"{START}{NUM} ?A\^\{{?2", "a value of 0.01A^2"),
+    refusal("units of an enzyme", "formula", rf"{START}{NUM} ?I?U/", "20-40 U/L"),
     refusal("power without its caret", "number",
             r"\d\.\d+ ?[x×] ?10(?:[2-9]|[1-3]\d)(?![\d.,]| ?=)", "1.36 × 108 m"),
     refusal("electrons in a shell", "formula",
@@ -242,7 +246,7 @@ QUANTITY_RULES: Final[list[Rule]] = [
          "2 1/2 cups, 3/4 of it and 24/4 = 6",
          "two and one half cups, three quarters of it and twenty four divided by four equals six"),
     refusal("telephone number", "number", r"(?<!\d)\d{3}\)?[ -]\d{2,3}-\d{4}(?!\d)", "(555) 123-4567"),
-    refusal("normal range", "number", r"(?:(?<=N=)|(?<=N = ))\d+ ?- ?\d+\)", "120 U/L (N=22-198)"),
+    refusal("normal range", "number", r"(?:(?<=N=)|(?<=N = ))\d+ ?- ?\d+\)", "a pulse of 60 (N=22-198)"),
     refusal("numbers with a space", "number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d", "2 132 contracts"),
     refusal("unknown unit", "formula",
             rf"{START}{NUM} ?(?!in\b|A\b|as?\b|h\b|s\b|m\b|T\b|C\b|N\b|V\b|K\b|min\b){UNIT_BEYOND}", "38 kg/xy"),

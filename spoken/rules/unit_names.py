@@ -41,7 +41,7 @@ REGULAR: Final = {
     "dynes": "dyne", "kB": "kilobyte", "KB": "kilobyte", "MB": "megabyte", "GB": "gigabyte", "TB": "terabyte",
     "mho": "mho", "mhos": "mho",
     "ohm": "ohm", "ohms": "ohm", "H": "henry", "Wb": "weber", "Ci": "curie", "mCi": "millicurie", "rem": "rem",
-    "mT": "millitesla", "G": "gauss", "mEq": "milliequivalent", "meq": "milliequivalent", "kip": "kip",
+    "mT": "millitesla", "mEq": "milliequivalent", "meq": "milliequivalent", "kip": "kip",
     "kips": "kip", "ton": "ton", "tons": "ton", "deg": "degree", "liter": "liter", "liters": "liter",
     "meter": "meter", "meters": "meter", "watt": "watt", "watts": "watt", "volt": "volt", "volts": "volt",
     "joule": "joule", "joules": "joule", "newton": "newton", "newtons": "newton", "second": "second",
@@ -81,7 +81,7 @@ UNCHANGING: Final = {
 }  # fmt: skip
 IRREGULAR: Final = {"″": ("inch", "inches"), "ft": ("foot", "feet"), "in": ("inch", "inches"),
                     "inch": ("inch", "inches"), "inches": ("inch", "inches"), "foot": ("foot", "feet"),
-                    "Gs": ("gauss", "gauss")}  # fmt: skip
+                    "G": ("gauss", "gauss"), "Gs": ("gauss", "gauss")}  # fmt: skip
 WORDS_AS_UNITS: Final = tuple(
     name
     for name in sorted({*REGULAR, *IRREGULAR}, key=len, reverse=True)

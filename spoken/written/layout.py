@@ -60,13 +60,16 @@ def _pause(match: Match) -> str:
 
 FIGURES: Final[tuple[Rule, ...]] = (
     rewriting("spaces", r"[^\S\n]{2,}", " ", "a  lake", "a lake"),
+    rewriting("arrow as it is typed", r"(?<![-=<>])-{1,2}>(?!>)", "→", "H2 + Cl2 -> 2HCl", "H2 + Cl2 → 2HCl"),
+    rewriting("power of a length below a slash", r"(?<=/)([cmkμ]?m)([23])(?!\w)", r"\1^\2", "9,000/mm3", "9,000/mm^3"),
     rewriting("fraction in brackets",
               r"(?:(?<=\d) ?(?=\(\d+ ?/ ?\d+ ?\)(?! ?[-+*/^=(\d]))|(?<!\w)(?=\(\d+/\d+\)(?: ?%| ?in\b)))"
               r"\( ?(\d{1,3}) ?/ ?(\d{1,3}) ?\)",
               lambda m: f"{' ' * (m.start() > 0 and not m.string[m.start() - 1].isspace())}{m[1]}/{m[2]}",
               "66(2/3)%, (1/4)% and 7 (1/2) in", "66 2/3%, 1/4% and 7 1/2 in"),
     rewriting("unit's dot inside a sentence",
-              r"(?<=\d)( ?-?(?:ft|lbs?|oz|sec|min|hrs?|yds?|yrs?|mi|gal|qts?|pts?|kg|cm|mm|mol|atm|tbsp|tsp|cal))\."
+              r"(?<=\d)( ?-?(?:ft|lbs?|oz|sec|min|hrs?|yds?|yrs?|mi|gal|qts?|pts?|kg|mg|m[lL]|cm|mm|mol|atm|tbsp|tsp"
+              r"|cal))\."
               r"(?= [a-z(]|,|\^| \d[\d./]* ?(?:in|inch|min|sec|oz|ft|hrs?|lbs?)\b)", r"\1",
               "40 ft. long", "40 ft long"),
     rewriting("inches with a dot",

@@ -237,7 +237,6 @@ REFUSED = [
     ("He-6", "formula"),
     ("^{14}C", "formula"),
     ("1, 2, ..., n", "formula"),
-    ("A -> B", "formula"),
     ("x <= 3", "formula"),
     ("5~kg", "formula"),
     ("the (100p)th percentile", "formula"),
