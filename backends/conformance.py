@@ -4,6 +4,7 @@ Each kind has one in `backends/<kind>/conformance.py`: a function that any engin
 tests too. It raises `PromiseBroken`, an `AssertionError`, at the first promise of `protocol.py` that does not hold.
 """
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -35,6 +36,11 @@ def require_raises(kind: type[Exception], call: Callable[[], object], promise: s
     except Exception as error:  # whatever an engine raises instead
         raise PromiseBroken(f"{promise}, not {type(error).__name__}: {error}") from error
     raise PromiseBroken(f"{promise}; nothing was raised")
+
+
+def bare_words(text: str) -> str:
+    """What was heard without marks and capital letters, by which engines differ."""
+    return " ".join(re.findall(r"[\w']+", text.lower()))
 
 
 def check_identity(engine: Engine) -> None:

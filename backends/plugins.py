@@ -9,7 +9,7 @@ from typing import Any
 
 from backends.chat.protocol import Endpoint
 from data_schemas import ids
-from data_schemas.errors import ConfigError
+from data_schemas.errors import ConfigError, KameError
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
@@ -79,12 +79,21 @@ def find_plugins(group: str, ours: Collection[str]) -> Mapping[str, Plugin]:
     return found
 
 
-def packaged(plugin: Plugin, kind: str, engine: Any) -> Any:
-    """An engine of another package, with the package's version in what stands for it.
+def packaged(plugin: Plugin, kind: str, make: Any, *given: Any, **more: Any) -> Any:
+    """An engine of another package, made by `make` of the rest, with the package's version in what stands for it.
 
     Raises:
-        ConfigError: it does not call itself as its entry point does.
+        ConfigError: it cannot be made, lacks what stands for it, or does not call itself as its entry point does.
     """
+    try:
+        engine = make(*given, **more)
+    except KameError:  # says itself what to do
+        raise
+    except Exception as error:  # somebody else's code, which may raise anything
+        raise plugin.broken(f"makes no engine: {type(error).__name__}: {error}") from error
+    needs = {"chat": ("describe", "serve"), "listener": ("name",)}.get(kind, ("name", "digest"))
+    if missing := [each for each in needs if not hasattr(engine, each)]:
+        raise plugin.broken(f"makes an engine without {' and '.join(missing)}")
     if kind == "chat":
         return _PackagedChat(plugin, engine)
     if engine.name != plugin.name:  # it is written into rows as who spoke, timed or heard

@@ -8,6 +8,7 @@ Nothing is imported until it is used. A back-end whose packages do not fit besid
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import Any, Final, get_type_hints
@@ -69,8 +70,13 @@ class BackendEntry:
         return resolve_name(self.where) if self.plugin is None else self.plugin.load()
 
     def options(self) -> type[BaseModel] | None:
-        """The class of its options; None where it takes none. Imports the back-end."""
-        return options_taken_by(self.load())
+        """The class of its options; None where it takes none. Imports the back-end.
+
+        Raises:
+            ConfigError: a package's does not load, or is nothing that takes options.
+        """
+        made_by = self.load()
+        return options_taken_by(made_by) if self.plugin is None else options_of_plugin(self.plugin, made_by)
 
 
 def options_taken_by(make: Callable[..., Any]) -> type[BaseModel] | None:
@@ -79,6 +85,23 @@ def options_taken_by(make: Callable[..., Any]) -> type[BaseModel] | None:
         return None
     made_by = make.__init__ if inspect.isclass(make) else make
     taken: type[BaseModel] = get_type_hints(made_by)["options"]
+    return taken
+
+
+def options_of_plugin(plugin: Plugin, held: Any) -> type[BaseModel] | None:
+    """As `options_taken_by`, of what another package's entry point holds.
+
+    Raises:
+        ConfigError: it cannot be called, or its options have no type that can hold them; names the package.
+    """
+    if not callable(held):
+        raise plugin.broken(f"is neither a class nor a function, but {held!r}")
+    try:
+        taken = options_taken_by(held)
+    except Exception as error:  # annotations are somebody else's code, which may raise anything
+        raise plugin.broken(f"does not tell the type of its options: {type(error).__name__}: {error}") from error
+    if taken is not None and not (inspect.isclass(taken) and issubclass(taken, BaseModel)):
+        raise plugin.broken(f"takes options of {taken!r}, which is no subclass of pydantic.BaseModel")
     return taken
 
 
@@ -250,7 +273,7 @@ def load(kind: str, name: str) -> Callable[..., Any]:
     found = entry(kind, name)
     make: Callable[..., Any] = found.load()
     plugin = found.plugin
-    return make if plugin is None else lambda *given, **more: packaged(plugin, kind, make(*given, **more))
+    return make if plugin is None else partial(packaged, plugin, kind, make)
 
 
 def build(kind: str, name: str, options: Mapping[str, OptionValue]) -> Any:

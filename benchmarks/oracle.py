@@ -5,7 +5,7 @@
 `throughput`: 2,000 requests in the shape of the oracle's against 64 slots, with 256 in flight and with the default, and
 the released recipe (one call after the other) against the same server. `faults`: 1,000 requests, of whose tries a fifth
 fail in one of eight ways. `kill`: the same, killed in the middle and run again. `stage`: a whole run on doubles whose
-oracles are asked of that server. The server is `benchmarks/chat_server.py`, a process of its own. Ends with 1 when a
+oracles are asked of that server. The server is `tests/support/chat_server.py`, a process of its own. Ends with 1 when a
 promise is not kept.
 """
 

@@ -3,7 +3,7 @@
 Recogniser, chat model and voice are real; callers say sentences of Kokoro's. In each round the chat model's process is
 stopped for some seconds. The first half has the recogniser in the server's process, as it is by default; in the second
 half it is a process of its own, which is killed in each round and comes back. What the server's process holds is looked
-at whenever nobody is connected. What is a broken promise is said in `serve_verdict`.
+at whenever nobody is connected. What is a broken promise is said in `tests/support/soak_verdict.py`.
 """
 
 import asyncio

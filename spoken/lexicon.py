@@ -30,9 +30,6 @@ _FIRST: Final = 0xE100
 _PLACES: Final = 0xF8FF - _FIRST
 """Characters of the private use area stand for entries while the rules read the rest; none may be in a text."""
 
-HELD: Final = f"[{chr(_FIRST)}-{chr(_FIRST + _PLACES)}]"
-"""Pattern of a character that stands for an entry."""
-
 _REMEDY: Final = (
     "Write one entry a line, `written<TAB>said`, such as `kg<TAB>kilograms`; a word that is to stay and only to sound "
     "otherwise with its spelling for engines in a third column, such as `Goethe<TAB>Goethe<TAB>Gerta`."

@@ -16,7 +16,7 @@ _EMOJI: Final = rf"[[\p{{Extended_Pictographic}}\p{{Regional_Indicator}}\p{{Emoj
 _JOINERS: Final = r"[\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f]"
 """Parts of emoji that are none by themselves: joiner, keycap, the choice between text and picture, tags of flags."""
 _PICTURES: Final = regex.compile(rf"(\s*)(?:{_EMOJI}{_JOINERS}*\s*)+|{_JOINERS}+", regex.V1)
-_HEADING: Final = re.compile(r"(?m)^\s*#{1,6}\s+")
+_HEADING: Final = re.compile(r"(?m)^[^\S\n]*#{1,6}\s+")
 
 _MARK: Final = re.compile(r"(?<![*_`])[*_`]{1,4}(?![*_`])")
 _BEFORE_WORD: Final = re.compile(r"""[\w"'“‘(\[$+-]""")
@@ -24,6 +24,8 @@ _AFTER_WORD: Final = re.compile(r"""[\w"'”’)\]%,.?!;:…]""")
 _OPENS: Final = re.compile(r"""[\s"'“‘(\[/—–-]""")
 _CLOSES: Final = re.compile(r"""[\s"'”’)\],.?!;:…/—–-]""")
 _OPERAND_ENDS: Final = re.compile(r"(?:\d|\)|(?<![A-Za-z])[A-Za-z])\s*$")
+_OPERAND_CHARACTERS: Final = 16
+"""So far before a mark an operand may end; more spaces than that stand in no formula."""
 _OPERAND_BEGINS: Final = re.compile(r"\s*[+-]?(?:\d|\(|[A-Za-z](?![A-Za-z]))")
 """A number, a bracket or a single letter: between two of them `*` is "times"."""
 
@@ -70,6 +72,7 @@ def _is_meant(text: str, mark: re.Match[str], *, is_open: bool, opens: bool) -> 
     if is_open:
         return False
     if "*" in mark[0]:
-        return bool(_OPERAND_ENDS.search(text, 0, mark.start()) and _OPERAND_BEGINS.match(text, mark.end()))
+        before = text[max(mark.start() - _OPERAND_CHARACTERS, 0) : mark.start()]
+        return bool(_OPERAND_ENDS.search(before) and _OPERAND_BEGINS.match(text, mark.end()))
     is_blank = mark[0].count("_") == len(mark[0]) > 2
     return is_blank or not opens

@@ -21,7 +21,7 @@ REFUSAL: Final = (
 """A pattern for words in small letters, without marks, each with one space after it."""
 
 _REFUSES: Final = re.compile(REFUSAL)
-_IS_UNSURE: Final = re.compile(
+IS_UNSURE: Final = (
     r"\bi (?:can't|cannot|could not|couldn't|am unable to|am not able to|won't|will not) "
     r"(?:predict|guess|determine|find|know|say|tell)\b"
     r"|\b(?:i'm|i am) (?:unable|not able) to\b"
@@ -30,7 +30,8 @@ _IS_UNSURE: Final = re.compile(
     r"|^(?:(?:well|so|oh),? )?i (?:don't|do not|would not|wouldn't) know\b"
 )
 """Nobody who has heard half a question is sure: this refuses only where another clause guesses (`_GUESSES`)."""
-_CLAUSE: Final = re.compile(rf"(?:{_IS_UNSURE.pattern})(?:(?! (?:but|though|although|however|so|i)\b)[^,.?!;:])*")
+_IS_UNSURE: Final = re.compile(IS_UNSURE)
+_CLAUSE: Final = re.compile(rf"(?:{IS_UNSURE})(?:(?! (?:but|though|although|however|so|i)\b)[^,.?!;:])*")
 _GUESSES: Final = re.compile(
     r"\b(?:guess|probably|perhaps|maybe|likely|(?:may|might|could|should|must) be|(?:i'd|i would) say|seems"
     r"|around|about|roughly)\b|\b(?:i (?:think|believe|suspect)\b(?!(?: that)?(?: it is| it's)? ?(?:[,.?!;:]|$)))"

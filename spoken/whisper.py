@@ -1,7 +1,8 @@
 """What of an answer is whispered to the front-end: whole sentences that fit, as its oracles of training are.
 
 Training sees an answer when it is whole, this while it is being written. So the first sentence leaves word by word, but
-for words that may begin a refusal, and each later one when it is whole: the first is being fed by then.
+for words that may begin a refusal, and each later one when it is whole: the first is being fed by then. Words by which
+the model says that it does not know wait until it guesses all the same.
 """
 
 from collections.abc import Sequence
@@ -10,11 +11,13 @@ from typing import Final
 import regex  # type: ignore[import-untyped]
 
 from data_schemas.errors import RequestError
-from spoken.refusals import REFUSAL
+from spoken.refusals import IS_UNSURE, REFUSAL, find_refusal
 
 ENDS_SENTENCE: Final = (".", "?", "!")
 _REFUSES: Final = regex.compile(REFUSAL)  # `re` finds no beginnings of refusals
+_IS_UNSURE: Final = regex.compile(IS_UNSURE)
 _MARKS: Final = ",.?!;:"
+_REFUSED: Final = "The chat model refuses to answer."
 
 
 def count_whispered(words: Sequence[str], max_words: int, *, is_ended: bool) -> int:
@@ -67,13 +70,16 @@ class Whispered:
         """The rest, at the end of the answer; half a sentence of one that was cut is left out.
 
         Raises:
-            UnfitAnswer: it was cut off in its first sentence, of which nothing has left.
+            UnfitAnswer: it was cut off in its first sentence, of which nothing has left; or it refuses to answer.
         """
         if is_cut and not (self._n_whole or self._n_out):
             raise UnfitAnswer("The answer was cut off in its first sentence.")
         is_open = self.is_over or is_cut
         self.is_over = True
-        return self._out(self._n_sure() if is_open else len(self._words))
+        n_words = (self._n_whole or self._n_sure()) if is_open else len(self._words)
+        if find_refusal(" ".join(self._words[:n_words])):
+            raise UnfitAnswer(_REFUSED)
+        return self._out(n_words)
 
     def _add(self, word: str) -> None:
         if len(self._words) == self._max_words:
@@ -82,17 +88,19 @@ class Whispered:
         self._words.append(word)
         if _REFUSES.search(self._plain()):
             self.is_over = True
-            raise UnfitAnswer("The chat model refuses to answer.")
+            raise UnfitAnswer(_REFUSED)
         self._n_whole = count_whispered(self._words, self._max_words, is_ended=False)
         self.is_over = self._n_whole == self._max_words
 
     def _n_sure(self) -> int:
         """Words that may leave now: whole sentences, and of the first one those before what may become a refusal."""
-        if self._n_whole:
-            return self._n_whole
-        plain = self._plain()
-        begun = _REFUSES.search(plain, partial=True)
-        return len(self._words) if begun is None else len(plain[: begun.start()].split())
+        n_words = self._n_whole or len(self._words)
+        text = "".join(f"{word.lower()} " for word in self._words[:n_words])
+        unsure = _IS_UNSURE.search(text, partial=not self._n_whole)
+        if unsure and (unsure.partial or find_refusal(text)):
+            n_words = len(text[: unsure.start()].split())
+        begun = None if self._n_whole else _REFUSES.search(plain := self._plain(), partial=True)
+        return n_words if begun is None else min(n_words, len(plain[: begun.start()].split()))
 
     def _plain(self) -> str:
         """The words in small letters without their marks, each with a space after it."""

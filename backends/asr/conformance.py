@@ -1,12 +1,11 @@
 """What any recogniser of whole recordings must pass, ours and others'."""
 
 import contextlib
-import re
 
 import numpy as np
 
 from backends.asr.protocol import HearingRefused, Recogniser
-from backends.conformance import check_identity, check_threads, require
+from backends.conformance import bare_words, check_identity, check_threads, require
 from backends.engine import Samples
 from data_schemas.units import SAMPLE_RATE_HZ
 
@@ -31,16 +30,12 @@ def check_recogniser(recogniser: Recogniser, samples: Samples, said: str, *, is_
 
     heard = hear()
     require(isinstance(heard, str), "what is heard is a text")
-    require(_bare(heard) == _bare(said), f"what is said is heard: {said!r}, not {heard!r}")
+    require(bare_words(heard) == bare_words(said), f"what is said is heard: {said!r}, not {heard!r}")
     at_48_khz = recogniser.transcribe(np.repeat(samples, 2), 2 * SAMPLE_RATE_HZ)
-    require(_bare(at_48_khz) == _bare(said), "the same sound at another sample rate is heard as well")
+    require(bare_words(at_48_khz) == bare_words(said), "the same sound at another sample rate is heard as well")
     for sound in (np.zeros(0, dtype=np.float32), np.zeros(SAMPLE_RATE_HZ, dtype=np.float32)):
         with contextlib.suppress(HearingRefused):  # as good as hearing nothing
             require(isinstance(recogniser.transcribe(sound, SAMPLE_RATE_HZ), str), "what is heard in silence is a text")
     if is_repeatable:
         require(hear() == heard, "the same sound is heard the same, whatever was heard between")
         check_threads(hear, n_calls, lambda one, other: one == other)
-
-
-def _bare(text: str) -> str:
-    return " ".join(re.findall(r"[\w']+", text.lower()))

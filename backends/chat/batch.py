@@ -30,7 +30,6 @@ from data_schemas.errors import BackendError, ConfigError
 
 if TYPE_CHECKING:
     from openai.types import Batch
-    from tenacity import RetryCallState
 
 
 class BatchRoom:
@@ -234,7 +233,7 @@ class BatchTransport:
 
         n_tries = self._config.max_attempts
         try:
-            return await AsyncRetrying(**retry_options(n_tries, self._delays, self._count_retry))(once)
+            return await AsyncRetrying(**retry_options(n_tries, self._delays, self._spending.count_retry))(once)
         except TryAgainError as last:
             raise self._faults.give_up(last, request_id(key), n_tries, nobody_is_answered=True) from last
 
@@ -247,9 +246,6 @@ class BatchTransport:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._store.release()
         await self._api.aclose()
-
-    def _count_retry(self, _: "RetryCallState") -> None:
-        self._spending.usage.n_retries += 1
 
     async def _from_a_batch(self, key: str, body: dict[str, Any]) -> StoredReply:
         held = self._held_batches()

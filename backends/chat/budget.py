@@ -210,6 +210,10 @@ class Spending:
             who = (reply.answered_by or NOT_TOLD, reply.system_fingerprint or NOT_TOLD)
             self._cache.run(_ADD_ANSWERER, (*whose, *who))
 
+    def count_retry(self, _: object = None) -> None:
+        """Counts one more try of a request, as `on_retry` of `retry_options`."""
+        self.usage.n_retries += 1
+
     def _hold(self, n_tokens: int, usd: float, n_requests: int) -> None:
         self._n_reserved_tokens += n_tokens
         self._reserved_usd += usd

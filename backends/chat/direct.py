@@ -10,7 +10,7 @@ slot, and 51 requests in four slots computed 4,134 tokens, with a turn's later r
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backends.chat.answers import estimated_tokens, paid_by_estimate, read_answer
 from backends.chat.budget import Spending
@@ -30,9 +30,6 @@ from backends.chat.protocol import Endpoint
 from backends.chat.providers import Provider, full_url
 from data_schemas import ids
 from data_schemas.config import ChatConfig
-
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
 
 
 class DirectTransport:
@@ -93,7 +90,7 @@ class DirectTransport:
     async def _with_retries(self, request: str, body: dict[str, Any], tried: asyncio.Event) -> StoredReply:
         from tenacity import AsyncRetrying
 
-        retrying = AsyncRetrying(**retry_options(self._config.max_attempts, self._delays, self._count_retry))
+        retrying = AsyncRetrying(**retry_options(self._config.max_attempts, self._delays, self._spending.count_retry))
         n_answered = self._spending.usage.n_requests
         try:
             async for attempt in retrying:
@@ -118,9 +115,6 @@ class DirectTransport:
         if last.status == NO_CONNECTION or self._pace.health.answers_nobody:
             return True
         return n_answered == 0 and last.status != TIMEOUT
-
-    def _count_retry(self, _: "RetryCallState") -> None:
-        self._spending.usage.n_retries += 1
 
     async def _try_once(self, request: str, body: dict[str, Any], number: int) -> StoredReply:
         estimate = estimated_tokens(body)

@@ -1,13 +1,12 @@
 """What any streaming recogniser must pass, ours and others'."""
 
-import re
 import threading
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from backends.conformance import require
+from backends.conformance import bare_words, require
 from backends.engine import Samples
 from backends.listener.protocol import Heard, ListenerStream, StreamingRecogniser
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
@@ -77,7 +76,7 @@ def check_streaming_recogniser(
         _quickly(lambda ear=ear: ear.feed(silence))  # type: ignore[misc]
         _quickly(ear.end_turn)
     heard = logs[0].finals(1)[0]
-    require(_bare(heard) == _bare(said), f"what is said is heard: {said!r}, not {heard!r}")
+    require(bare_words(heard) == bare_words(said), f"what is said is heard: {said!r}, not {heard!r}")
     require([log.finals(1) for log in logs[1:]] == [[""]] * (n_callers - 1), "another caller's silence is a final ''")
     require(all(ear.failure is None for ear in ears), "`failure` is None where all is well")
     _check_next_turn(ears[0], logs[0], silence)
@@ -103,7 +102,3 @@ def _quickly(call: Callable[[], None]) -> None:
     began_s = time.monotonic()
     call()
     require(time.monotonic() - began_s < _LONGEST_CALL_S, f"no call of an ear blocks ({_LONGEST_CALL_S:g} s at most)")
-
-
-def _bare(text: str) -> str:
-    return " ".join(re.findall(r"[\w']+", text.lower()))

@@ -33,7 +33,7 @@ class Task(Generic[Made]):
 
 
 Tasks = Generator[list[Task[Any]], None, Result]
-"""A run, in its order: tasks of one list need nothing of each other and may run at the same time; the next list is
+"""A run, in its order: tasks of one list need nothing of each other, and run one after the other; the next list is
 made of what they have made. What it returns is what came of the run."""
 
 

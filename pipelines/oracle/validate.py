@@ -8,8 +8,7 @@ from itertools import takewhile
 
 from data_schemas.config import OracleConfig
 from pipelines.oracle.english import is_english
-from spoken.conversation import ROLE_LABEL
-from spoken.plain_text import plain_text
+from spoken.first_paragraph import OTHER_LABEL, OWN_LABEL, ROLE, paragraph_text, says_nothing
 from spoken.reader import Unspeakable, speak
 from spoken.refusals import find_refusal
 from spoken.spoken_text import lowered_words, spoken_words
@@ -27,8 +26,6 @@ QUOTED_SENTENCE_WORDS = 3
 MAX_HINT_LEVEL_COPIED = 3
 """Level 4 may say the hint as it stands; at level 0 there is none."""
 
-_LABEL = re.compile(r"(?i)^\W*(?:hidden |secret )?(?:hint|keyword|note|clue|answer|guess)s?\W*:")
-_ROLE = re.compile(rf"(?i)(?:^|[\s.?!\"']){ROLE_LABEL}")
 _ENDS = re.compile(r"[.?!…][\"')\]]*$")
 _SENTENCE = re.compile(r"[^.?!]+[.?!]*")
 _QUOTES = re.compile(
@@ -81,10 +78,10 @@ def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig)
             for others, repeats itself, quotes the instruction, copies the hint (levels 1 to 3), or cannot be spoken.
     """
     first, is_last = _first_paragraph(raw_text)
-    if label := _ROLE.search(first):
+    if label := ROLE.search(first) or OWN_LABEL.search(first):
         raise Unusable("role_label", label[0].strip())
-    if label := _LABEL.search(first):
-        raise Unusable("quotes_instructions", label[0])
+    if label := OTHER_LABEL.search(first):
+        raise Unusable("quotes_instructions", label[0].strip())
     try:
         said = speak(first)
     except Unspeakable as refusal:
@@ -98,8 +95,8 @@ def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig)
 
 def _first_paragraph(raw_text: str) -> tuple[str, bool]:
     """The first paragraph that says something, and whether it is the last one that was written."""
-    paragraphs = [each for line in raw_text.split("\n") if (each := plain_text(line).strip().strip('"').strip())]
-    announcing = sum(1 for _ in takewhile(lambda each: each.endswith(":"), paragraphs))
+    paragraphs = [each for line in raw_text.split("\n") if (each := paragraph_text(line))]
+    announcing = sum(1 for _ in takewhile(says_nothing, paragraphs))
     if announcing == len(paragraphs):
         raise Unusable("empty", f"nothing but {paragraphs[0][:80]!r}" if paragraphs else "nothing was written")
     return paragraphs[announcing], announcing + 1 == len(paragraphs)

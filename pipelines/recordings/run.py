@@ -31,9 +31,6 @@ from pipelines.stage import StageDescription
 STAGES = (MIXING, ORACLE)
 """The stages of such a run, in order."""
 
-SOURCE = "recordings"
-"""What a folder of recordings is called among a dataset's sources, unless it is given another name."""
-
 
 def check_request(config: RefreshConfig) -> None:
     """As `plan.check_request`, for folders of recordings.

@@ -43,15 +43,18 @@ class SourceEntry:
         Raises:
             ConfigError: a package's cannot be imported, or is no source.
         """
-        from backends.registry import options_taken_by
+        from backends.registry import options_of_plugin, options_taken_by
         from pipelines.sources.spec import HubOptions, SourceSpec
 
         held = self._load()
         if isinstance(held, SourceSpec):
             return HubOptions
-        taken = options_taken_by(held) if callable(held) else None
+        if self.plugin is None:
+            taken = options_taken_by(held)
+            assert taken is not None  # ours are tested
+            return taken
+        taken = options_of_plugin(self.plugin, held) if callable(held) else None
         if taken is None:
-            assert self.plugin is not None  # ours are tested
             raise self.plugin.broken("is neither a SourceSpec nor a function of its options that makes one")
         return taken
 

@@ -105,6 +105,13 @@ def test_a_packages_chat_engine_tells_its_version_in_the_models_digest(
         ("", "does not load: AttributeError"),
         ("raise OSError('no driver')", "does not load: OSError: no driver"),
         ("from backends.tts.double import DoubleTts as Tone", "makes an engine that calls itself 'double'"),
+        ("Tone = 5", "is neither a class nor a function, but 5"),
+        ("def Tone(options): pass", "does not tell the type of its options: KeyError"),
+        ("def Tone(options: 'Nowhere'): pass", "does not tell the type of its options: NameError"),
+        ("def Tone(options: dict): pass", "takes options of <class 'dict'>, which is no subclass"),
+        ("class Tone: pass", "makes an engine without name and digest"),
+        ("class Tone: name = 'tone'", "makes an engine without digest"),
+        ("def Tone(): raise OSError('no driver')", "makes no engine: OSError: no driver"),
     ],
 )
 def test_a_broken_entry_point_is_an_error_that_names_the_package(

@@ -12,7 +12,7 @@ from functools import lru_cache
 from data_schemas.errors import RequestError
 from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.text.tokenizer import Tokenizer
-from spoken.conversation import ROLE_LABEL
+from spoken.first_paragraph import may_announce, own_words, paragraph_text, says_nothing
 from spoken.plain_text import plain_text
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
@@ -28,8 +28,6 @@ _AMONG = "of 7 * 2 + 1 = 15"
 """What a plain word must bear in its text: a formula, where names of functions and variables are read otherwise."""
 
 _LAST_WORD = re.compile(r"\S+$")
-_LABEL = re.compile(r"^(?:Assistant|AI)(?: \(\w+\))?: *")
-_OTHER_SPEAKER = re.compile(rf"(?:^|\s){ROLE_LABEL}(?=\s|$)")
 
 
 class OracleWriter:
@@ -99,9 +97,10 @@ class OracleWriter:
 
 
 class SpokenStream:
-    """One answer: its first line, up to where the model would speak for somebody else.
+    """One answer: its first paragraph that says something, up to where the model would speak for somebody else.
 
-    What `feed` and `finish` give, joined, is what `speak` makes of the whole, less what is for the eye alone.
+    What `feed` and `finish` give, joined, is what `speak` makes of the whole, less what is for the eye alone. A
+    paragraph that announces the next one in words that nobody could foresee is said with it.
 
     Attributes:
         is_whole: its end has come, and what is fed from now on is not said.
@@ -109,20 +108,35 @@ class SpokenStream:
 
     def __init__(self) -> None:
         self.is_whole = False
-        self._written = self._whole_words = ""
+        self._before = ""  # an announcement of which words have left
+        self._line = self._whole_words = ""
         self._tokens: list[str] = []
+        self._n_simple = 0  # tokens, from the first on, that are known to be simple
         self._said = ""
         self._n_said = 0
 
     def feed(self, delta: str) -> str:
         """Adds the next piece, of any length; returns the words that can now be said, with a space after each."""
-        self._written += delta
-        answer, self.is_whole = _answer(self._written)
-        whole_words = answer if self.is_whole else _LAST_WORD.sub("", answer)
-        if whole_words == self._whole_words:
+        if self.is_whole:
+            return ""
+        self._line += delta
+        while not self.is_whole and "\n" in self._line:
+            line, _, rest = self._line.partition("\n")
+            if says_nothing(paragraph_text(line)):
+                self._before += f"{line} " if self._said else ""
+                self._line = rest
+            else:
+                self._line, self.is_whole = line, True
+        written = self._before + self._line
+        whole_words = written if self.is_whole else _LAST_WORD.sub("", written)
+        if whole_words == self._whole_words or not self._may_be_sure():
             return ""
         self._whole_words = whole_words
-        self._tokens = plain_text(whole_words).split()
+        plain, is_ended = own_words(plain_text(whole_words))
+        self.is_whole |= is_ended
+        self._tokens = plain.split()
+        if not self.is_whole and not self._said and may_announce(plain):
+            return ""
         return self._released(self._as_far_as_sure())
 
     def finish(self) -> str:
@@ -132,20 +146,31 @@ class SpokenStream:
             UnfitAnswer: the answer cannot be said, or not as it was begun; what `feed` gave stands.
             RequestError: it is empty.
         """
-        answer, _ = _answer(self._written)
-        if not answer.strip():
+        written = self._before + self._line
+        if not written.strip():
             raise RequestError("The answer is empty.")
+        answer, _ = own_words(paragraph_text(written))
+        if not self._said and answer.endswith(":"):
+            raise UnfitAnswer("The answer only announces what it would say.")
         try:
-            said = speak(plain_text(answer.strip()))
+            said = speak(answer.strip())
         except Unspeakable as error:
             raise UnfitAnswer(f"The answer cannot be said ({error}).") from error
         if not said.startswith(self._said):
             raise UnfitAnswer("The answer is said otherwise than it was begun.")
         return self._released(said)
 
+    def _may_be_sure(self) -> bool:
+        """Whether more of the text may be sure: what comes later changes the last word alone, and no sign before it."""
+        settled = max(len(self._tokens) - 1, 0)
+        if all(map(_SIMPLE.fullmatch, self._tokens[self._n_simple : settled])):
+            self._n_simple = settled
+            return True
+        return False
+
     def _as_far_as_sure(self) -> str:
         """The words before the last boundary between two plain ones."""
-        if not all(map(_SIMPLE.fullmatch, self._tokens)):
+        if not all(map(_SIMPLE.fullmatch, self._tokens[self._n_simple :])):
             return self._said
         end = len(self._tokens) - 1
         while end > self._n_said and not (_is_plain(self._tokens[end]) and _is_plain(self._tokens[end - 1])):
@@ -175,15 +200,6 @@ class SpokenStream:
         new = said[len(self._said) :].strip()
         self._said = said
         return f"{new} " if new else ""
-
-
-def _answer(written: str) -> tuple[str, bool]:
-    """The first line without its label, and whether more of it can come."""
-    line, end, _ = written.lstrip().partition("\n")
-    line = _LABEL.sub("", line)
-    if other := _OTHER_SPEAKER.search(line):
-        return line[: other.start()], True
-    return line, bool(end)
 
 
 @lru_cache(maxsize=50_000)

@@ -23,7 +23,6 @@ from data_schemas.store import Store
 from flows.runs.refresh import run_recordings
 from kame_model.encode.run import encode_dataset
 from pipelines.quality.check import examine
-from pipelines.recordings.run import SOURCE
 from tests.support.recorded import EGGS, MODE, NOTICE, Line, record, speech_of
 from tests.support.runs import Silent, contents
 from tests.support.small_datasets import encode_settings
@@ -37,7 +36,7 @@ SECRET = (Line("B", 0.5, "My sister has seven parrots."), Line("A", 3.2, "What a
 def config_for(tmp_path: Path, **fields: object) -> RefreshConfig:
     values: dict[str, object] = {
         "out": str(tmp_path / "dataset"),
-        "sources": [SourceConfig(name=SOURCE, path=str(tmp_path / "kept"))],
+        "sources": [SourceConfig(name="recordings", path=str(tmp_path / "kept"))],
         "workers": 1,
         "parts": PartConfig(dialogues_per_part=1),
         "chat": ChatConfig(engine="double", max_in_flight=4),
@@ -244,7 +243,7 @@ def test_a_question_of_an_evaluation_set_is_kept_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", ["missing", "empty"])
 def test_a_folder_without_recordings_is_an_error(tmp_path: Path, folder: str) -> None:
     (tmp_path / "empty").mkdir()
-    config = config_for(tmp_path, sources=[SourceConfig(name=SOURCE, path=str(tmp_path / folder))])
+    config = config_for(tmp_path, sources=[SourceConfig(name="recordings", path=str(tmp_path / folder))])
     with pytest.raises(SourceError, match="recordings"):
         make(config)
     assert not (tmp_path / "dataset").exists()

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +30,7 @@ ANSWERS = (
     "You need 3 kg of flour, 250 g of butter and 2 tsp of salt.",
     "The train leaves at 5:30 pm and arrives at 7 pm, i.e. 90 minutes later.",
     "Paris it is 😊. It lies *on* the Seine, doesn't it? 🇫🇷",
-    "**Answer:** the _Odyssey_ is *very* old, and `Homer` wrote 2 of **them** 👍🏽!",
+    "**Note well:** the _Odyssey_ is *very* old, and `Homer` wrote 2 of **them** 👍🏽!",
     "That is 3 * 4 = 12 *dogs*, or *x* times 3 *4.",
 )
 
@@ -121,3 +122,10 @@ def test_a_reading_that_changes_afterwards_is_told(monkeypatch: pytest.MonkeyPat
     stream.feed("to the end")
     with pytest.raises(UnfitAnswer, match="otherwise than it was begun"):
         stream.finish()
+
+
+def test_what_stays_unsure_is_not_read_again_with_each_piece() -> None:
+    stream = SpokenStream()
+    began_s = time.perf_counter()
+    assert "".join(stream.feed("1   *") for _ in range(5_000)) == ""
+    assert time.perf_counter() - began_s < 1

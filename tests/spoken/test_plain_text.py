@@ -1,5 +1,7 @@
 """What chat models add to their words for the eye, and what only looks like it."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,3 +72,10 @@ def test_what_comes_later_changes_the_last_word_alone(pieces: list[str], n: int)
 def test_a_plain_text_is_plain(pieces: list[str]) -> None:
     plain = plain_text("".join(pieces))
     assert plain_text(plain) == plain
+
+
+@pytest.mark.parametrize("written", ["\n" * 50_000, "1    *" * 10_000, " " * 50_000 + "*", "1" + " " * 50_000 + "*"])
+def test_a_long_text_takes_time_by_its_length_alone(written: str) -> None:
+    began_s = time.perf_counter()
+    plain_text(written)
+    assert time.perf_counter() - began_s < 1
