@@ -142,8 +142,10 @@ def compare(spoken_text: str, heard_text: str) -> Comparison:
 def same_writing(text: str) -> list[str]:
     """A text's words as they are said, in small letters; digits and signs are read out.
 
-    A token that has no sure reading is kept by itself, so that it counts as an error and not as silence.
+    A token that has no sure reading is kept by itself, so that it counts as an error and not as silence. A recogniser
+    may join two words by a capital ("MySequel").
     """
+    text = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text)
     try:
         said = speak(text)
     except Unspeakable:

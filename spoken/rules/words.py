@@ -10,7 +10,7 @@ from spoken.rules.elements import NAMES
 from spoken.rules.maths import CALLED_FUNCTIONS
 from spoken.rules.numerals import cardinal, ordinal
 from spoken.rules.rule import Match, Rule, after, before, refusal, rule, starts_sentence, topic
-from spoken.rules.unit_names import IRREGULAR, REGULAR, UNCHANGING
+from spoken.rules.unit_names import UNCHANGING
 from spoken.rules.units import NUMBERED_UNITS, PLAIN_UNITS, say_unit
 from spoken.spoken_text import Unspeakable, word_set
 from spoken.written.broken import is_run_together
@@ -167,7 +167,6 @@ _AFTER_PRONOUN: Final = (
 _AFTER_NAME: Final = "".join(f"|(?<=[A-Z][a-z]{{{n}}} )" for n in range(1, 9))
 _DOTTED: Final = "|".join(map(re.escape, sorted(short.FULL, key=len, reverse=True)))
 _PLACED: Final = "|".join(sorted(short.PLACES, key=len, reverse=True))
-_UNIT_NAMES: Final = "|".join(sorted({*REGULAR, *UNCHANGING, *IRREGULAR} & {*PLAIN_UNITS, *NUMBERED_UNITS}))
 
 WORD_RULES: Final[list[Rule]] = [
     rule("title with a numeral", "word",

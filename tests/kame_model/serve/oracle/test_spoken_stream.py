@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -124,8 +123,14 @@ def test_a_reading_that_changes_afterwards_is_told(monkeypatch: pytest.MonkeyPat
         stream.finish()
 
 
-def test_what_stays_unsure_is_not_read_again_with_each_piece() -> None:
+def test_what_stays_unsure_is_not_read_again_with_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(text: str) -> str:
+        read.append(text)
+        return text
+
+    monkeypatch.setattr(writer, "plain_text", counted)
     stream = SpokenStream()
-    began_s = time.perf_counter()
-    assert "".join(stream.feed("1   *") for _ in range(5_000)) == ""
-    assert time.perf_counter() - began_s < 1
+    assert "".join(stream.feed("1   *") for _ in range(500)) == ""
+    assert len(read) < 250
