@@ -7,14 +7,12 @@ however large the corpus.
 """
 
 import logging
-from typing import Any
 
 from data_schemas.errors import BackendError, KameError
 
 try:
-    from prefect import flow, get_run_logger, task
+    from prefect import flow, get_run_logger
     from prefect.artifacts import create_markdown_artifact, create_table_artifact
-    from prefect.cache_policies import NO_CACHE
     from prefect.client.orchestration import get_client
     from prefect.logging.handlers import PrefectConsoleHandler
 except ModuleNotFoundError as error:
@@ -22,18 +20,12 @@ except ModuleNotFoundError as error:
 
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest
+from flows.prefect_tasks import run_as_task
 from flows.runs.record import RunRecord
 from flows.runs.refresh import run_refresh
-from flows.runs.tasks import Task
 from pipelines.figures import Figures, tables
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import render_card
-
-
-def run_as_task(each: Task[Any]) -> None:
-    """Runs a task of ours as one of Prefect's, of the same name."""
-    of_prefect = task(name=each.name, task_run_name=lambda: each.title, cache_policy=NO_CACHE, persist_result=False)
-    of_prefect(each.run)()
 
 
 class LoggedProgress:

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from prefect import flow, get_run_logger, task
+from prefect import flow, get_run_logger
 from prefect.artifacts import (
     create_image_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     update_progress_artifact,
 )
-from prefect.cache_policies import NO_CACHE
 
 from data_schemas.config.front_end import EVALUATION, FrontEndConfig
+from flows.prefect_tasks import run_as_task
 from flows.runs.tasks import Task
 from flows.runs.train import run_front_end, stage_folder
 from kame_model.evaluate.run import REPORT
@@ -33,8 +33,8 @@ PERCENT_EVERY = 1.0
 """The progress artifact moves by so much: a hundred updates a run, however many steps."""
 
 
-def run_as_task(config: FrontEndConfig, each: Task[Any]) -> None:
-    """Runs a task of ours as one of Prefect's, of the same name; one of training shows its losses."""
+def run_and_show(config: FrontEndConfig, each: Task[Any]) -> None:
+    """Runs a task of ours as one of Prefect's; one of training shows its losses."""
 
     def run() -> None:
         try:
@@ -43,7 +43,7 @@ def run_as_task(config: FrontEndConfig, each: Task[Any]) -> None:
             if each.name == "train":
                 _show_losses(config, each.of)
 
-    task(name=each.name, task_run_name=lambda: each.title, cache_policy=NO_CACHE, persist_result=False)(run)()
+    run_as_task(each, run)
 
 
 class ShownProgress:
@@ -81,7 +81,7 @@ def train(config: FrontEndConfig) -> str:
     Args:
         config: On what, how long, and where to. Paths are as the worker sees them.
     """
-    made = run_front_end(config, ShownProgress(), run_task=partial(run_as_task, config))
+    made = run_front_end(config, ShownProgress(), run_task=partial(run_and_show, config))
     if made.figures:
         report = (config.of_seed / EVALUATION / REPORT).read_text(encoding="utf-8")
         create_markdown_artifact(report, key="evaluation", description=Path(made.checkpoint).name)
