@@ -246,6 +246,6 @@ def test_the_command_says_when_it_took_the_turn(bench: Path, checkpoint: str, tm
     typed += ["--modes", "direct", "--tasks", "turn_taking"]
     done = CliRunner().invoke(app, ["evaluate", "duplex", checkpoint, *typed])
     assert done.exit_code == 0, done.output
-    assert "direct   candor_turn_taking: takes the turn in 0%" in done.output, "its recogniser hears nothing"
+    assert "direct, candor_turn_taking: takes the turn in 0%" in done.output, "its recogniser hears nothing"
     (row,) = read_figures(str(out))["rows"]
     assert (row["subset"], row["take_over"], row["latency_s"]) == ("candor_turn_taking", 0.0, None)
