@@ -132,6 +132,8 @@ def run_calls(
 ) -> Finished:
     """Makes the calls that are missing, and has judged what is not, or of which the judgement failed.
 
+    The judge is there from the beginning, so that one that is not is told of before the calls.
+
     Args:
         out: the evaluation's folder. Run again with the same it goes on where it was stopped.
         run: all that decides what comes of a call (`describe_run` and the kind's own).
