@@ -156,3 +156,6 @@ def test_items_of_before_calls_were_kept_apart_are_gone_on_with(tmp_path: Path) 
         again = caller.run(tmp_path, judge=judge_at(root))
         assert len(server.counts.bodies) == 3
     assert (again.costs, caller.made) == (first.costs, list(NAMES))
+    assert faults_of({"judged": {"relevance": {"fault": "failed"}, "take_over": {"fault": ""}}}) == {
+        "relevance": "failed"
+    }
