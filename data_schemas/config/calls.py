@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from data_schemas.config.base import Config
+from data_schemas.config.judge import JudgeConfig
 from data_schemas.config.serving import Mode, ServeConfig
 
 NO_CHECKPOINT = "none"
@@ -33,6 +34,7 @@ class CallsConfig(Config):
         default={}, description="That recogniser's own options."
     )
     n_sounds: int = Field(default=4, ge=0, le=1000, description="Calls of each mode that are kept as sound.")
+    judge: JudgeConfig | None = Field(default=None, description="Chat model that judges; empty: none does.")
 
     @model_validator(mode="after")
     def _has_front_end(self) -> Self:

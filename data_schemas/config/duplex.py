@@ -6,7 +6,6 @@ from pydantic import Field, field_validator
 
 from data_schemas.config.base import at_home
 from data_schemas.config.calls import CallsConfig
-from data_schemas.config.judge import JudgeConfig
 from data_schemas.config.serving import Mode
 
 DuplexTask = Literal["pause_handling", "backchannel", "turn_taking", "user_interruption"]
@@ -40,9 +39,6 @@ class DuplexConfig(CallsConfig):
         default="",
         description="When people said backchannels: the bench's icc_gt_distribution.json; empty: the one in `path`, if "
         "any. Datasets of ours know it of each dialogue.",
-    )
-    judge: JudgeConfig | None = Field(
-        default=None, description="Chat model that rates answers to interruptions; empty: none does."
     )
 
     _expanded = field_validator("path", "backchannel_times")(at_home)

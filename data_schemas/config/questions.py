@@ -6,7 +6,6 @@ from pydantic import Field, field_validator
 
 from data_schemas.config.base import at_home
 from data_schemas.config.calls import CallsConfig
-from data_schemas.config.judge import JudgeConfig
 
 QuestionSetName = Literal[
     "llama_questions",
@@ -42,6 +41,5 @@ class QuestionsConfig(CallsConfig):
     tail_s: float = Field(
         default=20.0, gt=0, le=600, description="Longest wait for the answer's end, from the question's end, seconds."
     )
-    judge: JudgeConfig | None = Field(default=None, description="Chat model that judges answers; empty: none does.")
 
     _expanded = field_validator("path")(at_home)

@@ -1,7 +1,7 @@
-"""An evaluation of any kind from one form's parameters, for the Prefect flow `evaluate`."""
+"""An evaluation of any kind, as its command and the Prefect flow `evaluate` run it."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from data_schemas.config.evaluate import EvaluateConfig, Kind
 from flows.runs.tasks import Task, Tasks
@@ -9,11 +9,9 @@ from flows.settings import build, chat_settings, parse_settings
 from kame_model.evaluate.served import Counting
 
 if TYPE_CHECKING:
-    from data_schemas.config.calls import CallsConfig
     from data_schemas.config.serving import ServeConfig
 
 Rows = list[dict[str, Any]]
-_Config = TypeVar("_Config", bound="CallsConfig")
 
 
 def evaluation_tasks(config: EvaluateConfig, counting: Counting) -> Tasks[Rows]:
@@ -35,7 +33,49 @@ def evaluate(config: EvaluateConfig, counting: Counting) -> Rows:
     Raises:
         KameError: as the evaluation of that kind does; or a setting that it does not have.
     """
-    return _KINDS[config.kind](config, counting)
+    typed: dict[str, Any] = {"delays_s": config.delays_s or None, "seed": config.seed}
+    if config.kind == "recall":
+        return _evaluate_recall(config, {**typed, "n_items": config.n_items or None}, counting)
+    typed |= {
+        "path": config.path,
+        "modes": config.modes or None,
+        "n_items" if config.kind == "duplex" else "n_questions": config.n_items or None,
+        **chat_settings("judge.chat", config.judge_url, config.judge_model, config.judge_provider),
+        **({"questions": config.questions} if config.kind == "questions" else {}),
+    }
+    return evaluate_served(config.kind, server_config(config), typed, config.settings, config.out, counting)
+
+
+def evaluate_served(
+    kind: Kind,
+    serving: "ServeConfig",
+    typed: Mapping[str, Any],
+    settings: Sequence[str],
+    out: str,
+    counting: Counting,
+) -> Rows:
+    """An evaluation that calls a server.
+
+    Args:
+        typed: settings of the kind by dotted name; None: not typed.
+        settings: more of them, as typed behind --set.
+
+    Raises:
+        KameError: as the evaluation of that kind does; or a setting that it does not have.
+    """
+    from data_schemas.config.duplex import DuplexConfig
+    from data_schemas.config.mt_bench import MtBenchConfig
+    from data_schemas.config.questions import QuestionsConfig
+    from kame_model.evaluate.duplex import evaluate_duplex
+    from kame_model.evaluate.mt_bench import evaluate_mt_bench
+    from kame_model.evaluate.questions import evaluate_questions
+
+    layers = ({"serving": serving.model_dump(exclude_unset=True)}, typed, parse_settings(settings))
+    if kind == "duplex":
+        return evaluate_duplex(build(DuplexConfig, *layers), out, counting=counting)
+    if kind == "mt-bench":
+        return evaluate_mt_bench(build(MtBenchConfig, *layers), out, counting=counting)
+    return evaluate_questions(build(QuestionsConfig, *layers), out, counting=counting)
 
 
 def server_config(config: EvaluateConfig) -> "ServeConfig":
@@ -54,67 +94,16 @@ def server_config(config: EvaluateConfig) -> "ServeConfig":
     return build(ServeConfig, {"back_ends": [{}]}, typed, parse_settings(config.server_settings))
 
 
-def _called(model: "type[_Config]", config: EvaluateConfig, n_items: str, typed: Mapping[str, Any]) -> "_Config":
-    """The configuration of a kind that calls a server."""
-    return build(
-        model,
-        {"serving": server_config(config).model_dump(exclude_unset=True)},
-        {
-            "path": config.path,
-            "modes": config.modes or None,
-            **_common(config, n_items),
-            **chat_settings("judge.chat", config.judge_url, config.judge_model, config.judge_provider),
-            **typed,
-        },
-        parse_settings(config.settings),
-    )
-
-
-def _common(config: EvaluateConfig, n_items: str) -> dict[str, Any]:
-    """What all kinds have; empty is as the kind has it."""
-    return {"delays_s": config.delays_s or None, n_items: config.n_items or None, "seed": config.seed}
-
-
-def _duplex(config: EvaluateConfig, counting: Counting) -> Rows:
-    from data_schemas.config.duplex import DuplexConfig
-    from kame_model.evaluate.duplex import evaluate_duplex
-
-    return evaluate_duplex(_called(DuplexConfig, config, "n_items", {}), config.out, counting=counting)
-
-
-def _mt_bench(config: EvaluateConfig, counting: Counting) -> Rows:
-    from data_schemas.config.mt_bench import MtBenchConfig
-    from kame_model.evaluate.mt_bench import evaluate_mt_bench
-
-    return evaluate_mt_bench(_called(MtBenchConfig, config, "n_questions", {}), config.out, counting=counting)
-
-
-def _questions(config: EvaluateConfig, counting: Counting) -> Rows:
-    from data_schemas.config.questions import QuestionsConfig
-    from kame_model.evaluate.questions import evaluate_questions
-
-    asked = _called(QuestionsConfig, config, "n_questions", {"questions": config.questions})
-    return evaluate_questions(asked, config.out, counting=counting)
-
-
-def _recall(config: EvaluateConfig, counting: Counting) -> Rows:
+def _evaluate_recall(config: EvaluateConfig, typed: Mapping[str, Any], counting: Counting) -> Rows:
     from data_schemas.config.recall import RecallConfig
     from kame_model.checkpoint.load import load_checkpoint
     from kame_model.encode.token_dataset import TokenDataset
     from kame_model.evaluate.recall import count_dialogues, evaluate_recall
     from kame_model.train.parallel import find_device
 
-    asked = build(RecallConfig, {}, _common(config, "n_items"), parse_settings(config.settings))
+    asked = build(RecallConfig, {}, typed, parse_settings(config.settings))
     dataset = TokenDataset(config.path)
     checkpoint = load_checkpoint(config.checkpoint, find_device(config.device))
     with counting("running", count_dialogues(dataset, asked, None)) as advance:
         rows = evaluate_recall(checkpoint, dataset, asked, config.out, on_batch=advance)
     return [dict(row) for row in rows]
-
-
-_KINDS: Final[Mapping[Kind, Callable[[EvaluateConfig, Counting], Rows]]] = {
-    "recall": _recall,
-    "questions": _questions,
-    "mt-bench": _mt_bench,
-    "duplex": _duplex,
-}

@@ -38,8 +38,6 @@ from kame_model.serve.server import KameServer
 from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.session import Session
 
-__all__ = ["Call", "CalledServer", "MeasuredTimes"]
-
 PAUSE_S: Final = 1.0
 """From the end of an answer to the user's next sound, seconds, unless told otherwise."""
 

@@ -15,17 +15,15 @@ evaluations (`delays`): `ttfat_s` from the user's end to the first sound, negati
 long the assistant went on when it was interrupted; `overlap_share` of the user's speech.
 
 Where a judge is configured it rates answers to interruptions from 0 to 5 (`relevance`), by the bench's scale in words
-of ours (`judge_prompts.yaml`); its own prompt is in its eval_user_interruption.py.
+of ours (`judge_prompts.yaml`); its own prompt is in its eval_user_interruption.py. The run itself is
+`served.run_calls`.
 """
 
 import io
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from itertools import groupby, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -38,8 +36,7 @@ from data_schemas import ids
 from data_schemas.config.duplex import DuplexConfig
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
-from kame_model.evaluate.call import Call, MeasuredTimes
-from kame_model.evaluate.compare import draw_means
+from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.delays import Span, TimedWord, audible_spans, measure_delays, timed_words
 from kame_model.evaluate.duplex_items import ANNOTATIONS, DuplexItem, find_items
 from kame_model.evaluate.duplex_scores import (
@@ -50,43 +47,27 @@ from kame_model.evaluate.duplex_scores import (
     takes_turn,
 )
 from kame_model.evaluate.intervals import figures_of
-from kame_model.evaluate.judge import Judge, Rating, as_asked, open_judge
-from kame_model.evaluate.report import EvaluationFolder, as_table, with_interval, write_sound
+from kame_model.evaluate.judge import Judgement, JudgeRequest, request_relevance
 from kame_model.evaluate.served import (
-    CONDITION,
     Condition,
     Counting,
-    add_up_costs,
+    Finished,
+    Item,
+    Record,
     condition_of,
-    costs_table,
     describe_run,
-    list_conditions,
-    open_server,
+    run_calls,
     transcribe,
     uncounted,
 )
+from kame_model.evaluate.served_report import costs_table, draw_figures, figures_table, list_examples, list_faults
 from kame_model.serve.parts import Parts
 
 VERSION: Final = 1
 """Of what a call and its scores come to; raising it has every item run again."""
-CALLS, OUTPUTS, PLOT = "calls", "outputs", "turns"
+OUTPUTS, PLOT = "outputs", "turns"
 _OUTPUT_RATE_HZ: Final = 16_000
 """The rate at which the bench's scripts take every wav file to be (`get_speech_timestamps` at its defaults)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One item in one mode, with one delay."""
-
-    condition: Condition
-    item: DuplexItem
-
-    @property
-    def place(self) -> str:
-        return f"{self.condition.name}/{self.item.unit}"
-
-    def row(self) -> dict[str, Any]:
-        return {**self.condition._asdict(), "task": self.item.task, "subset": self.item.subset}
 
 
 def evaluate_duplex(
@@ -100,89 +81,53 @@ def evaluate_duplex(
 ) -> list[dict[str, Any]]:
     """Plays the items to a server, and writes what it said and what that comes to.
 
-    Run again with the same `out` it goes on where it was stopped, and gives the same figures.
-
     Args:
         out: folder of report.md, figures.json, items.jsonl, calls/, outputs/, plots/ and sound/.
-        parts: of the server, in place of those that `config.serving` names.
+        parts, counting: as of `run_calls`.
         recogniser: in place of the one that `config` names.
         find_segments: finds segments of speech in a sound at 24 kHz.
-        counting: shows progress.
 
     Returns:
         The rows of figures.json.
 
     Raises:
         SourceError: the items cannot be read.
-        ConfigError: the configuration names what there is not.
-        BackendError: an engine does not work, or a chat model is not there.
-        BudgetError: the judge's budget is used up.
-        StoreError: a file cannot be read or written.
+        KameError: as `run_calls`.
     """
     items = find_items(config)
     hearer: Recogniser = recogniser or registry.build("asr", config.recogniser, config.recogniser_options)
     run = {**describe_run("duplex", VERSION, config, hearer), "data": items.digest, "wait_s": config.wait_s}
-    wanted = list(_wanted(config, items.items))
-    calls = EvaluationFolder(str(Path(out) / CALLS), run)
-    missing = [each for each in wanted if each.place not in calls]
-    times = MeasuredTimes(out)
-    if missing:
-        with open_server(config, parts, times) as server, counting("calling", len(missing)) as advance:
-            for each in missing:
-                user = each.item.read()
-                drawn = ids.seed_for("duplex", config.seed, each.item.unit) % 2**31
-                mode, delay_s = each.condition
-                call = server.call(user, mode=mode, seed=drawn, tail_s=0.0, delay_s=delay_s)
-                scored = _Scored(each.item, call, len(user), hearer, find_segments)
-                _write_output(Store(out), f"{OUTPUTS}/{each.place}", each.item, scored)
-                if each in _first(each, wanted, config.n_sounds):
-                    write_sound(out, each.place, call.assistant, call.user)
-                calls.keep(each.place, scored.record(each.row()))
-                advance(1)
-    with nullcontext(None) if config.judge is None else open_judge(config.judge, out) as judge:
-        folder = EvaluationFolder(out, {**run, "judge": None if judge is None else judge.about()})
-        records = _judge_all(wanted, calls, folder, judge)
-    judgements = [told for record in records for told in record["judged"].values() if "request_id" in told]
-    costs = add_up_costs(config.serving, times, config.judge, judgements)
-    return _write_results(folder, records, costs)
+
+    def call(server: CalledServer, condition: Condition, item: DuplexItem) -> tuple[dict[str, Any], Call]:
+        user, (mode, delay_s) = item.read(), condition
+        seed = ids.seed_for("duplex", config.seed, item.unit) % 2**31
+        made = server.call(user, mode=mode, seed=seed, tail_s=0.0, delay_s=delay_s)
+        scored = _Scored(item, made, len(user), hearer, find_segments)
+        _write_output(Store(out), f"{OUTPUTS}/{condition.name}/{item.unit}", item, scored)
+        return scored.record({**condition._asdict(), "task": item.task, "subset": item.subset}), made
+
+    def make_items(condition: Condition, item: DuplexItem, called: dict[str, Any]) -> list[Item]:
+        return [Item(called, _to_judge(item, called))]
+
+    asked = {item.unit: item for item in items.items}
+    subsets = groupby(items.items, lambda item: item.subset)
+    sounds = [item.unit for _, own in subsets for item in list(own)[: config.n_sounds]]
+    return _write_results(
+        run_calls(config, out, run, asked, call, make_items, parts=parts, counting=counting, sounds=sounds)
+    )
 
 
-def _judge_all(
-    wanted: Sequence[_Run], calls: EvaluationFolder, folder: EvaluationFolder, judge: Judge | None
-) -> list[dict[str, Any]]:
-    """Puts calls into the evaluation's folder, with the ratings of answers to interruptions.
-
-    As in the bench, only who takes the turn is rated.
-    """
-    for each in wanted:
-        if each.place in folder and "failed" not in _faults(folder[each.place]):
-            continue
-        record = calls[each.place]
-        measures, judged = dict(record["measures"]), {}
-        if each.item.task == "user_interruption" and judge is not None:
-            said = each.item.annotation[0]
-            for name, text, takes in (
-                ("relevance", "heard", "take_over"),
-                ("relevance_text", "text", "take_over_text"),
-            ):
-                told = [(said["context"], said["interrupt"], record[text])] if measures[takes] else []
-                rating = next(iter(judge.relevances(told)), Rating(None))
-                measures[name], judged[name] = rating.value, {"fault": rating.fault, **(as_asked(rating.reply) or {})}
-        folder.keep(each.place, {**record, "measures": measures, "judged": judged})
-    return [folder[each.place] for each in wanted]
-
-
-def _faults(record: Mapping[str, Any]) -> list[str]:
-    return [each["fault"] for each in record["judged"].values()]
-
-
-def _wanted(config: DuplexConfig, items: Sequence[DuplexItem]) -> Iterator[_Run]:
-    for condition in list_conditions(config):
-        yield from (_Run(condition, item) for item in items)
-
-
-def _first(one: _Run, wanted: Sequence[_Run], n: int) -> list[_Run]:
-    return [each for each in wanted if each.row() == one.row()][:n]
+def _to_judge(item: DuplexItem, record: Record) -> dict[str, JudgeRequest | Judgement]:
+    """How much answers to an interruption have to do with it; as in the bench, only who takes the turn is rated."""
+    if item.task != "user_interruption":
+        return {}
+    said = item.annotation[0]
+    return {
+        f"relevance{by}": request_relevance(said["context"], said["interrupt"], record[text])
+        if record["measures"][f"take_over{by}"]
+        else Judgement(None)
+        for by, text in (("", "heard"), ("_text", "text"))
+    }
 
 
 class _Scored:
@@ -277,29 +222,16 @@ def _write_output(store: Store, place: str, item: DuplexItem, scored: _Scored) -
     store.write_bytes(f"{place}/output.json", (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def _write_results(
-    folder: EvaluationFolder, records: Sequence[Mapping[str, Any]], costs: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+def _write_results(done: Finished) -> list[dict[str, Any]]:
+    kinds = {json.dumps(record["row"]): record["row"] for record in done.records}.values()
+    conditions = list(dict.fromkeys(map(condition_of, kinds)))
     rows = [
-        {**row, **figures_of([record for record in records if record["row"] == row])}
-        for row in {json.dumps(record["row"]): record["row"] for record in records}.values()
+        {**row, **figures_of([record for record in done.records if record["row"] == row])}
+        for row in sorted(kinds, key=lambda row: conditions.index(condition_of(row)))
     ]
-    means = [
-        {
-            "row": {"": row["subset"]},
-            "measure": measure,
-            "statistic": "mean",
-            "system": condition_of(row).title,
-            "value": row[measure],
-            "low": (row[f"{measure}_interval"] or [None, None])[0],
-            "high": (row[f"{measure}_interval"] or [None, None])[1],
-        }
-        for row in rows
-        for measure in ("take_over", "latency_s", "backchannels_per_s", "take_over_text")
-        if measure in row
-    ]
-    plots = {PLOT: draw_means(means, list(dict.fromkeys(condition_of(row).title for row in rows)))}
-    folder.write_results(rows, _as_markdown(rows, costs), plots, {"costs": costs})
+    measures = ("take_over", "latency_s", "backchannels_per_s", "take_over_text")
+    plots = {PLOT: draw_figures(rows, {name: name for name in measures}, group="subset")}
+    done.folder.write_results(rows, _as_markdown(rows, done), plots, {"costs": done.costs})
     return rows
 
 
@@ -307,15 +239,17 @@ _COLUMNS: Final = {
     "take_over": "takes the turn",
     "take_over_text": "by its text",
     "latency_s": "latency, s",
-    "latency_text_s": "by its text, s",
+    "latency_text_s": "latency by its text, s",
     "ttfat_s": "to the first sound, s",
     "stop_s": "stops after, s",
     "relevance": "relevance, 0 to 5",
-    "relevance_text": "of its text",
+    "relevance_text": "relevance of its text",
     "backchannels_per_s": "backchannels a second",
     "jsd": "JSD",
     "overlap_share": "overlap",
 }
+_RELEVANCE: Final = {"relevance": "what is heard", "relevance_text": "its text"}
+_N_SHOWN: Final = 4
 _BETTER: Final = {
     "pause_handling": "lower: a pause is no end of the turn",
     "backchannel": "lower: who listens says a word at most",
@@ -324,31 +258,29 @@ _BETTER: Final = {
 }
 
 
-def _as_markdown(rows: Sequence[dict[str, Any]], costs: Mapping[str, Any]) -> str:
+def _as_markdown(rows: Sequence[Record], done: Finished) -> str:
     parts = [
         "# Taking turns\n",
         "Full-Duplex-Bench's definitions (arXiv 2503.04721; kame_model/evaluate/duplex_scores.py); in brackets 95% "
-        "over items. A latency is the mean of items in which the turn is taken, 0 where it was taken too early; the "
-        f"time to the first sound is then negative. `{OUTPUTS}/` has what the bench's own scripts read.\n",
+        "over items, behind times the median and the 90th percentile. A latency is of items in which the turn is "
+        f"taken, 0 where it was taken too early; the time to the first sound is then negative. `{OUTPUTS}/` has what "
+        "the bench's own scripts read.\n",
         f"![Means with their intervals](plots/{PLOT}.png)\n",
     ]
     for task, better in _BETTER.items():
         own = [row for row in rows if row["task"] == task]
         if own:
-            columns = {name: said for name, said in _COLUMNS.items() if any(name in row for row in own)}
-            lines = [
-                [*condition_of(row).cells, row["subset"], row["n"], *(_cell(row, name) for name in columns)]
-                for row in own
-            ]
-            parts += [
-                f"## {task}\n",
-                f"Better is {better}.\n",
-                as_table([*CONDITION, "data", "items", *columns.values()], lines),
-            ]
-    parts += ["## What it took\n", costs_table(costs)]
+            parts += [f"## {task}\n", f"Better is {better}.\n", figures_table(own, _COLUMNS)]
+    parts += [
+        *list_faults(done.records, _RELEVANCE),
+        "\n## Some of them\n",
+        *list_examples(done.records, lambda record: record["unit"], _tell_words, _N_SHOWN),
+        "## What it took\n",
+        costs_table(done.costs),
+    ]
     return "\n".join(parts)
 
 
-def _cell(row: dict[str, Any], name: str) -> str | None:
-    form = ".0%" if name.startswith("take_over") or name == "overlap_share" else ".3g"
-    return with_interval(row.get(name), row.get(f"{name}_interval"), form)
+def _tell_words(record: Record) -> dict[str, object]:
+    takes = "yes" if record["measures"]["take_over"] else "no"
+    return {"heard": record["heard"], "text": record["text"], "takes the turn": takes}

@@ -65,25 +65,16 @@ _WHOLE_LINE: Final = re.compile(r"""["'“‘`*_\s]*((?:[A-Za-z ]+:)?[\s*_]*\[\[
 
 
 @dataclass(frozen=True, slots=True)
-class Rating:
-    """A rating from 1 to 10; None where there is none, and then `fault` says why. `reply` is what the judge wrote."""
+class Judgement:
+    """A rating, or whether an answer gives the reference's; None: there is none, and `fault` says why. `reply` is what
+    the judge wrote."""
 
-    value: float | None
+    value: float | bool | None
     fault: Fault = ""
     reply: ChatReply | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether an answer gives the reference's; None where the judge did not tell, and then `fault` says why. `reply` is
-    what the judge wrote."""
-
-    value: bool | None
-    fault: Fault = ""
-    reply: ChatReply | None = field(default=None, compare=False, repr=False)
-
-
-def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> Rating:
+def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> Judgement:
     """The rating in what a judge wrote: `[[7]]`, a number from 1 to 10, whole or with decimals (FastChat takes those).
 
     Not counted is what stands in a thought (`<think>`), in quotation marks, in code or in a quoted line, for that may
@@ -92,17 +83,17 @@ def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> 
     """
     numbers = {float(mark) for mark in _marks(text) if _NUMBER.fullmatch(mark)}
     if len(numbers) != 1:
-        return Rating(None, "several" if numbers else _silence(text))
+        return Judgement(None, "several" if numbers else _silence(text))
     (number,) = numbers
-    return Rating(number) if lowest <= number <= highest else Rating(None, "out_of_range")
+    return Judgement(number) if lowest <= number <= highest else Judgement(None, "out_of_range")
 
 
-def read_verdict(text: str) -> Verdict:
+def read_verdict(text: str) -> Judgement:
     """`[[correct]]` or `[[incorrect]]` in what a judge wrote, in any case of letters, by the rules of `read_rating`."""
     marks = {mark.lower() for mark in _marks(text)} & {"correct", "incorrect"}
     if len(marks) != 1:
-        return Verdict(None, "several" if marks else _silence(text))
-    return Verdict(marks == {"correct"})
+        return Judgement(None, "several" if marks else _silence(text))
+    return Judgement(marks == {"correct"})
 
 
 def _marks(text: str) -> list[str]:
@@ -187,24 +178,38 @@ def _read_fastchat(text: str, name: str) -> JudgePrompts:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """One or two questions with their answers, the last of which is rated, and the references where there are some."""
+class JudgeRequest:
+    """What a judge is asked: a prompt's name, what its template takes, and how the judgement is read."""
 
-    questions: tuple[str, ...]
-    answers: tuple[str, ...]
-    references: tuple[str, ...] = ()
+    prompt: str
+    fields: Mapping[str, str]
+    read: Callable[[str], Judgement]
 
-    def prompt_name(self) -> str:
-        """FastChat's name of the prompt for it."""
-        kind = "single-math-v1" if self.references else "single-v1"
-        return f"{kind}-multi-turn" if len(self.questions) > 1 else kind
 
-    def fields(self) -> dict[str, str]:
-        """What FastChat's templates take."""
-        told = {"question": self.questions[-1], "answer": self.answers[-1]}
-        for name, texts in (("question", self.questions), ("answer", self.answers), ("ref_answer", self.references)):
-            told |= {f"{name}_{number}": text for number, text in enumerate(texts, start=1)}
-        return told
+def request_rating(questions: Sequence[str], answers: Sequence[str], references: Sequence[str] = ()) -> JudgeRequest:
+    """Asks for the rating of the last of one or two answers, beside the references where there are some, with the
+    prompts and fields that FastChat has for it."""
+    prompt = "single-math-v1" if references else "single-v1"
+    fields = {"question": questions[-1], "answer": answers[-1]}
+    for name, texts in (("question", questions), ("answer", answers), ("ref_answer", references)):
+        fields |= {f"{name}_{number}": text for number, text in enumerate(texts, start=1)}
+    return JudgeRequest(f"{prompt}-multi-turn" if len(questions) > 1 else prompt, fields, read_rating)
+
+
+def request_verdict(question: str, reference: str, answer: str) -> JudgeRequest:
+    """Asks whether an answer gives the reference's."""
+    return JudgeRequest(VERDICT, {"question": question, "reference": reference, "answer": answer}, read_verdict)
+
+
+def request_relevance(context: str, interruption: str, answer: str) -> JudgeRequest:
+    """Asks how much an answer has to do with what interrupted it, from 0 to 5.
+
+    Args:
+        context: what the user said before.
+        interruption: what the user interrupted with.
+    """
+    fields = {"context": context, "interruption": interruption, "answer": answer}
+    return JudgeRequest(RELEVANCE, fields, lambda text: read_rating(text, LEAST_RELEVANT, MOST_RELEVANT))
 
 
 class Judge:
@@ -240,8 +245,8 @@ class Judge:
             "temperature": 0.0,
         }
 
-    def rate(self, exchanges: Sequence[Exchange], on_done: Callable[[], None] = lambda: None) -> list[Rating]:
-        """The ratings of the last answers, in their order; many are asked for at once.
+    def judge(self, requests: Sequence[JudgeRequest], on_done: Callable[[], None] = lambda: None) -> list[Judgement]:
+        """The judgements, in the order of the requests; many are asked for at once.
 
         Args:
             on_done: called after each judgement.
@@ -250,49 +255,13 @@ class Judge:
             BackendError, BudgetError, StoreError: as `OpenAIChatClient.ask`; the judgements that came are kept.
             ConfigError: a prompt wants a field that there is not.
         """
-        asked = [(each.prompt_name(), each.fields()) for each in exchanges]
-        return [
-            Rating(None, _fault_of(reply))
-            if isinstance(reply, RequestError)
-            else replace(read_rating(reply.text), reply=reply)
-            for reply in self._ask(asked, on_done)
-        ]
-
-    def verdicts(
-        self, answers: Sequence[tuple[str, str, str]], on_done: Callable[[], None] = lambda: None
-    ) -> list[Verdict]:
-        """Whether answers give the reference's, each as (question, reference, answer); raises as `rate`."""
-        names = ("question", "reference", "answer")
-        asked = [(VERDICT, dict(zip(names, each, strict=True))) for each in answers]
-        return [
-            Verdict(None, _fault_of(reply))
-            if isinstance(reply, RequestError)
-            else replace(read_verdict(reply.text), reply=reply)
-            for reply in self._ask(asked, on_done)
-        ]
-
-    def relevances(self, answers: Sequence[tuple[str, str, str]]) -> list[Rating]:
-        """How much answers have to do with what interrupted them, from 0 to 5, each as (what the user said before, what
-        the user interrupted with, answer); raises as `rate`."""
-        names = ("context", "interruption", "answer")
-        asked = [(RELEVANCE, dict(zip(names, each, strict=True))) for each in answers]
-        return [
-            Rating(None, _fault_of(reply))
-            if isinstance(reply, RequestError)
-            else replace(read_rating(reply.text, LEAST_RELEVANT, MOST_RELEVANT), reply=reply)
-            for reply in self._ask(asked, lambda: None)
-        ]
-
-    def _ask(
-        self, asked: Sequence[tuple[str, Mapping[str, str]]], on_done: Callable[[], None]
-    ) -> list[ChatReply | RequestError]:
         payloads = [
             {
-                "messages": self.prompts.messages(name, fields),
+                "messages": self.prompts.messages(each.prompt, each.fields),
                 "max_tokens": self._config.max_tokens,
                 "temperature": 0.0,
             }
-            for name, fields in asked
+            for each in requests
         ]
 
         async def ask() -> list[ChatReply | RequestError]:
@@ -302,7 +271,13 @@ class Judge:
             ) as client:
                 return await ask_all(client, payloads, lambda index, outcome: on_done())
 
-        return asyncio.run(ask()) if payloads else []
+        replies = asyncio.run(ask()) if payloads else []
+        return [
+            Judgement(None, _fault_of(reply))
+            if isinstance(reply, RequestError)
+            else replace(each.read(reply.text), reply=reply)
+            for each, reply in zip(requests, replies, strict=True)
+        ]
 
 
 def _fault_of(error: RequestError) -> Fault:

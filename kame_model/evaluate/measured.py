@@ -7,8 +7,6 @@ evaluation that is repeated or resumed gives the same figures.
 
 import asyncio
 import hashlib
-import json
-import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -23,9 +21,10 @@ from backends.listener.protocol import Heard, ListenerStream, StreamingRecognise
 from backends.listener.rehearing import Ear, Rehearing
 from data_schemas import ids
 from data_schemas.config.serving import BackEndConfig, BackendName
-from data_schemas.errors import AnswerCut, BackendError, StoreError, UnexpectedThought
+from data_schemas.errors import AnswerCut, BackendError, UnexpectedThought
 from data_schemas.store import Store
 from data_schemas.units import FRAME_S, round_s
+from kame_model.evaluate.report import append_line, read_lines
 from kame_model.serve.cascade.speaker import SentenceSpeaker, Speaker, SpokenSentence
 from kame_model.serve.oracle.routing import BackEnd
 
@@ -49,16 +48,8 @@ class MeasuredTimes:
 
     def __init__(self, folder: str) -> None:
         self._path = Path(Store(folder).at(TIMES))
-        self._records: dict[str, dict[str, Any]] = {}
-        if self._path.exists():
-            content = self._path.read_bytes()
-            whole = content[: content.rfind(b"\n") + 1]
-            if len(whole) < len(content):  # a kill cut the last line
-                os.truncate(self._path, len(whole))
-            try:
-                self._records = {line["key"]: line for line in map(json.loads, whole.splitlines())}
-            except (ValueError, LookupError, TypeError) as error:
-                raise StoreError(f"{self._path} is damaged: {error}.", "Remove it; times are measured anew.") from error
+        lines = read_lines(self._path, "Remove it; times are measured anew.")
+        self._records = {line["key"]: line for line in lines}
 
     def find(self, key: str) -> dict[str, Any] | None:
         """What was kept of this; None: nothing."""
@@ -70,14 +61,7 @@ class MeasuredTimes:
         Raises:
             StoreError: it cannot be written.
         """
-        line = json.dumps({"key": key, **record}, ensure_ascii=False)
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
-                file.write(f"{line}\n".encode(errors="backslashreplace"))
-        except OSError as error:
-            raise StoreError(f"{self._path} cannot be written: {error}.", "Make room, and start it again.") from error
-        self._records[key] = json.loads(line)
+        self._records[key] = append_line(self._path, {"key": key, **record}, is_synced=False)
         return self._records[key]
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:

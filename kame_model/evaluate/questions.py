@@ -11,12 +11,11 @@ overlap           how long both were heard, of the question's length
 oracle_age_s      how old the oracle was, since it was asked for, when the answer's first word came
 reference_accuracy  whether the last oracle was right; response_accuracy: of those, whether the answer was
 
-Empty and degenerate answers are wrong, and counted.
+Empty and degenerate answers are wrong, and counted. The run itself is `served.run_calls`.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,21 +31,21 @@ from data_schemas.errors import ConfigError
 from data_schemas.units import round_s, seconds_to_samples
 from kame_model.evaluate.answers import Rule, find_answer_time, score
 from kame_model.evaluate.asking_voices import AskingVoices
-from kame_model.evaluate.call import Call, MeasuredTimes
+from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.delays import audible_spans, measure_delays
 from kame_model.evaluate.intervals import figures_of
-from kame_model.evaluate.judge import Judge, as_asked, open_judge
+from kame_model.evaluate.judge import Judgement, JudgeRequest, request_verdict
+from kame_model.evaluate.measured import MeasuredTimes
 from kame_model.evaluate.question_sets import Question, QuestionSet, load_questions
-from kame_model.evaluate.questions_report import draw_plot, write_report
-from kame_model.evaluate.report import EvaluationFolder, write_sound
+from kame_model.evaluate.questions_report import COUNTED, as_markdown, draw_answers
 from kame_model.evaluate.served import (
     Condition,
     Counting,
-    add_up_costs,
+    Item,
+    Record,
     describe_run,
-    list_conditions,
     make_rows,
-    open_server,
+    run_calls,
     transcribe,
     uncounted,
 )
@@ -59,16 +58,8 @@ from spoken.spoken_text import Unspeakable
 VERSION: Final = 1
 """Of what a call and its answer come to; raising it has every question asked again."""
 
-_COUNTED: Final = (
-    "empty",
-    "empty_text",
-    "degenerate",
-    "degenerate_text",
-    "missed",
-    "hearing_refused",
-    "listening_failed",
-)
-"""Measures of which rows tell the number too."""
+_JUDGED: Final = {"answer_judged": "heard", "answer_judged_text": "text", "reference_judged": "reference"}
+"""Measures, and the text of a record that is judged for each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,22 +81,17 @@ def evaluate_questions(
 ) -> list[dict[str, Any]]:
     """Asks questions in each mode and writes what came of them.
 
-    Run again with the same `out` it goes on where it was stopped, and gives the same figures.
-
     Args:
-        out: folder of report.md, figures.json, items.jsonl, asked/, plots/ and sound/.
-        parts: of the server, in place of those that `config.serving` names.
+        out: folder of report.md, figures.json, items.jsonl, calls/, asked/, plots/ and sound/.
+        parts, counting: as of `run_calls`.
         recogniser: in place of the one that `config` names.
-        counting: shows progress.
 
     Returns:
-        The rows of `figures.json`.
+        The rows of figures.json.
 
     Raises:
-        ConfigError: there is no front-end for a mode, no such engine or set, or nothing of it can be asked.
         SourceError: the set cannot be read.
-        BackendError, BudgetError: a chat model or the judge is gone, refuses us or has spent its budget.
-        StoreError: a file cannot be read or written.
+        KameError: as `run_calls`; a ConfigError too where no question can be asked.
     """
     questions = load_questions(config.questions, config.path, config.columns)
     hearer: Recogniser = recogniser or registry.build("asr", config.recogniser, config.recogniser_options)
@@ -119,34 +105,27 @@ def evaluate_questions(
         "asked_by": None if voices is None else voices.about(),
         **{name: getattr(config, name) for name in ("items_seed", "max_words", "lead_s", "tail_s")},
     }
-    wanted = [(condition, asked) for condition in list_conditions(config) for asked in chosen]
-    times = MeasuredTimes(out)
-    with nullcontext(None) if config.judge is None else open_judge(config.judge, out) as judge:
-        folder = EvaluationFolder(out, {**run, "judge": None if judge is None else judge.about()})
-        missing = [each for each in wanted if _name(*each) not in folder]
-        if missing:
-            with open_server(config, parts, times) as server, counting("asking", len(missing)) as advance:
-                for condition, asked in missing:
-                    seed = ids.seed_for("questions", config.seed, asked.question.id) % 2**31
-                    call = server.call(
-                        [asked.sound], mode=condition.mode, seed=seed, tail_s=config.tail_s, delay_s=condition.delay_s
-                    )
-                    record = _record(call, asked, questions.rule, condition, hearer, judge)
-                    if asked in chosen[: config.n_sounds]:
-                        write_sound(out, _name(condition, asked), call.assistant, call.user)
-                    folder.keep(_name(condition, asked), record)
-                    advance(1)
-    records = [folder[_name(*each)] for each in wanted]
-    rows = make_rows(records, _figures)
-    judgements = [each for record in records for each in record["judgements"].values()]
+
+    def call(server: CalledServer, condition: Condition, asked: _AskedQuestion) -> tuple[dict[str, Any], Call]:
+        seed = ids.seed_for("questions", config.seed, asked.question.id) % 2**31
+        mode, delay_s = condition
+        made = server.call([asked.sound], mode=mode, seed=seed, tail_s=config.tail_s, delay_s=delay_s)
+        return _record(made, asked, questions.rule, condition, hearer), made
+
+    def make_items(condition: Condition, asked: _AskedQuestion, called: dict[str, Any]) -> list[Item]:
+        return [Item(called, _to_judge(called))]
+
+    asked = {each.question.id: each for each in chosen}
+    done = run_calls(config, out, run, asked, call, make_items, parts=parts, counting=counting)
+    rows = make_rows(done.records, _figures)
     more = {
         "left_out": left_out,
         "n_bad_rows": questions.n_bad_rows,
-        "charged": _charged_times(times),
-        "costs": add_up_costs(config.serving, times, config.judge, judgements),
+        "charged": _charged_times(done.times),
+        "costs": done.costs,
     }
-    report = write_report(config, questions, rows, records, more)
-    folder.write_results(rows, report, {"answers": draw_plot(rows)}, more)
+    report = as_markdown(config, questions, rows, done.records, more)
+    done.folder.write_results(rows, report, {"answers": draw_answers(rows)}, more)
     return rows
 
 
@@ -206,13 +185,9 @@ def _choose(
     return chosen, dict(left_out)
 
 
-def _figures(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    counts = {f"n_{name}": sum(bool(each["measures"][name]) for each in records) for name in _COUNTED}
+def _figures(records: Sequence[Record]) -> dict[str, Any]:
+    counts = {f"n_{name}": sum(bool(each["measures"][name]) for each in records) for name in COUNTED}
     return {**figures_of(records), **counts}
-
-
-def _name(condition: Condition, asked: _AskedQuestion) -> str:
-    return f"{condition.name}/{asked.question.id}"
 
 
 def _record(
@@ -221,7 +196,6 @@ def _record(
     rule: Rule,
     condition: Condition,
     recogniser: Recogniser,
-    judge: Judge | None,
 ) -> dict[str, Any]:
     """What came of a call, as `items.jsonl` has it."""
     question, turn = asked.question, call.turns[0]
@@ -244,7 +218,6 @@ def _record(
     answer_delay_s = None if answer_s is None or ttfat_s is None else round_s(max(ttfat_s, answer_s - end_s))
     oracle = None if first_word_s is None else call.oracle_at(first_word_s)
     asks = condition.mode != "direct"
-    judged, judgements = _judged(judge, question, heard, text, reference)
     measures: dict[str, Any] = {
         "answer_accuracy": by_ear.is_right,
         "answer_accuracy_text": by_text.is_right,
@@ -267,7 +240,6 @@ def _record(
         "degenerate": by_ear.is_degenerate,
         "degenerate_text": by_text.is_degenerate,
         "failed_requests": sum(each.kind == "oracle_failed" for each in call.events) if asks else None,
-        **judged,
     }
     category = {"category": question.category} if question.category else {}
     return {
@@ -283,26 +255,15 @@ def _record(
         "heard": heard,
         "first_sound_s": delays.first_sound_s,
         "has_ended": call.ends[0] is not None,
-        "judgements": judgements,
     }
 
 
-def _judged(
-    judge: Judge | None, question: Question, heard: str, text: str, reference: str | None
-) -> tuple[dict[str, bool | None], dict[str, Any]]:
-    """Verdicts on the three texts, and what the judge wrote; nothing where there is none.
-
-    An empty text is wrong without being asked about. None: there is no such text, or the judge did not tell.
-    """
-    if judge is None:
-        return {}, {}
-    texts = {"answer_judged": heard, "answer_judged_text": text, "reference_judged": reference}
-    asked = {name: said for name, said in texts.items() if said}
-    accepted = " or ".join(question.answers)
-    told = judge.verdicts([(question.text, accepted, said) for said in asked.values()])
-    verdicts = dict(zip(asked, told, strict=True))
-    values = {
-        name: verdicts[name].value if name in verdicts else None if said is None else False
+def _to_judge(record: Record) -> dict[str, JudgeRequest | Judgement]:
+    """Verdicts on the three texts. An empty one is wrong without being asked about; of none there is no verdict."""
+    texts = {name: record[text] for name, text in _JUDGED.items()}
+    return {
+        name: request_verdict(record["question"], " or ".join(record["answers"]), said)
+        if said
+        else Judgement(None if said is None else False)
         for name, said in texts.items()
     }
-    return values, {name: as_asked(verdict.reply) for name, verdict in verdicts.items()}

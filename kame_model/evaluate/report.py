@@ -7,7 +7,8 @@ sound/, plots/ the first items as stereo wav (left the model, right the user); p
 
 `kame evaluate compare` and `table` read any evaluation by what all have alike:
 
-- An item's record has `row`, `unit` and `measures`, and whatever else its kind wants to keep.
+- An item's record has `row`, `unit` and `measures`, and whatever else its kind wants to keep; where a judge tells
+  measures, by measure `judged` (what it wrote) and `faults` (why it told nothing).
   `row`: the fields that say in which rows of figures.json it is counted, such as {"mode": "tandem", "delay_s": null,
   "category": "stem"}. A row of figures.json counts an item that has the same value in each of these fields the row has;
   a row without `category` is of all categories.
@@ -52,16 +53,19 @@ class EvaluationFolder:
         run: all that decides what comes of an item, as JSON can hold it: digests of weights and data, settings, seeds,
             versions of the measure. Items that were finished with the same are kept, all others begin anew.
 
+    Attributes:
+        run: the same.
+
     Raises:
         StoreError: the folder cannot be written.
     """
 
     def __init__(self, out: str, run: Mapping[str, Any]) -> None:
-        self._out, self._run = out, dict(run)
+        self.run = dict(run)
+        self._out = out
         self._path = Path(Store(out).at(ITEMS))
-        self._key = ids.digest(json.dumps(self._run, sort_keys=True))
-        self._items: dict[str, dict[str, Any]] = {}
-        lines = self._read_lines()
+        self._key = ids.digest(json.dumps(self.run, sort_keys=True))
+        lines = read_lines(self._path, "Remove it; its items are run again.")
         if not lines or lines[0] != {"of": self._key}:
             Store(out).write_bytes(ITEMS, (json.dumps({"of": self._key}) + "\n").encode())
             lines = lines[:0]
@@ -83,15 +87,7 @@ class EvaluationFolder:
         Raises:
             StoreError: it cannot be written.
         """
-        line = {"item": item, **record}
-        try:
-            with self._path.open("ab") as file:
-                file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise StoreError(f"{self._path} cannot be written: {error}.", "Make room, and start it again.") from error
-        self._items[item] = json.loads(json.dumps(line))
+        self._items[item] = append_line(self._path, {"item": item, **record})
 
     def write_results(
         self,
@@ -110,23 +106,51 @@ class EvaluationFolder:
         """
         write_results(
             self._out,
-            {"run": self._run, "rows": list(rows), **(more or {}), "versions": read_versions()},
+            {"run": self.run, "rows": list(rows), **(more or {}), "versions": read_versions()},
             report,
             plots,
         )
 
-    def _read_lines(self) -> list[dict[str, Any]]:
-        """The whole lines of `items.jsonl`; a last one that a kill cut is removed from the file."""
-        if not self._path.exists():
-            return []
-        content = self._path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.truncate(self._path, len(whole))
-        try:
-            return [json.loads(line) for line in whole.splitlines()]
-        except ValueError as error:
-            raise StoreError(f"{self._path} is damaged: {error}.", "Remove it; its items are run again.") from error
+
+def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
+    """The whole lines of a file of JSON; a last one that a kill cut is removed from it.
+
+    Raises:
+        StoreError: it is damaged; then the remedy is told.
+    """
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        os.truncate(path, len(whole))
+    try:
+        return [json.loads(line) for line in whole.splitlines()]
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged: {error}.", remedy) from error
+
+
+def append_line(path: Path, line: Mapping[str, Any], is_synced: bool = True) -> dict[str, Any]:
+    """Adds a line of JSON to a file, and returns it as it will be read.
+
+    Args:
+        is_synced: it is on the disk at once, so that a power cut leaves it there.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    text = json.dumps(line, ensure_ascii=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(f"{text}\n".encode(errors="backslashreplace"))
+            if is_synced:
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}.", "Make room, and start it again.") from error
+    told: dict[str, Any] = json.loads(text)
+    return told
 
 
 def write_results(out: str, figures: Mapping[str, Any], report: str, plots: Mapping[str, bytes]) -> None:
@@ -134,7 +158,7 @@ def write_results(out: str, figures: Mapping[str, Any], report: str, plots: Mapp
     store = Store(out)
     for name, png in plots.items():
         store.write_bytes(f"{PLOTS}/{name}.png", png)
-    store.write_bytes(REPORT, report.encode())
+    store.write_bytes(REPORT, report.encode(errors="backslashreplace"))
     store.write_bytes(FIGURES, (json.dumps(figures, indent=1, ensure_ascii=False) + "\n").encode())
 
 

@@ -1,9 +1,15 @@
-"""What all evaluations share that call a server: which system it is, its modes and delays, and what it all cost."""
+"""The run of all evaluations that call a server: each missing call is made and kept, then what is not judged is judged.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+An evaluation says what is asked, how a call is made, and of what its record makes lines of items.jsonl (`Item`);
+`run_calls` does the rest. Calls are kept in a folder of their own, apart from what a judge makes of them: another judge
+has no call made again.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from backends import registry
 from backends.asr.protocol import HearingRefused, Recogniser
@@ -12,15 +18,15 @@ from backends.chat.providers import price_of
 from backends.engine import Samples
 from data_schemas.config.calls import NO_CHECKPOINT, CallsConfig
 from data_schemas.config.chat import ChatConfig
-from data_schemas.config.judge import JudgeConfig
 from data_schemas.config.serving import Mode, ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.folder import digest_files, find_place, read_contents
 from kame_model.checkpoint.kame_json import sampling_of
 from kame_model.checkpoint.load import load_checkpoint
-from kame_model.evaluate.call import CalledServer, MeasuredTimes
-from kame_model.evaluate.judge import add_up
-from kame_model.evaluate.report import as_table
+from kame_model.evaluate.call import Call, CalledServer
+from kame_model.evaluate.judge import Judge, Judgement, JudgeRequest, add_up, as_asked, open_judge
+from kame_model.evaluate.measured import MeasuredTimes
+from kame_model.evaluate.report import EvaluationFolder, write_sound
 from kame_model.serve.parts import Parts
 from kame_model.train.parallel import find_device
 
@@ -29,6 +35,9 @@ Counting = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 Record = Mapping[str, Any]
 """A row of figures, or what is kept of an item (`report`)."""
+
+CALLS: Final = "calls"
+_Asked = TypeVar("_Asked")
 
 _OF_NO_ANSWER: Final = ("host", "port", "limits", "care", "record", "mode", "device", "checkpoint")
 """Fields of a server's configuration that decide nothing of what it answers in a given mode."""
@@ -49,15 +58,6 @@ class Condition(NamedTuple):
     def title(self) -> str:
         """For people."""
         return self.mode if self.delay_s is None else f"{self.mode}, back-end after {self.delay_s:g} s"
-
-    @property
-    def cells(self) -> list[str]:
-        """Mode and delay in a table whose head is `CONDITION`."""
-        delay = "measured" if self.delay_s is None else f"{self.delay_s:g}"
-        return [self.mode, "–" if self.mode == "direct" else delay]
-
-
-CONDITION: Final = ("mode", "delay, s")
 
 
 def list_conditions(config: CallsConfig) -> list[Condition]:
@@ -84,16 +84,133 @@ def make_rows(records: Sequence[Record], figures_of: Callable[[Sequence[Record]]
     return rows
 
 
-def open_server(config: CallsConfig, parts: Parts | None, times: MeasuredTimes) -> CalledServer:
-    """The server that is called, with its checkpoint, which mode cascade does without.
+class Item(NamedTuple):
+    """A line of items.jsonl, before it is judged.
+
+    Attributes:
+        record: what is kept of it (`report`).
+        judged: by measure what a judge is asked for it, or what holds without asking.
+        suffix: of its name, behind that of its call.
+    """
+
+    record: dict[str, Any]
+    judged: Mapping[str, JudgeRequest | Judgement] = {}
+    suffix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run whose calls are all made and judged.
+
+    Attributes:
+        folder: where its results belong.
+        called: what is kept of each call, by name.
+        records: of all items.
+        times: what requests, recognitions and syntheses took.
+        costs: see `_add_up_costs`.
+    """
+
+    folder: EvaluationFolder
+    called: Mapping[str, Record]
+    records: Sequence[Record]
+    times: MeasuredTimes
+    costs: dict[str, Any]
+
+
+def run_calls(
+    config: CallsConfig,
+    out: str,
+    run: Record,
+    asked: Mapping[str, _Asked],
+    call: Callable[[CalledServer, Condition, _Asked], tuple[dict[str, Any], Call | None]],
+    make_items: Callable[[Condition, _Asked, dict[str, Any]], Iterable[Item]],
+    *,
+    parts: Parts | None,
+    counting: Counting,
+    sounds: Collection[str] | None = None,
+    calls_folder: str = CALLS,
+) -> Finished:
+    """Makes the calls that are missing, and has judged what is not, or of which the judgement failed.
+
+    The judge is there from the beginning, so that one that is not is told of before the calls.
 
     Args:
-        parts: in place of those that `config.serving` names.
+        out: the evaluation's folder. Run again with the same it goes on where it was stopped.
+        run: all that decides what comes of a call (`describe_run` and the kind's own).
+        asked: what is played in each condition, by name.
+        call: makes a call; returns what is kept of it, and the call unless there was none.
+        make_items: of what is kept of a call.
+        parts: of the server, in place of those that `config.serving` names.
+        counting: shows progress.
+        sounds: names whose calls are kept as sound; None: the first ones (`config.n_sounds`).
+        calls_folder: where calls are kept, in `out`.
 
     Raises:
-        ConfigError: there is no such checkpoint; see `CalledServer`.
-        BackendError, StoreError: the checkpoint cannot be fetched or read.
+        ConfigError: the configuration names what there is not.
+        BackendError, BudgetError: a chat model or the judge is gone, refuses us or has spent its budget.
+        StoreError: a file cannot be read or written.
     """
+    kept_as_sound = list(asked)[: config.n_sounds] if sounds is None else sounds
+    wanted = [(f"{condition.name}/{name}", condition, name) for name in asked for condition in list_conditions(config)]
+    times, calls = MeasuredTimes(out), EvaluationFolder(str(Path(out) / calls_folder), run)
+    with nullcontext(None) if config.judge is None else open_judge(config.judge, out) as judge:
+        folder = EvaluationFolder(out, {**run, "judge": None if judge is None else judge.about()})
+        missing = [each for each in wanted if each[0] not in calls and each[0] not in folder]
+        if missing:
+            with _open_server(config, parts, times) as server, counting("calling", len(missing)) as advance:
+                for place, condition, name in missing:
+                    record, made = call(server, condition, asked[name])
+                    if made is not None and name in kept_as_sound:
+                        write_sound(out, place, made.assistant, made.user)
+                    calls.keep(place, record)
+                    advance(1)
+        called = {place: (calls if place in calls else folder)[place] for place, *_ in wanted}
+        items = {
+            f"{place}{item.suffix}": item
+            for place, condition, name in wanted
+            for item in make_items(condition, asked[name], called[place])
+        }
+        _judge(items, folder, judge, counting)
+    records = [folder[name] for name in items]
+    return Finished(folder, called, records, times, _add_up_costs(config, times, records))
+
+
+def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:
+    """Keeps the items that are not kept, or of which a judgement failed, with what the judge tells of them."""
+    new = [name for name in items if name not in folder or "failed" in faults_of(folder[name]).values()]
+    judged: dict[str, dict[str, Judgement]] = {name: {} for name in new}
+    if judge is not None:
+        known = {(name, measure): one for name in new for measure, one in items[name].judged.items()}
+        asked = {key: request for key, request in known.items() if isinstance(request, JudgeRequest)}
+        told: dict[tuple[str, str], Judgement] = {}
+        if asked:
+            with counting("judging", len(asked)) as advance:
+                told = dict(zip(asked, judge.judge(list(asked.values()), lambda: advance(1)), strict=True))
+        for (name, measure), one in known.items():
+            judged[name][measure] = told[name, measure] if isinstance(one, JudgeRequest) else one
+    for name in new:
+        record, own = items[name].record, judged[name].items()
+        measures = {**record["measures"], **{measure: one.value for measure, one in own}}
+        faults = {measure: one.fault for measure, one in own if one.fault}
+        replies = {measure: as_asked(one.reply) for measure, one in own if one.reply is not None}
+        folder.keep(name, {**record, "measures": measures, "faults": faults, "judged": replies})
+
+
+def faults_of(record: Record) -> dict[str, str]:
+    """Why measures of an item have no judgement (`judge.Fault`). Duplex kept that beside the judge's words before."""
+    judged: Mapping[str, Record] = record.get("judged", {})
+    told = {name: each["fault"] for name, each in judged.items() if each.get("fault")}
+    return {**told, **record.get("faults", {})}
+
+
+def _replies_in(record: Record) -> list[Record]:
+    """The judge's words on an item, and what they took. Questions called them judgements before."""
+    told = {**record.get("judgements", {}), **record.get("judged", {})}
+    return [each for each in told.values() if each and "request_id" in each]
+
+
+def _open_server(config: CallsConfig, parts: Parts | None, times: MeasuredTimes) -> CalledServer:
+    """The server that is called, with its checkpoint, which mode cascade does without."""
     serving, checkpoint = config.serving, None
     if {*config.modes} != {"cascade"}:
         checkpoint = load_checkpoint(serving.checkpoint, find_device(serving.device))
@@ -147,41 +264,21 @@ def transcribe(sound: Samples, recogniser: Recogniser) -> str | None:
         return None
 
 
-def add_up_costs(
-    serving: ServeConfig, times: MeasuredTimes, judge: JudgeConfig | None, judgements: Sequence[Record | None]
-) -> dict[str, Any]:
-    """What the chat models of a server and the judge took, each request once, whenever it was made: see `add_up`.
-
-    Args:
-        judgements: as `judge.as_asked` tells them.
-
-    Returns:
-        `back_ends`, by name, and `judge`; None where nobody judges.
-    """
+def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[Record]) -> dict[str, Any]:
+    """What chat models took, each request once, whenever it was made (`judge.add_up`): `back_ends`, by name, and
+    `judge`; None where nobody judges."""
     requests = times.of_kind("request")
     back_ends = {
         each.name: add_up(
             [request["usage"] for request in requests if request["back_end"] == each.name],
             price_of(each.chat, _endpoint_of(each.chat).model),
         )
-        for each in serving.back_ends
+        for each in config.serving.back_ends
     }
-    if judge is None:
+    if config.judge is None:
         return {"back_ends": back_ends, "judge": None}
-    price = price_of(judge.chat, _endpoint_of(judge.chat).model)
-    return {"back_ends": back_ends, "judge": add_up([each for each in judgements if each is not None], price)}
-
-
-def costs_table(costs: Mapping[str, Any]) -> str:
-    """The same in Markdown."""
-    names = ("n_requests", "n_tokens_in", "n_tokens_cached", "n_tokens_out", "usd")
-    all_costs = {f"back-end {name}": each for name, each in costs["back_ends"].items()} | {"judge": costs["judge"]}
-    lines = [
-        [whose, *("unknown" if each[name] is None else each[name] for name in names)]
-        for whose, each in all_costs.items()
-        if each is not None
-    ]
-    return as_table(["", "requests", "tokens read", "of them cached", "tokens written", "US dollars"], lines)
+    price = price_of(config.judge.chat, _endpoint_of(config.judge.chat).model)
+    return {"back_ends": back_ends, "judge": add_up([each for one in records for each in _replies_in(one)], price)}
 
 
 @contextmanager

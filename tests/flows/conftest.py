@@ -1,12 +1,18 @@
 """What tests of several flows share."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from data_schemas.config.front_end import FrontEndConfig
 from tests.support.refreshing import Bench
+
+if TYPE_CHECKING:
+    from data_schemas.config.serving import ServeConfig
+    from kame_model.serve.parts import Parts
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +71,31 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made = Bench(tmp_path)
     yield made
     assert list(made.out.rglob("*.kame-writing")) == [], "something was left half written"
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a whole checkpoint of a few thousand weights, which nobody changes."""
+    from tests.support.serving import tiny_checkpoint  # heavy: torch
+
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny_checkpoint(folder)
+    return str(folder / "export")
+
+
+@pytest.fixture
+def server_of_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that evaluations call hear loudness and repeat what they heard, in place of their real parts."""
+    from kame_model.evaluate import call  # heavy: torch
+    from kame_model.serve.device import slots
+    from tests.support.serving import doubles
+
+    @asynccontextmanager
+    async def build_doubles(config: "ServeConfig") -> "AsyncIterator[Parts]":
+        yield doubles()
+
+    async def nothing(*_: object) -> dict[int, float]:
+        return {}
+
+    monkeypatch.setattr(call, "build_parts", build_doubles)
+    monkeypatch.setattr(slots, "probe", nothing)

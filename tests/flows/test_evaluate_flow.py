@@ -1,8 +1,6 @@
-"""The flow `evaluate` at a Prefect server: every kind by its form, shown as report, pictures and progress."""
+"""The flow `evaluate` at a Prefect server: by its form, shown as report, pictures and progress."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,38 +25,14 @@ from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.evaluate import call
 from kame_model.evaluate.report import read_figures, read_items
 from kame_model.evaluate.served import uncounted
-from kame_model.serve.device import slots
-from kame_model.serve.parts import Parts
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.front_ends import tiny_front_end
 from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_rows
-from tests.support.serving import doubles, saying, tiny_checkpoint
+from tests.support.serving import saying
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("server_of_doubles")]
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("tiny")
-    tiny_checkpoint(folder)
-    return str(folder / "export")
-
-
-@pytest.fixture(autouse=True)
-def _with_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that hears loudness and repeats what it heard, in place of its real parts."""
-
-    @asynccontextmanager
-    async def build_doubles(config: ServeConfig) -> AsyncIterator[Parts]:
-        yield doubles()
-
-    async def nothing(*_: object) -> dict[int, float]:
-        return {}
-
-    monkeypatch.setattr(call, "build_parts", build_doubles)
-    monkeypatch.setattr(slots, "probe", nothing)
 
 
 def write_word(path: Path, n_silent: int = 0) -> None:
@@ -112,12 +86,12 @@ def test_its_run_shows_report_pictures_and_progress_and_again_asks_nothing_anew(
     assert evaluate_flow.evaluate(config) == [row]
 
 
-def test_questions_are_asked_by_the_form(checkpoint: str, tmp_path: Path) -> None:
+def test_questions_are_asked_and_judged_by_the_form(checkpoint: str, tmp_path: Path) -> None:
     folder = tmp_path / "LLAMA1-Test-Set"
     write_word(folder / "1.wav")
     (folder / "llama_questions_300.tsv").write_text("Questions\tAnswer\tWav Filename\nWhich?\tAlpha\t1.wav\n")
-    rows = evaluate(
-        EvaluateConfig(
+    with served(Behaviour(ending="\n[[incorrect]]")) as (root, _):
+        config = EvaluateConfig(
             kind="questions",
             checkpoint=checkpoint,
             path=str(folder),
@@ -126,35 +100,15 @@ def test_questions_are_asked_by_the_form(checkpoint: str, tmp_path: Path) -> Non
             modes=["cascade"],
             delays_s=[0.2, 1.2],
             n_items=5,
+            judge_url=f"{root}/v1",
+            judge_model=MODEL,
             settings=["recogniser=double", "tail_s=5"],
-        ),
-        uncounted,
-    )
-    assert [(row["mode"], row["delay_s"], row["answer_accuracy_text"]) for row in rows] == [
-        ("cascade", 0.2, 1.0),
-        ("cascade", 1.2, 1.0),
-    ]
-
-
-def test_mt_bench_is_judged_by_the_forms_judge(checkpoint: str, tmp_path: Path) -> None:
-    question = {"question_id": 101, "category": "stem", "turns": ["Who is second?", "Who is last?"]}
-    (tmp_path / "question.jsonl").write_text(json.dumps(question) + "\n")
-    with served(Behaviour(ending=" Rating: [[7]]")) as (root, server):
-        rows = evaluate(
-            EvaluateConfig(
-                kind="mt-bench",
-                checkpoint=checkpoint,
-                path=str(tmp_path),
-                out=str(tmp_path / "out"),
-                modes=["cascade"],
-                judge_url=f"{root}/v1",
-                judge_model=MODEL,
-                settings=["n_runs=1", "tts=double", "recogniser=double", "categories=[stem]", "max_answer_s=5"],
-            ),
-            uncounted,
         )
-        assert server.counts.bodies
-    assert {row["score_text"] for row in rows} == {7.0}
+        rows = evaluate(config, uncounted)
+    assert [(row["mode"], row["delay_s"], row["answer_accuracy_text"], row["answer_judged_text"]) for row in rows] == [
+        ("cascade", 0.2, 1.0, 0.0),
+        ("cascade", 1.2, 1.0, 0.0),
+    ]
 
 
 def test_recall_is_run_by_the_form(tmp_path: Path) -> None:

@@ -1,77 +1,120 @@
-"""What the commands share that call a server: their options, and the configuration that these make."""
+"""What the commands share that call a server: their options, and how such a command runs."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
+from flows.cli.serve import Device, ServeFile, SystemPrompt
+from flows.cli.terminal import AsJson, print_json, speaking_plainly
+
 if TYPE_CHECKING:
-    from data_schemas.config.calls import CallsConfig
+    from data_schemas.config.evaluate import Kind
 
-Checkpoint = Annotated[
-    str | None,
-    typer.Argument(help="Folder of a checkpoint, or owner/name on the Hub; mode cascade alone needs none."),
-]
-Modes = Annotated[str | None, typer.Option("--modes", help="Of direct, tandem, cascade, with commas.")]
-DelaysS = Annotated[
-    list[float],
-    typer.Option(
-        "--delay-s", min=0, help="How long the chat model takes, seconds, in place of the measured time; repeatable."
-    ),
-]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the sampling.")]
-JudgeUrl = Annotated[
-    str | None,
-    typer.Option("--judge-url", help="The judge's OpenAI-compatible base URL with /v1; the key: KAME_LLM_API_KEY."),
-]
-JudgeModel = Annotated[str | None, typer.Option("--judge-model", help="Model at that URL, or a GGUF file without one.")]
-JudgeProvider = Annotated[
-    str | None, typer.Option("--judge-provider", help="As --llm-provider, of the judge: openai, anthropic, google, …")
-]
-Settings = Annotated[
-    list[str], typer.Option("--set", help="Any setting, e.g. n_sounds=9 or serving.sampling.temp_text=0.3.")
-]
-
-_Config = TypeVar("_Config", bound="CallsConfig")
+Own = Callable[..., dict[str, Any]]
 
 
-def build_calls(
-    model: "type[_Config]",
-    file: Path | None,
-    server: Mapping[str, Any],
-    judge: tuple[str | None, str | None, str | None],
-    modes: str | None,
-    delays_s: Sequence[float],
-    typed: Mapping[str, Any],
-    settings: Sequence[str],
-) -> _Config:
-    """The configuration of an evaluation that calls a server.
+def calls_server(kind: "Kind", tell: Callable[[Mapping[str, Any]], str | None]) -> Callable[[Own], Callable[..., None]]:
+    """Makes a command of a function whose parameters are the options that its kind alone has.
+
+    The function returns them as settings of the kind by dotted name (None: not typed); the command has the options of
+    `_evaluate` too, evaluates, and prints a line a row of figures.
 
     Args:
-        file: YAML of the server's settings.
-        server: its settings as typed, by dotted name, `checkpoint` among them; None: not typed.
-        judge: URL, model and provider of the judge.
-        typed: all other settings of the evaluation, likewise.
-        settings: as typed behind --set.
-
-    Raises:
-        ConfigError: unreadable YAML, or a value out of bounds, each with its name.
+        tell: the line, or None.
     """
-    from data_schemas.config.calls import NO_CHECKPOINT
-    from flows.cli.serve import build_serve_config
-    from flows.settings import build, chat_settings, parse_settings, read_yaml
 
-    checkpoint = server.get("checkpoint") or (None if file is None else read_yaml(file).get("checkpoint"))
-    serving = build_serve_config(file, {**server, "checkpoint": checkpoint or NO_CHECKPOINT})
-    return build(
-        model,
-        {"serving": serving.model_dump(exclude_unset=True)},
-        {
+    def decorate(own: Own) -> Callable[..., None]:
+        mine = signature(own).parameters
+        shared = [each for each in signature(_evaluate).parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
+
+        @wraps(own)
+        def command(**typed: Any) -> None:
+            told = {name: typed.pop(name) for name in mine}
+            _evaluate(kind, lambda: own(**told), tell, **typed)
+
+        first = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in mine.values()]
+        rest = [each.replace(default=kind) if each.name == "out" else each for each in shared]
+        command.__signature__ = Signature([*first, *rest])  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def _evaluate(
+    kind: "Kind",
+    own: Callable[[], dict[str, Any]],
+    tell: Callable[[Mapping[str, Any]], str | None],
+    *,
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(help="Folder of a checkpoint, or owner/name on the Hub; mode cascade alone needs none."),
+    ] = None,
+    out: Annotated[str, typer.Option("--out", help="Folder of the report; what is finished in it is kept.")],
+    modes: Annotated[str | None, typer.Option("--modes", help="Of direct, tandem, cascade, with commas.")] = None,
+    delay_s: Annotated[
+        list[float],
+        typer.Option(
+            "--delay-s",
+            min=0,
+            help="How long the chat model takes, seconds, in place of the measured time; repeatable.",
+        ),
+    ] = [],  # noqa: B006
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the sampling.")] = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    llm_provider: LlmProvider = None,
+    prompt: SystemPrompt = None,
+    judge_url: Annotated[
+        str | None,
+        typer.Option("--judge-url", help="The judge's OpenAI-compatible base URL with /v1; the key: KAME_LLM_API_KEY."),
+    ] = None,
+    judge_model: Annotated[
+        str | None, typer.Option("--judge-model", help="Model at that URL, or a GGUF file without one.")
+    ] = None,
+    judge_provider: Annotated[
+        str | None,
+        typer.Option("--judge-provider", help="As --llm-provider, of the judge: openai, anthropic, google, …"),
+    ] = None,
+    device: Device = None,
+    config: ServeFile = None,
+    settings: Annotated[
+        list[str], typer.Option("--set", help="Any setting, e.g. n_sounds=9 or serving.sampling.temp_text=0.3.")
+    ] = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    with speaking_plainly(as_json):
+        from data_schemas.config.calls import NO_CHECKPOINT
+        from flows.cli.progress import counting
+        from flows.cli.serve import back_end, build_serve_config
+        from flows.runs.evaluate import evaluate_served
+        from flows.settings import chat_settings, read_yaml
+        from kame_model.evaluate.report import REPORT
+
+        named = checkpoint or (None if config is None else read_yaml(config).get("checkpoint")) or NO_CHECKPOINT
+        chat = back_end(llm_url, llm_model, llm_provider, prompt)
+        typed = {
             "modes": None if modes is None else [each.strip() for each in modes.split(",")],
-            "delays_s": list(delays_s) or None,
-            **chat_settings("judge.chat", *judge),
-            **typed,
-        },
-        parse_settings(settings),
-    )
+            "delays_s": delay_s or None,
+            "seed": seed,
+            **chat_settings("judge.chat", judge_url, judge_model, judge_provider),
+            **own(),
+        }
+        serving = build_serve_config(config, {"checkpoint": named, "device": device, **chat})
+        rows = evaluate_served(kind, serving, typed, settings, out, partial(counting, quiet=as_json))
+        if as_json:
+            print_json(rows)
+            return
+        for line in filter(None, map(tell, rows)):
+            typer.echo(line)
+        typer.echo(f"{out}/{REPORT} has the rest.")
+
+
+def tell_condition(row: Mapping[str, Any]) -> str:
+    """Mode and delay of a row of figures, and its category, for people."""
+    from kame_model.evaluate.served import condition_of
+
+    return ", ".join(filter(None, [condition_of(row).title, row.get("category")]))

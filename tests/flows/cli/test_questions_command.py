@@ -1,8 +1,6 @@
 """`kame evaluate questions` on Llama Questions in its published form, made small: five questions with their sound."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,14 +8,11 @@ import soundfile
 import soxr
 from typer.testing import CliRunner
 
-from data_schemas.config.serving import ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from flows.cli.app import app
-from kame_model.evaluate import call
-from kame_model.serve.parts import Parts
-from tests.support.serving import doubles, saying, tiny_checkpoint
+from tests.support.serving import saying
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("server_of_doubles")]
 
 FILE_RATE_HZ = 16_000
 ROWS = [
@@ -27,13 +22,6 @@ ROWS = [
     ("Say another.", "Paris", "alpha"),
     ("Say it again.", "bravo (the second)", "bravo"),
 ]
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("tiny")
-    tiny_checkpoint(folder)
-    return str(folder / "export")
 
 
 @pytest.fixture
@@ -48,17 +36,6 @@ def llama_questions(tmp_path: Path) -> Path:
         soundfile.write(folder / f"{number}.wav", sound, FILE_RATE_HZ)
     (folder / "llama_questions_300.tsv").write_text("\n".join(lines) + "\n")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _with_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that hears loudness and repeats what it heard, in place of its real parts."""
-
-    @asynccontextmanager
-    async def build_doubles(config: ServeConfig) -> AsyncIterator[Parts]:
-        yield doubles()
-
-    monkeypatch.setattr(call, "build_parts", build_doubles)
 
 
 def test_llama_questions_are_asked_in_every_mode(checkpoint: str, llama_questions: Path, tmp_path: Path) -> None:

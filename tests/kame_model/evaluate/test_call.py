@@ -15,36 +15,21 @@ from backends.listener.protocol import Heard, Window
 from data_schemas.config.model import SamplingConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_S
-from kame_model.checkpoint.load import Checkpoint
-from kame_model.evaluate.call import Call, CalledServer, MeasuredTimes
+from kame_model.checkpoint.load import Checkpoint, load_checkpoint
+from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.delays import audible_spans
-from kame_model.evaluate.measured import TIMES
-from kame_model.serve.device import slots
+from kame_model.evaluate.measured import TIMES, MeasuredTimes
 from tests.support.counting_chat import CountingChat, parts_with
-from tests.support.serving import (
-    LoudnessListener,
-    doubles,
-    saying,
-    serve_config,
-    tiny_checkpoint,
-)
+from tests.support.serving import LoudnessListener, doubles, saying, serve_config
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("nothing_is_probed")]
 
 QUESTION = saying("alpha", 10)
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("checkpoint"))
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(*_: object) -> dict[int, float]:
-        return {}
-
-    monkeypatch.setattr(slots, "probe", nothing)
+@pytest.fixture(scope="module", name="checkpoint")
+def _loaded(checkpoint: str) -> Checkpoint:
+    return load_checkpoint(checkpoint)
 
 
 def told(call: Call, kind: str) -> list[tuple[float, dict[str, Any]]]:

@@ -1,7 +1,6 @@
 """Full-Duplex-Bench's folders, made small, through a real server on a simulated clock."""
 
 import json
-import shutil
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from typer.testing import CliRunner
 from backends.engine import Samples
 from backends.tts.double import DoubleTts
 from data_schemas.config.duplex import DuplexConfig
-from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import CascadeConfig
 from data_schemas.errors import SourceError
 from data_schemas.records import Audio, AudioDialogue, Utterance
@@ -24,9 +22,8 @@ from flows.cli.app import app
 from kame_model.evaluate.delays import audible_spans
 from kame_model.evaluate.duplex import evaluate_duplex
 from kame_model.evaluate.duplex_items import find_items
-from kame_model.evaluate.report import ITEMS, read_figures, read_items
+from kame_model.evaluate.report import read_figures
 from kame_model.serve.cascade.speaker import Speaker
-from kame_model.serve.device import slots
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
@@ -34,11 +31,11 @@ from pipelines.audio import to_flac
 from tests.support.builders import make_utterance
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.inline_threads import InlineThreads
-from tests.support.serving import LoudnessDetector, LoudnessRecogniser, saying, serve_config, tiny_checkpoint
+from tests.support.serving import LoudnessDetector, LoudnessRecogniser, saying, serve_config
 from tests.support.small_datasets import write_dataset
 from tests.support.token_rows import audio_dialogue, said_turn, timed
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("nothing_is_probed")]
 
 BACK_END = {"chat": {"engine": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "double"}}
 
@@ -71,21 +68,6 @@ def parts() -> Parts:
     return Parts(
         LoudnessRecogniser(), LoudnessDetector, {"default": BackEnd("default", Chat(), load_prompt("tandem"))}, speaker
     )
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(*_: object) -> dict[int, float]:
-        return {}
-
-    monkeypatch.setattr(slots, "probe", nothing)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("checkpoint")
-    tiny_checkpoint(folder)
-    return str(folder / "export")
 
 
 def sound(*frames: int) -> Samples:
@@ -151,6 +133,9 @@ def test_a_cascade_answers_after_its_silence_and_takes_a_long_pause_for_the_end(
     assert 0.74 <= interrupted["latency_s"] <= 0.74 + 2 * 0.08
     listened = rows["cascade", "icc_backchannel"]
     assert (listened["take_over"], listened["backchannels_per_s"], listened["jsd"]) == (0, 0, 1)
+    assert "| cascade | 0.5 | candor_pause_handling | 2 | 50% [" in (tmp_path / "report.md").read_text()
+    assert (tmp_path / "plots" / "turns.png").stat().st_size > 10_000
+    assert len(list((tmp_path / "sound").iterdir())) == 6
 
 
 def test_its_outputs_are_what_the_benchs_scripts_read(bench: Path, checkpoint: str, tmp_path: Path) -> None:
@@ -177,46 +162,16 @@ def test_its_outputs_are_what_the_benchs_scripts_read(bench: Path, checkpoint: s
     }
 
 
-def test_a_run_that_was_stopped_goes_on_and_gives_the_same_figures(
-    bench: Path, checkpoint: str, tmp_path: Path
-) -> None:
-    asked = config(bench, checkpoint, modes=["direct", "cascade"], tasks=["turn_taking", "pause_handling"])
-    run(asked, tmp_path)
-    whole = read_figures(str(tmp_path))
-    (tmp_path / ITEMS).unlink()
-    path = tmp_path / "calls" / ITEMS
-    path.write_bytes(path.read_bytes()[:-900])
-    recogniser = WordRecogniser()
-    run(asked, tmp_path, recogniser)
-    again = read_figures(str(tmp_path))
-    assert again["rows"] == whole["rows"]
-    assert 0 < recogniser.n_heard < 8
-    assert {row["mode"]: row["delay_s"] for row in again["rows"]} == {"direct": None, "cascade": 0.5}
-    assert len(list(read_items(str(tmp_path)))) == 8
-    assert len(list((tmp_path / "sound").iterdir())) == 8
-    report = (tmp_path / "report.md").read_text()
-    assert "| cascade | 0.5 | candor_pause_handling | 2 | 50% [" in report
-    assert (tmp_path / "plots" / "turns.png").stat().st_size > 10_000
-
-
-def test_a_judge_rates_what_was_said_to_an_interruption_and_another_one_needs_no_new_calls(
-    bench: Path, checkpoint: str, tmp_path: Path
-) -> None:
-    asked = {"tasks": ["user_interruption", "turn_taking"]}
-    assert (
-        "relevance" not in run(config(bench, checkpoint, **asked), tmp_path)["cascade", "synthetic_user_interruption"]
-    )
-    recogniser = WordRecogniser()
+def test_a_judge_rates_what_was_said_to_an_interruption(bench: Path, checkpoint: str, tmp_path: Path) -> None:
     with served(Behaviour(ending=" Rating: [[0]]")) as (root, server):
         judge = {"chat": {"engine": "openai", "base_url": f"{root}/v1", "model": MODEL}}
-        rows = run(config(bench, checkpoint, **asked, judge=judge), tmp_path, recogniser)
+        rows = run(config(bench, checkpoint, tasks=["user_interruption", "turn_taking"], judge=judge), tmp_path)
         (asked_heard, asked_text) = (body["messages"][-1]["content"] for body in server.counts.bodies)
     assert "And how many white ones?" in asked_heard
     assert "nine eggs" in asked_text
     row = rows["cascade", "synthetic_user_interruption"]
     assert (row["relevance"], row["relevance_text"]) == (0, 0)
     assert "relevance" not in rows["cascade", "candor_turn_taking"]
-    assert recogniser.n_heard == 0
 
 
 def test_what_is_not_of_the_benchs_form_is_named(bench: Path, checkpoint: str, tmp_path: Path) -> None:
@@ -282,31 +237,15 @@ def test_the_same_is_asked_of_dialogues_of_ones_own(checkpoint: str, tmp_path: P
     assert not interrupted[round(3.6 * 24_000) :].any(), "what the user said later is not played"
 
 
-def test_own_dialogues_run_and_score_as_the_bench(checkpoint: str, tmp_path: Path) -> None:
-    forms = ["thinking_pause", "backchannel", "plain", "interruption"]
-    data = write_dataset(tmp_path / "data", [[made_dialogue(number, form) for number, form in enumerate(forms)]])
-    rows = run(config(data, checkpoint, modes=["direct"], delays_s=[], wait_s=1.0), tmp_path / "out")
-    assert {subset for _, subset in rows} == {
-        f"own_{task}" for task in ("pause_handling", "backchannel", "turn_taking", "user_interruption")
-    }
-    assert rows["direct", "own_backchannel"]["jsd"] is not None
-    assert (tmp_path / "out" / "outputs" / "direct" / "own_turn_taking" / "1" / "turn_taking.json").is_file()
-
-
 def test_the_command_says_when_it_took_the_turn(bench: Path, checkpoint: str, tmp_path: Path) -> None:
     server = tmp_path / "server.yaml"
     doubles = {"listener": {"engine": "double"}, "cascade": {"tts": "double"}, "back_ends": [BACK_END]}
     server.write_text(json.dumps(doubles))
     out = tmp_path / "out"
     typed = ["--path", str(bench), "--config", str(server), "--set", "recogniser=double", "--out", str(out)]
-    shutil.copytree(checkpoint, tmp_path / "own")
-    facts = json.loads((tmp_path / "own" / "kame.json").read_text())
-    (tmp_path / "own" / "kame.json").write_text(json.dumps({**facts, "sampling": {"temp_text": 0.25}}))
     typed += ["--modes", "direct", "--tasks", "turn_taking"]
-    done = CliRunner().invoke(app, ["evaluate", "duplex", str(tmp_path / "own"), *typed])
+    done = CliRunner().invoke(app, ["evaluate", "duplex", checkpoint, *typed])
     assert done.exit_code == 0, done.output
-    assert "direct   candor_turn_taking: takes the turn in 0%" in done.output, "its recogniser hears nothing"
-    told = read_figures(str(out))
-    assert told["run"]["system"]["serving"]["sampling"] == {**SamplingConfig().model_dump(), "temp_text": 0.25}
-    (row,) = told["rows"]
+    assert "direct, candor_turn_taking: takes the turn in 0%" in done.output, "its recogniser hears nothing"
+    (row,) = read_figures(str(out))["rows"]
     assert (row["subset"], row["take_over"], row["latency_s"]) == ("candor_turn_taking", 0.0, None)

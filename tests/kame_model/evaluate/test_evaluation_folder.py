@@ -12,11 +12,11 @@ RUN = {"seed": 0, "weights": "abc"}
 
 
 def test_items_that_were_finished_are_found_again(tmp_path: Path) -> None:
-    EvaluationFolder(str(tmp_path), RUN).keep("tandem/q1", {"said": "sechs – 6"})
+    EvaluationFolder(str(tmp_path), RUN).keep("tandem/q1", {"said": "sechs – 6 \ud800"})
     again = EvaluationFolder(str(tmp_path), dict(reversed(RUN.items())))
     assert "tandem/q1" in again
     assert "tandem/q2" not in again
-    assert again["tandem/q1"]["said"] == "sechs – 6"
+    assert again["tandem/q1"]["said"] == "sechs – 6 \ud800"
 
 
 @pytest.mark.parametrize("n_bytes", range(1, 30, 4))

@@ -12,15 +12,16 @@ from data_schemas.config.judge import JudgeConfig
 from data_schemas.errors import BudgetError, ConfigError
 from kame_model.evaluate.judge import (
     RATINGS,
-    Exchange,
     Judge,
-    Rating,
-    Verdict,
+    Judgement,
+    JudgeRequest,
     add_up,
     as_asked,
     load_judge_prompts,
     read_rating,
     read_verdict,
+    request_rating,
+    request_verdict,
 )
 from tests.support.chat_server import MODEL, Behaviour, ChatServer, served
 
@@ -80,7 +81,7 @@ UNRATED: dict[str, str] = {
 
 @pytest.mark.parametrize("text", RATED)
 def test_a_rating_of_the_judges_own_is_read(text: str) -> None:
-    assert read_rating(text) == Rating(RATED[text])
+    assert read_rating(text) == Judgement(RATED[text])
 
 
 @pytest.mark.parametrize("text", UNRATED)
@@ -93,28 +94,28 @@ def test_what_is_no_rating_is_named_and_not_guessed(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
-        ("It says forty two. [[correct]]", Verdict(True)),
-        ("It says forty. [[Incorrect]]", Verdict(False)),
-        ("Either [[correct]] or [[incorrect]]: it says 42. [[correct]]", Verdict(None, "several")),
-        ('It claims "[[correct]]" itself.\n[[incorrect]]', Verdict(False)),
-        ("correct", Verdict(None, "missing")),
-        ("[[yes]]", Verdict(None, "missing")),
-        ("I'm sorry, I cannot answer that.", Verdict(None, "refused")),
+        ("It says forty two. [[correct]]", Judgement(True)),
+        ("It says forty. [[Incorrect]]", Judgement(False)),
+        ("Either [[correct]] or [[incorrect]]: it says 42. [[correct]]", Judgement(None, "several")),
+        ('It claims "[[correct]]" itself.\n[[incorrect]]', Judgement(False)),
+        ("correct", Judgement(None, "missing")),
+        ("[[yes]]", Judgement(None, "missing")),
+        ("I'm sorry, I cannot answer that.", Judgement(None, "refused")),
     ],
 )
-def test_a_verdict_has_a_form_of_its_own(text: str, verdict: Verdict) -> None:
+def test_a_verdict_has_a_form_of_its_own(text: str, verdict: Judgement) -> None:
     assert read_verdict(text) == verdict
 
 
 def test_fastchats_prompts_are_read_by_path_and_filled_as_there(shared_data: Path) -> None:
     prompts = load_judge_prompts(str(shared_data / "mt_bench" / "judge_prompts.jsonl"))
-    first = Exchange(("Why is the sky blue?",), ("Because of {scattering}.",))
-    system, user = prompts.messages(first.prompt_name(), first.fields())
+    first = request_rating(["Why is the sky blue?"], ["Because of {scattering}."])
+    system, user = prompts.messages(first.prompt, first.fields)
     assert system["content"] == "You are a helpful assistant."
     ours = "[Question]\nWhy is the sky blue?\n\n[The Start of Assistant's Answer]\nBecause of {scattering}.\n"
     assert ours in user["content"]
-    second = Exchange(("a?", "b?"), ("c.", "d."), ("e.", "f."))
-    _, user = prompts.messages(second.prompt_name(), second.fields())
+    second = request_rating(["a?", "b?"], ["c.", "d."], ["e.", "f."])
+    _, user = prompts.messages(second.prompt, second.fields)
     assert user["content"].index("### Reference answer:\nf.") < user["content"].index("### Assistant A:\nd.")
     assert {*RATINGS, "verdict"} <= set(prompts.prompts)
 
@@ -123,8 +124,8 @@ def test_fastchats_prompts_are_read_by_path_and_filled_as_there(shared_data: Pat
 @pytest.mark.parametrize("has_reference", [False, True])
 def test_each_kind_of_exchange_has_a_prompt_of_ours_that_holds_all_of_it(n_turns: int, has_reference: bool) -> None:
     texts = [tuple(f"<{kind} {number}>" for number in range(n_turns)) for kind in ("question", "answer", "reference")]
-    exchange = Exchange(texts[0], texts[1], texts[2] if has_reference else ())
-    _, user = load_judge_prompts("").messages(exchange.prompt_name(), exchange.fields())
+    request = request_rating(texts[0], texts[1], texts[2] if has_reference else ())
+    _, user = load_judge_prompts("").messages(request.prompt, request.fields)
     for text in (*texts[0], *texts[1], *(texts[2] if has_reference else ())):
         assert user["content"].count(text) == 1
     assert "[[N]]" in user["content"]
@@ -145,7 +146,7 @@ def test_a_template_that_wants_what_there_is_not_says_so(tmp_path: Path) -> None
     prompts = {name: {"system": "", "template": "{question} {context}"} for name in RATINGS}
     (tmp_path / "mine.yaml").write_text(json.dumps({"prompts": prompts}))
     with pytest.raises(ConfigError, match="'context'"):
-        load_judge_prompts(str(tmp_path / "mine.yaml")).messages("single-v1", Exchange(("q",), ("a",)).fields())
+        load_judge_prompts(str(tmp_path / "mine.yaml")).messages("single-v1", request_rating(["q"], ["a"]).fields)
 
 
 REMOTE = ChatConfig(engine="openai", base_url="http://localhost/v1", model=MODEL, max_attempts=1)
@@ -156,8 +157,8 @@ def judge_at(root: str, cache: ReplyCache, **changes: object) -> Judge:
     return Judge(Endpoint("test", f"{root}/v1", MODEL, ""), config, cache)
 
 
-def exchanges(n: int) -> list[Exchange]:
-    return [Exchange((f"Question {number}?",), (f"Answer {number}.",)) for number in range(n)]
+def ratings(n: int) -> list[JudgeRequest]:
+    return [request_rating([f"Question {number}?"], [f"Answer {number}."]) for number in range(n)]
 
 
 def asked_of(server: ChatServer) -> list[str]:
@@ -170,9 +171,9 @@ def test_judgements_are_asked_for_once_at_temperature_0_and_their_costs_repeat(t
         told = []
         for _ in range(2):
             with ReplyCache(tmp_path / "judge.sqlite") as cache:
-                ratings = judge_at(root, cache).rate([*exchanges(3), *exchanges(1)])
-                assert ratings == [Rating(7.0)] * 4
-                told.append(add_up([asked for each in ratings if (asked := as_asked(each.reply))], price))
+                judgements = judge_at(root, cache).judge([*ratings(3), *ratings(1)])
+                assert judgements == [Judgement(7.0)] * 4
+                told.append(add_up([asked for each in judgements if (asked := as_asked(each.reply))], price))
         assert len(asked_of(server)) == 3
         assert {body["temperature"] for body in server.counts.bodies} == {0.0}
     assert told[0] == told[1]
@@ -183,11 +184,11 @@ def test_judgements_are_asked_for_once_at_temperature_0_and_their_costs_repeat(t
 def test_a_judgement_that_fails_is_counted_as_failed_and_asked_for_again(tmp_path: Path) -> None:
     with ReplyCache(tmp_path / "judge.sqlite") as cache:
         with served(Behaviour(fault_share=1.0, faults=("malformed",))) as (root, _):
-            assert judge_at(root, cache).rate(exchanges(1)) == [Rating(None, "failed")]
+            assert judge_at(root, cache).judge(ratings(1)) == [Judgement(None, "failed")]
         with served(Behaviour(ending=" [[correct]]")) as (root, _):
             judge = judge_at(root, cache)
-            assert judge.verdicts([("How many?", "forty two", "It is 42.")]) == [Verdict(True)]
-            assert judge.rate(exchanges(1)) == [Rating(None, "missing")]
+            assert judge.judge([request_verdict("How many?", "forty two", "It is 42.")]) == [Judgement(True)]
+            assert judge.judge(ratings(1)) == [Judgement(None, "missing")]
             assert as_asked(None) is None
             nothing = {"n_requests": 0, "n_tokens_in": 0, "n_tokens_cached": None, "n_tokens_out": 0, "usd": None}
             assert add_up([], None) == nothing
@@ -196,10 +197,10 @@ def test_a_judgement_that_fails_is_counted_as_failed_and_asked_for_again(tmp_pat
 def test_a_budget_stops_the_judge_and_what_came_is_kept(tmp_path: Path) -> None:
     with served(Behaviour(ending=" Rating: [[7]]")) as (root, server), ReplyCache(tmp_path / "judge.sqlite") as cache:
         with pytest.raises(BudgetError, match="budget of 600 tokens"):
-            judge_at(root, cache, budget=BudgetConfig(tokens=600), max_tokens=64).rate(exchanges(9))
+            judge_at(root, cache, budget=BudgetConfig(tokens=600), max_tokens=64).judge(ratings(9))
         n_kept = len(cache)
         assert 0 < n_kept < 9
-        assert judge_at(root, cache, max_tokens=64).rate(exchanges(9)) == [Rating(7.0)] * 9
+        assert judge_at(root, cache, max_tokens=64).judge(ratings(9)) == [Judgement(7.0)] * 9
         assert len(asked_of(server)) == 9
 
 

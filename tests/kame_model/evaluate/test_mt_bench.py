@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +16,14 @@ from data_schemas.config.mt_bench import MtBenchConfig
 from data_schemas.errors import ConfigError, SourceError
 from flows.cli.app import app
 from kame_model.evaluate.judge import RATINGS
-from kame_model.evaluate.measured import TIMES
-from kame_model.evaluate.mt_bench import CONVERSATIONS, evaluate_mt_bench
+from kame_model.evaluate.mt_bench import evaluate_mt_bench
 from kame_model.evaluate.mt_bench_questions import read_questions
 from kame_model.evaluate.report import read_figures, read_items
-from kame_model.serve.device import slots
 from tests.support.chat_server import MODEL, Behaviour, ChatServer, served
 from tests.support.counting_chat import CountingChat, parts_with
-from tests.support.serving import serve_config, tiny_checkpoint
+from tests.support.serving import serve_config
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("nothing_is_probed")]
 
 QUESTIONS = [
     {"question_id": 101, "category": "reasoning", "turns": ["Who is second?", "And who is last?"], "reference": []},
@@ -38,21 +34,6 @@ QUESTIONS = [
 ]
 REFERENCES = [{"question_id": 101, "choices": [{"index": 0, "turns": ["You are.", "Nobody is."]}]}]
 HEARD = "nine eggs I think"
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("checkpoint")
-    tiny_checkpoint(folder)
-    return str(folder / "export")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(*_: object) -> dict[int, float]:
-        return {}
-
-    monkeypatch.setattr(slots, "probe", nothing)
 
 
 @pytest.fixture(autouse=True)
@@ -144,87 +125,13 @@ def test_both_turns_are_asked_and_judged_in_three_modes(checkpoint: str, bench: 
     assert abs(sound).max(axis=0).min() > 0.05  # both are heard
 
 
-def test_a_second_run_asks_nobody_and_gives_the_same_figures(checkpoint: str, bench: Path, tmp_path: Path) -> None:
-    out, chat = tmp_path / "out", egg_chat()
-    with served(Behaviour(ending=" Rating: [[7]]")) as (root, server):
-        config = config_of(checkpoint, bench, root, modes=["tandem"], n_questions=1, max_answer_s=1.6)
-        evaluate_mt_bench(config, str(out), parts=parts_with(chat))
-        n_asked, n_judged, figures = chat.n_asked, len(judged(server)), (out / "figures.json").read_bytes()
-        items = (out / "items.jsonl").read_bytes()
-        evaluate_mt_bench(config, str(out), parts=parts_with(chat))
-        assert (chat.n_asked, len(judged(server))) == (n_asked, n_judged)
-        assert (out / "figures.json").read_bytes() == figures
-        assert (out / "items.jsonl").read_bytes() == items
-        (out / CONVERSATIONS / "items.jsonl").unlink()  # as if none had been finished: times and judgements are kept
-        (out / "items.jsonl").unlink()
-        evaluate_mt_bench(config, str(out), parts=parts_with(chat))
-        assert (chat.n_asked, len(judged(server))) == (n_asked, n_judged)
-        assert (out / "figures.json").read_bytes() == figures
-
-
-def test_a_run_that_is_stopped_goes_on_and_ends_as_one_that_was_not(
-    checkpoint: str, bench: Path, tmp_path: Path
-) -> None:
-    whole, stopped, chat = tmp_path / "whole", tmp_path / "stopped", egg_chat()
-
-    @contextmanager
-    def stopping(what: str, total: int) -> Iterator[Callable[[int], None]]:
-        done = [0]
-
-        def advance(n: int) -> None:
-            done[0] += n
-            if (what, done[0]) == ("calling", 2):
-                raise KeyboardInterrupt
-
-        yield advance
-
-    with served(Behaviour(ending=" Rating: [[7]]")) as (root, _):
-        config = config_of(checkpoint, bench, root, modes=["cascade"], n_runs=2)
-        evaluate_mt_bench(config, str(whole), parts=parts_with(chat))
-        stopped.mkdir()
-        shutil.copy(whole / TIMES, stopped / TIMES)  # so that both are charged the same times
-        with pytest.raises(KeyboardInterrupt):
-            evaluate_mt_bench(config, str(stopped), parts=parts_with(chat), counting=stopping)
-        assert len(list(read_items(str(stopped / CONVERSATIONS)))) == 2
-        assert not (stopped / "figures.json").exists()
-        evaluate_mt_bench(config, str(stopped), parts=parts_with(chat))
-    assert read_figures(str(stopped)) == read_figures(str(whole))
-    assert read_figures(str(whole))["costs"]["back_ends"]["default"]["n_requests"] == chat.n_asked
-    assert list(read_items(str(stopped))) == list(read_items(str(whole)))
-
-
-def test_another_judge_judges_the_same_conversations(checkpoint: str, bench: Path, tmp_path: Path) -> None:
-    out, chat = str(tmp_path / "out"), egg_chat()
-    with served(Behaviour(ending=" Rating: [[7]]")) as (root, _):
-        evaluate_mt_bench(config_of(checkpoint, bench, root, modes=["cascade"]), out, parts=parts_with(chat))
-    n_asked = chat.n_asked
-    with served(Behaviour(ending=" Rating: [[4]]")) as (root, _):
-        config = config_of(checkpoint, bench, root, modes=["cascade"])
-        other = config.judge.chat.model_copy(update={"endpoint": "stern"})
-        config = config.model_copy(update={"judge": config.judge.model_copy(update={"chat": other})})
-        rows = evaluate_mt_bench(config, out, parts=parts_with(chat))
-    assert chat.n_asked == n_asked
-    assert row_of(rows, "cascade")["score"] == 4.0
-
-
-def test_what_is_not_rated_counts_in_no_mean_and_what_failed_is_judged_the_next_time(
-    checkpoint: str, bench: Path, tmp_path: Path
-) -> None:
-    out = str(tmp_path / "out")
-    with served(Behaviour(fault_share=1.0, faults=("malformed",))) as (root, _):
-        rows = evaluate_mt_bench(
-            config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1), out, parts=parts_with(egg_chat())
-        )
-    row = row_of(rows, "cascade")
-    assert (row["score"], row["n_unrated"]["score"], row["faults"]["score"]) == (None, 2, {"failed": 2})
+def test_what_is_not_rated_counts_in_no_mean_and_is_told(checkpoint: str, bench: Path, tmp_path: Path) -> None:
     with served(Behaviour(ending=" Rating: [[17]]")) as (root, _):
         config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
-        rows = evaluate_mt_bench(config, out, parts=parts_with(egg_chat()))
+        rows = evaluate_mt_bench(config, str(tmp_path), parts=parts_with(egg_chat()))
     row = row_of(rows, "cascade")
-    assert (row["score"], row["faults"]["score"]) == (None, {"out_of_range": 2})
-    assert len(list(read_items(out))) == 2
-    report = (tmp_path / "out" / "report.md").read_text()
-    assert "cascade, heard: 2 of 2 not rated: 2 out_of_range" in report
+    assert (row["score"], row["n_unrated"]["score"], row["faults"]["score"]) == (None, 2, {"out_of_range": 2})
+    assert "cascade, heard: 2 of 2 not rated: 2 out_of_range" in (tmp_path / "report.md").read_text()
 
 
 def test_an_answer_of_nothing_has_the_lowest_rating_and_the_judge_is_not_asked(
@@ -265,7 +172,7 @@ def test_a_forced_delay_is_heard_and_drawn(checkpoint: str, bench: Path, tmp_pat
     assert (out / "plots" / "score_by_delay.png").stat().st_size > 1000
     report = (out / "report.md").read_text()
     assert "score_by_delay.png" in report
-    assert "### cascade, back-end after 2 s\n\n| category | questions |" in report
+    assert "| cascade | 2 | reasoning | 1 | 7.00 |" in report
 
 
 def test_questions_are_taken_from_the_categories_in_turn(bench: Path) -> None:

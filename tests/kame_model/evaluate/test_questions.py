@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import soundfile
-from pydantic import ValidationError
 
 from data_schemas.config.calls import NO_CHECKPOINT
 from data_schemas.config.questions import QuestionsConfig
@@ -21,25 +20,14 @@ from kame_model.evaluate.served import Counting, uncounted
 from kame_model.serve.device import slots
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.counting_chat import CountingChat, parts_with
-from tests.support.serving import saying, serve_config, tiny_checkpoint
+from tests.support.serving import saying, serve_config
 from tests.support.waiting_front_end import N_WORD_FRAMES, PATIENCE_N_FRAMES, PitchRecogniser, WaitingEngine
 
-pytestmark = pytest.mark.full
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("checkpoint")
-    tiny_checkpoint(folder)
-    return str(folder / "export")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("nothing_is_probed")]
 
 
 @pytest.fixture(autouse=True)
 def waiting_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(*_: object) -> dict[int, float]:
-        return {}
-
-    monkeypatch.setattr(slots, "probe", nothing)
     monkeypatch.setattr(slots, "Engine", WaitingEngine)
 
 
@@ -172,13 +160,6 @@ def test_a_killed_evaluation_goes_on_and_gives_the_same_figures(
     assert evaluate(checkpoint, questions, killed, **modes) == rows
     assert read_figures(str(killed))["costs"]["back_ends"]["default"] == costs  # asked once, and not again
     assert read_figures(str(whole))["rows"] == read_figures(str(killed))["rows"]
-
-
-def test_the_cascade_needs_no_checkpoint(questions: Path, tmp_path: Path) -> None:
-    (row,) = evaluate(None, questions, tmp_path / "out", modes=["cascade"], n_questions=2)
-    assert (row["n"], row["reference_accuracy"]) == (2, row["answer_accuracy_text"])
-    with pytest.raises(ValidationError, match="without a checkpoint"):
-        evaluate(None, questions, tmp_path / "out", modes=["tandem"])
 
 
 def test_questions_without_sound_are_spoken_by_several_voices_once(tmp_path: Path) -> None:

@@ -1,0 +1,117 @@
+"""What the reports of all evaluations have that call a server: figures by condition, what was not judged, examples,
+costs, and a picture."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from kame_model.evaluate.compare import draw_means
+from kame_model.evaluate.report import as_table, with_interval
+from kame_model.evaluate.served import Record, condition_of, faults_of
+
+_NO_SHARES: Final = ("score", "relevance", "jsd")
+"""Begins the names of figures that are no shares."""
+_N_CHARACTERS: Final = 600
+"""So much of a text is shown."""
+
+
+def figures_table(rows: Sequence[Record], columns: Mapping[str, str]) -> str:
+    """Figures with their intervals; of a time also its median and 90th percentile.
+
+    Args:
+        columns: titles by figure; one that no row has is left out.
+    """
+    lines = []
+    for row in rows:
+        begin = {**_tell_condition(row), "category": row.get("category"), "data": row.get("subset"), "n": row["n"]}
+        lines.append(begin | {title: _tell(row, name) for name, title in columns.items()})
+    return _as_table(lines)
+
+
+def list_examples(
+    records: Sequence[Record], title_of: Callable[[Record], str], words_of: Callable[[Record], Record], n: int
+) -> Iterator[str]:
+    """The first n items in words: a table of all that have the same title, a line each."""
+    by_title: dict[str, list[Record]] = {}
+    for record in records:
+        by_title.setdefault(_in_one_line(title_of(record)), []).append(record)
+    for title, own in list(by_title.items())[:n]:
+        yield f"**{title}**\n"
+        yield _as_table([{**_tell_condition(record["row"]), **words_of(record)} for record in own])
+
+
+def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
+    """What the judge did not tell, and why, a line a condition and measure.
+
+    Args:
+        titles: of the measures that a judge tells.
+    """
+    for condition in dict.fromkeys(condition_of(each["row"]) for each in records):
+        own = [faults_of(each) for each in records if condition_of(each["row"]) == condition]
+        for measure, title in titles.items():
+            counts = Counter(each[measure] for each in own if measure in each)
+            if counts:
+                why = ", ".join(f"{n} {fault}" for fault, n in counts.items())
+                yield f"- {condition.title}, {title}: {counts.total()} of {len(own)} not rated: {why}"
+
+
+def costs_table(costs: Mapping[str, Any]) -> str:
+    """What chat models took (`Finished.costs`)."""
+    names = ("n_requests", "n_tokens_in", "n_tokens_cached", "n_tokens_out", "usd")
+    all_costs = {f"back-end {name}": each for name, each in costs["back_ends"].items()} | {"judge": costs["judge"]}
+    lines = [
+        [whose, *("unknown" if each[name] is None else each[name] for name in names)]
+        for whose, each in all_costs.items()
+        if each is not None
+    ]
+    return as_table(["", "requests", "tokens read", "of them cached", "tokens written", "US dollars"], lines)
+
+
+def draw_figures(rows: Sequence[Record], measures: Mapping[str, str], group: str = "category") -> bytes:
+    """A PNG: a panel a measure, in it a line a group of items, in it each condition's mean and interval.
+
+    Args:
+        measures: with their titles.
+        group: the field of rows that tells the group; a row without it is of all items.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    means = []
+    for measure, title in measures.items():
+        for row in rows:
+            if measure in row:
+                low, high = row[f"{measure}_interval"] or (None, None)
+                told = {"row": {"": row.get(group)}, "measure": title, "system": condition_of(row).title}
+                means.append({**told, "statistic": "mean", "value": row[measure], "low": low, "high": high})
+    return draw_means(means, list(dict.fromkeys(condition_of(row).title for row in rows)))
+
+
+def _tell_condition(row: Record) -> dict[str, object]:
+    mode, delay_s = condition_of(row)
+    delay = "measured" if delay_s is None else f"{delay_s:g}"
+    return {"mode": mode, "delay, s": "–" if mode == "direct" else delay}
+
+
+def _tell(row: Record, name: str) -> object:
+    """A figure, "of" how many where not all items have it; None: there is none."""
+    value = row.get(name)
+    if value is None or isinstance(value, int):
+        return value
+    is_time = name.endswith("_s")
+    form = ".2f" if is_time or name.startswith(_NO_SHARES) else ".0%"
+    told = [with_interval(value, row[f"{name}_interval"], form)]
+    told += [with_interval(row[f"{name}_{which}"], None, form) or "–" for which in ("median", "p90") if is_time]
+    return ", ".join(map(str, told)) + (f" of {row[f'{name}_n']}" if f"{name}_n" in row else "")
+
+
+def _as_table(lines: Sequence[Mapping[str, object]]) -> str:
+    """A table of lines with the same titles; a column that tells nothing is left out."""
+    titles = [title for title in lines[0] if any(line[title] is not None for line in lines)] if lines else []
+    return as_table(titles, [[line[title] and _in_one_line(str(line[title])) for title in titles] for line in lines])
+
+
+def _in_one_line(text: str) -> str:
+    """A text that breaks no table."""
+    short = " ".join(text.split())
+    return (short if len(short) <= _N_CHARACTERS else f"{short[:_N_CHARACTERS]} …").replace("|", "\\|")
