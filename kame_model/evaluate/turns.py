@@ -67,8 +67,30 @@ class Turn:
             return "asked again"
         return "answer in the question" if find_key(self.key, words_of(self.question)) else "answer not in the question"
 
+    def since(self, frame: int) -> float:
+        """Seconds from the question's end to a frame."""
+        return round((frame - self.start) * FRAME_S, 2)
+
 
 GROUPS = ("answer not in the question", "answer in the question", "asked again")
+
+
+class Asked(NamedTuple):
+    """A dialogue and its turns that can be judged."""
+
+    row: TokenRow
+    turns: list[Turn]
+
+    @property
+    def turn(self) -> Turn:
+        """The turn whose oracle may be another one's, and whose answer may be corrected."""
+        return self.turns[0]
+
+
+def find_turns(rows: Sequence[TokenRow], tokenizer: Tokenizer) -> list[Asked]:
+    """Dialogues with their turns; those without one that can be judged are left out."""
+    found = [Asked(row, answered_turns(row, tokenizer)) for row in rows]
+    return [each for each in found if each.turns]
 
 
 def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
@@ -159,13 +181,9 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], others: Sequence[Sequence[s
         n_told=len(find_key(turn.key, turn.told)),
         n_other=len(wrong),
         is_right_first=is_first,
-        delay_s=_since(turn, said[0].frame) if said else None,
-        key_delay_s=_since(turn, said[keys[0].start].frame) if keys else None,
+        delay_s=turn.since(said[0].frame) if said else None,
+        key_delay_s=turn.since(said[keys[0].start].frame) if keys else None,
     )
-
-
-def _since(turn: Turn, frame: int) -> float:
-    return round((frame - turn.start) * FRAME_S, 2)
 
 
 class WordCounts(NamedTuple):

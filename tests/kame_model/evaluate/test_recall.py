@@ -22,8 +22,9 @@ from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.checkpoint.registry import read_looks
 from kame_model.encode.rows import TokenRow
 from kame_model.evaluate.recall import evaluate_recall, list_free_shares
-from kame_model.evaluate.recall_items import find_turns, select_rows, strangers_of
+from kame_model.evaluate.recall_items import select_rows, strangers_of
 from kame_model.evaluate.report import read_figures, read_items
+from kame_model.evaluate.turns import find_turns
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.front_ends import tiny_front_end
 from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_rows
@@ -360,7 +361,7 @@ def test_rows_of_another_vocabulary_codec_or_shape_are_refused(
         evaluate_recall(
             checkpoint, write_recall_rows(tmp_path / "a", rows, tokenizer, tokenizer_digest="other"), config, out
         )
-    with pytest.raises(ConfigError, match="speaks a vocabulary of 40"):
+    with pytest.raises(ConfigError, match=r"another size of vocabulary \(41\) than .* has \(40\)"):
         evaluate_recall(checkpoint, write_recall_rows(tmp_path / "b", rows, tokenizer, text_card=41), config, out)
     training = TrainingFacts(codec_digest="other")  # known even where the codec is not in the folder
     export_checkpoint(tiny_front_end(), tokenizer, None, tmp_path / "other", training)
