@@ -82,7 +82,7 @@ def evaluate_recall(
         checkpoint: with vocabulary and, where sound is listened to, kept or made worse, codec.
         dataset: encoded with the checkpoint's vocabulary and codec.
         out: a folder; dialogues that this evaluation had finished there are not run again.
-        hear: listens to the decoded sound of all runs with the right oracle; None: nobody does.
+        hear: listens to the decoded sound of what is said with the right oracle and with none; None: nobody does.
         voices: the same dialogues with other users' voices, run with the right oracle.
         register: the folder of checkpoints where looks at the split `test` are counted; None: the checkpoint's own.
         again: look at the split `test` though somebody has looked before.
@@ -207,8 +207,8 @@ class _Running:
         return script_for(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other)
 
     def _listen(self, condition: Condition, turn: Turn, ran: FreeRun) -> list[str] | None:
-        """What a recogniser hears of a turn, where there is one and the model should know the answer."""
-        if self.hear is None or self.codec is None or condition.oracle != "right":
+        """What a recogniser hears of a turn, where there is one; of a wrong oracle nobody wants to know."""
+        if self.hear is None or self.codec is None or condition.has_stranger:
             return None
         sound = self.codec.decode(ran.own)[turn.start * FRAME_N_SAMPLES : turn.end * FRAME_N_SAMPLES]
         return words_of(" ".join(self.hear(sound)))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.config.recall import RecallConfig, Told
+from data_schemas.units import FRAMES_PER_S
 from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.free_running import FreeRun
@@ -131,6 +132,7 @@ def make_record(
         own = _measure(turn, recorded, recorded_later) | _measure_words(turn, recorded)
         if condition.oracle == "right":
             measures |= _measure_words(turn, said)
+            measures["told_in_time"] = _is_told_in_time(asked, turn, condition.delay_s or 0.0)
         measures |= {f"recorded_{name}": each for name, each in own.items()}
     elif condition.oracle == "wrong":
         measures = _measure_wrong(turn, stranger.turn, said)
@@ -183,6 +185,12 @@ def _measure(turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord]) ->
         "first_word_s": answered.delay_s,
         "key_word_s": answered.key_delay_s,
     }
+
+
+def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:
+    """Whether all of the turn's oracle could be fed before the turn was over: who waits for it can say no more."""
+    n_tokens = len(asked.row.a.oracle.said(turn.event))
+    return turn.start + round(delay_s * FRAMES_PER_S) + 1 + n_tokens < turn.end  # a start id before them
 
 
 def _measure_words(turn: Turn, said: Sequence[SaidWord]) -> Record:

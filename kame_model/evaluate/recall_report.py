@@ -17,6 +17,7 @@ _PLOTS: Final = {
 
 _OF_WORDS: Final = {"words_in_order": "in order", "words_repeated": "repeated", "words_inserted": "inserted"}
 _OF_ANSWERS: Final = {
+    "told_in_time": "told in time",
     "said_once": "said once",
     "right_first": "right first",
     "said": "said",
@@ -52,6 +53,7 @@ _MEANINGS: Final = """\
 - *right first*: the key words are said, and before them no other number or option.
 - *said*: the key words stand in the turn, however often; *said anywhere*: or later, to the dialogue's end.
 - *another answer*: another number or option is said. *silent*: nothing is.
+- *told in time*: the back-end was not so late that the turn was over before all of the oracle had come.
 - *heard*: a recogniser hears the key words in the decoded sound of the turn.
 - *in order*: of the oracle's words, those that were said in their order; *repeated*: words beside these that had been
   said before, and *inserted*: that had not, both for each of the oracle's words. Leads and tails count as inserted.

@@ -109,8 +109,17 @@ def test_who_waits_for_the_oracle_and_says_it_once_has_every_figure(evaluated: E
 
 def test_without_an_oracle_nothing_is_said(evaluated: Evaluated) -> None:
     found = evaluated(Habits())[NONE]
-    assert (found["said_once"], found["right_first"], found["said_anywhere"], found["silent"]) == (0, 0, 0, 1)
+    names = ("said_once", "right_first", "heard", "said_anywhere", "silent")
+    assert [found[name] for name in names] == [0, 0, 0, 0, 1]
     assert found["first_word_s"] is None
+
+
+def test_what_a_back_end_tells_after_the_turn_is_told_too_late(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
+    rows = [recall_row(1, "five clips", tokenizer, n_frames=50), recall_row(2, "six clips", tokenizer)]
+    found = evaluated(Habits(), rows, {"delays_s": [1.0, 3.0]})
+    for delay_s, share in ((1.0, 1.0), (3.0, 0.5)):
+        row = found["right", delay_s, None, NEW]
+        assert [row[name] for name in ("told_in_time", "said_once", "heard")] == [share] * 3
 
 
 def lost(evaluated: Evaluated, habits: Habits, **given: Any) -> dict[str, float]:
@@ -248,7 +257,7 @@ def test_shares_for_the_card_are_those_of_new_answers_as_recorded(evaluated: Eva
     assert told["said once, none oracle, answer not in the question"] == (0, 2)
     assert {(each.measure, each.oracle) for each in found} == {
         *((measure, oracle) for measure in ("said_once", "right_first", "said") for oracle in ("right", "none")),
-        ("heard", "right"),
+        *(("heard", oracle) for oracle in ("right", "none")),
         ("said", "wrong"),
         ("said_at_last", "corrected"),
     }
