@@ -3,7 +3,7 @@
 Text *and* sound are the model's own, so an early mistake has its consequences, as with a caller.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -123,11 +123,8 @@ class Generator(Protocol):
         """One frame of every slot: see `FrontEndGen.step`."""
 
 
-class MakesGenerator(Protocol):
-    """How a front-end is run."""
-
-    def __call__(self, front_end: FrontEnd, sampling: SamplingConfig) -> Generator:
-        """The front-end, ready to run."""
+MakesGenerator = Callable[[FrontEnd, SamplingConfig], Generator]
+"""How a front-end is run."""
 
 
 def plan_batches(n_frames: Sequence[int], batch_size: int) -> list[list[int]]:

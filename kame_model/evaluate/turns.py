@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
 from data_schemas.units import FRAME_S
-from kame_model.encode.rows import SpeakerTokens, TokenRow
+from kame_model.encode.rows import TokenRow
 from kame_model.evaluate.key_words import (
     find_key,
     find_other_answers,
@@ -100,12 +100,13 @@ def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
     that the model may not have come to.
     """
     oracle = row.a.oracle
+    bearing = np.where(row.a.answer_mask, row.a.text, -1)
     heard = np.flatnonzero(oracle.ratio >= 1).tolist()
     turns = list[Turn]()
     for event in heard:
         start = int(oracle.frame[event])
         end = int(oracle.frame[event + 1]) if event + 1 < len(oracle) else row.n_frames
-        answer = [each.word for each in said_words(bearing_answer(row.a), tokenizer, start, end)]
+        answer = [each.word for each in said_words(bearing, tokenizer, start, end)]
         if answer:
             key = key_words(answer)
             turns.append(
@@ -121,12 +122,7 @@ def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
                     options=tuple(offered_options(row.question, key)),
                 )
             )
-    return turns[-1:] if row.form == INTERRUPTION else turns
-
-
-def bearing_answer(speaker: SpeakerTokens) -> NDArray[np.int32]:
-    """int32[T], the speaker's text, -1 where it bears no answer."""
-    return np.where(speaker.answer_mask, speaker.text, -1).astype(np.int32)
+    return [each for each in turns if row.form != INTERRUPTION or each.event == heard[-1]]
 
 
 def said_words(

@@ -3,10 +3,12 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from moshi.models.lm import LMModel
@@ -27,6 +29,7 @@ from kame_model.evaluate.report import read_figures, read_items
 from kame_model.evaluate.turns import find_turns
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.front_ends import tiny_front_end
+from tests.support.recall_rows import AGAIN as AGAIN_FRAME
 from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_rows
 from tests.support.scripted_front_end import Habits, ScriptedCodec, ScriptedGenerator, hear_with
 
@@ -174,6 +177,13 @@ def test_each_turn_is_judged_and_what_comes_after_a_cut(evaluated: Evaluated, to
     assert shares(found[RIGHT]) == PERFECT
     assert (found[RIGHT]["n"], found["right", 0.32, None, AGAIN]["n"]) == (2, 1)
     assert found["right", 0.32, None, AGAIN]["said_once"] == 1.0
+
+
+def test_a_dialogue_that_was_cut_off_and_not_answered_again_has_nothing_to_judge(tokenizer: Tokenizer) -> None:
+    row = recall_row(1, "five clips", tokenizer, asked_again=True)
+    once = replace(row.a, answer_mask=row.a.answer_mask & (np.arange(row.n_frames) < AGAIN_FRAME))
+    forms = {form: find_turns([replace(row, form=form, a=once)], tokenizer) for form in ("plain", "interruption")}
+    assert [len(found) for found in forms.values()] == [1, 0]
 
 
 def test_the_recordings_own_score_stands_beside_each_figure(evaluated: Evaluated) -> None:
