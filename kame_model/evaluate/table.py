@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from itertools import cycle
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -166,9 +166,7 @@ def _rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[Row]:
             line = lines.setdefault((told["mode"], back_end, told.get("delay_s")), {})
             line.setdefault(column, {}).setdefault(seed, []).append(item)
     for (mode, back_end, delay_s), line in lines.items():
-        _check_one_system(
-            name, mode, [runs[seed] for seed in sorted({seed for seeds in line.values() for seed in seeds})]
-        )
+        _check_one_system(name, mode, [runs[seed] for seed in sorted({*chain(*line.values())})])
         columns = {column: list(by_seed.values()) for column, by_seed in line.items()}
         records = [item for seeds in columns.values() for items in seeds for item in items]
         delay, keyword = sample_of([records], "ttfat_s"), sample_of([records], "keyword_delay_s")

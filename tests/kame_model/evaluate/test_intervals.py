@@ -167,7 +167,7 @@ def _seeds(draw: np.random.Generator, n: int) -> tuple[Estimate, float]:
 def test_intervals_hold_the_truth_as_often_as_they_say(
     simulate: Callable[[np.random.Generator, int], tuple[Estimate, float]], n: int
 ) -> None:
-    """95 of 100 should; few and skewed items, and two seeds, may cost some of them (docs/evaluate_duplex.md)."""
+    """95 of 100 should; few and skewed items, and two seeds, may cost some of them (docs/evaluate_compare.md)."""
     draw, n_held = np.random.default_rng(n), 0
     for _ in range(N_TRIALS):
         found, truth = simulate(draw, n)
