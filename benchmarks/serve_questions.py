@@ -20,8 +20,8 @@ from kame_model.checkpoint.load import load_checkpoint
 from kame_model.encode.dialogue import find_question_and_answer
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.key_words import key_words, words_of
-from kame_model.evaluate.recall_items import find_turns, select_rows
-from kame_model.evaluate.turns import INTERRUPTION
+from kame_model.evaluate.recall_items import select_rows
+from kame_model.evaluate.turns import INTERRUPTION, find_turns
 from pipelines.audio import from_flac
 from pipelines.mixing.timing import CHANNEL
 

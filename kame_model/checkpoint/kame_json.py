@@ -72,9 +72,9 @@ class FreeShare(Config):
     oracle: str = Field(description="What it was told: right, none, wrong or corrected.")
     group: str = Field(description="Whether the question itself holds the answer.")
     delay_s: float | None = Field(default=None, description="How long the back-end took; empty: not told.")
-    n: int = Field(ge=0, description="Dialogues with the answer.")
-    of: int = Field(ge=1, description="Dialogues that were run.")
-    low: float = Field(description="Lower bound of Wilson's interval of 95 %.")
+    n: int = Field(ge=0, description="Items with the answer.")
+    of: int = Field(ge=1, description="Items that it was asked of.")
+    low: float = Field(description="Lower bound of its interval of 95 %, over items.")
     high: float = Field(description="Upper bound of that interval.")
 
     @property

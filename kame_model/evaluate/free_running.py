@@ -3,7 +3,7 @@
 Text *and* sound are the model's own, so an early mistake has its consequences, as with a caller.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,8 +18,7 @@ from data_schemas.config.model import SamplingConfig
 from data_schemas.config.recall import Told
 from data_schemas.units import FRAMES_PER_S
 from kame_model.data.oracle_feed import shifted
-from kame_model.encode.rows import TokenRow
-from kame_model.evaluate.turns import Turn
+from kame_model.evaluate.turns import Asked
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent
 from kame_model.model.front_end import FrontEnd
@@ -70,21 +69,9 @@ class FreeRun:
     correction_frame: int | None
 
 
-class AsTurn(Protocol):
-    """A dialogue and the turn of it whose oracle is told."""
-
-    @property
-    def row(self) -> TokenRow:
-        """The dialogue."""
-
-    @property
-    def turn(self) -> Turn:
-        """The turn."""
-
-
 def script_for(
-    asked: AsTurn,
-    stranger: AsTurn | None,
+    asked: Asked,
+    stranger: Asked | None,
     oracle: Told,
     delay_s: float,
     correction_after_s: float,
@@ -136,11 +123,8 @@ class Generator(Protocol):
         """One frame of every slot: see `FrontEndGen.step`."""
 
 
-class MakesGenerator(Protocol):
-    """How a front-end is run."""
-
-    def __call__(self, front_end: FrontEnd, sampling: SamplingConfig) -> Generator:
-        """The front-end, ready to run."""
+MakesGenerator = Callable[[FrontEnd, SamplingConfig], Generator]
+"""How a front-end is run."""
 
 
 def plan_batches(n_frames: Sequence[int], batch_size: int) -> list[list[int]]:

@@ -109,7 +109,10 @@ def key_words(answer: Sequence[str]) -> tuple[str, ...]:
 
 
 def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
-    """Where a key is said: its units in a row, function words between them passed over. Places do not overlap."""
+    """Where a key is said: its units in a row, function words between them passed over. Places do not overlap.
+
+    "Seven" is not said in "seven and a half".
+    """
     if not key:
         return []
     units = content_of(words)
@@ -118,7 +121,7 @@ def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
     found, at = list[Unit](), 0
     while at + len(key) <= len(units):
         own = units[at : at + len(key)]
-        if [each.text for each in own] == list(key):
+        if [each.text for each in own] == list(key) and not (len(key) == 1 and _is_part_of_more(own[0], words)):
             found.append(Unit(" ".join(key), own[0].start, own[-1].end))
             at += len(key)
         else:
@@ -132,15 +135,28 @@ def find_other_answers(
     """Where something else is said that would be an answer: another number, or another option.
 
     Args:
-        key: of the right answer. Numbers count only where it holds one.
+        key: of the right answer. Numbers count only where it holds one, or begins with "one".
         allowed: words that hold numbers which may be said besides, those of the oracle.
-        others: keys of other answers, such as the other options.
+        others: keys of other answers, such as the other options; one that is a part of the right one is not told by it.
     """
+    right = find_key(key, words)
     found = [place for other in others if tuple(other) != tuple(key) for place in find_key(other, words)]
-    if any(Unit(each, 0, 0).is_number for each in key):
+    found = [each for each in found if not any(at.start <= each.start and each.end <= at.end for at in right)]
+    if key and (key[0] == "one" or any(Unit(each, 0, 0).is_number for each in key)):
         known = {*key, *(each.text for each in units_of(allowed))}
-        found += [each for each in units_of(words) if each.is_number and each.text not in known]
+        numbers = [each for each in units_of(words) if each.is_number]
+        found += [
+            each
+            for each in numbers
+            if each.text not in known or (tuple(key) == (each.text,) and _is_part_of_more(each, words))
+        ]
     return sorted(set(found), key=lambda each: each.start)
+
+
+def _is_part_of_more(unit: Unit, words: Sequence[str]) -> bool:
+    """Whether a number goes on with a part: "seven and a half", "two dozen"."""
+    rest = [word for word in words[unit.end : unit.end + 3] if word not in ("and", "a")]
+    return unit.is_number and bool(_PARTS.intersection(rest[:1]))
 
 
 def offered_options(question: str, key: Sequence[str]) -> list[tuple[str, ...]]:

@@ -7,7 +7,7 @@ worse, or said by other voices. `turns` has what is counted; the files are those
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from backends.codec.protocol import Codec, Codes
 from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.config.front_end import RUN
-from data_schemas.config.recall import TEST, RecallConfig, Told
+from data_schemas.config.recall import TEST, RecallConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.folder import digest_files
@@ -39,9 +39,9 @@ from kame_model.evaluate.free_running import (
 from kame_model.evaluate.intervals import figures_of
 from kame_model.evaluate.key_words import words_of
 from kame_model.evaluate.recall_items import (
-    Asked,
+    Condition,
     Record,
-    find_turns,
+    condition_of,
     make_record,
     same_dialogues,
     select_rows,
@@ -49,7 +49,7 @@ from kame_model.evaluate.recall_items import (
 )
 from kame_model.evaluate.recall_report import as_markdown, draw_plots
 from kame_model.evaluate.report import EvaluationFolder, write_sound
-from kame_model.evaluate.turns import GROUPS, Turn
+from kame_model.evaluate.turns import GROUPS, Asked, Turn, find_turns
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
@@ -61,40 +61,6 @@ OTHER_VOICES: Final = "other voices"
 
 Hearing = Callable[[Samples], Sequence[str]]
 """A sound at 24 kHz to the words heard in it, as they are said (digits read out)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What all dialogues are run under once: a line of the table. `channel` is None where all is as recorded."""
-
-    oracle: Told
-    delay_s: float | None
-    channel: str | None
-
-    @property
-    def key(self) -> Record:
-        """The fields of its rows."""
-        return {"oracle": self.oracle, "delay_s": self.delay_s, "channel": self.channel}
-
-    @property
-    def name(self) -> str:
-        """For files and items."""
-        delay = "" if self.delay_s is None else f"-{self.delay_s:g}-s"
-        channel = "" if self.channel is None else f"-{self.channel.replace(' ', '-')}"
-        return f"{self.oracle}{delay}{channel}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Setup:
-    """What all runs share."""
-
-    checkpoint: Checkpoint
-    tokenizer: Tokenizer
-    config: RecallConfig
-    codec: Codec | None
-    hear: Hearing | None
-    generator: MakesGenerator
-    out: str
 
 
 def evaluate_recall(
@@ -116,7 +82,7 @@ def evaluate_recall(
         checkpoint: with vocabulary and, where sound is listened to, kept or made worse, codec.
         dataset: encoded with the checkpoint's vocabulary and codec.
         out: a folder; dialogues that this evaluation had finished there are not run again.
-        hear: listens to the decoded sound of all runs with the right oracle; None: nobody does.
+        hear: listens to the decoded sound of what is said with the right oracle and with none; None: nobody does.
         voices: the same dialogues with other users' voices, run with the right oracle.
         register: the folder of checkpoints where looks at the split `test` are counted; None: the checkpoint's own.
         again: look at the split `test` though somebody has looked before.
@@ -147,110 +113,117 @@ def evaluate_recall(
     looks = _note_look(checkpoint, dataset, config, run, register, again)
     needs_codec = hear is not None or config.n_sounds > 0 or bool(config.channels)
     codec = checkpoint.codec(str(checkpoint.front_end.lm.device)) if needs_codec else None
-    setup = _Setup(checkpoint, tokenizer, config, codec, hear, generator, out)
-    folder, runs = EvaluationFolder(out, run), list(_runs(config, voices is not None))
+    folder, conditions = EvaluationFolder(out, run), _list_conditions(config, voices is not None)
+    running = _Running(checkpoint, tokenizer, config, codec, hear, generator, folder, out, on_batch)
     records = []
-    for each in runs:
-        records += _run(setup, each, others if each.channel == OTHER_VOICES else asked, folder, on_batch)
-    rows = make_rows(records, runs)
+    for each in conditions:
+        records += running.run(each, others if each.channel == OTHER_VOICES else asked)
+    rows = make_rows(records, conditions)
     more = {
         "checkpoint": str(checkpoint.place.name),
         "looks_at_test": looks,
         "n_without_other_voices": None if voices is None else len(asked) - len(others),
-        "costs": _costs(records),
+        "costs": _add_up_costs(records),
     }
-    folder.write_results(rows, as_markdown(run, rows, records, more), dict(draw_plots(rows)), more)
+    plots = draw_plots(rows)
+    folder.write_results(rows, as_markdown(run, rows, records, more, plots), plots, more)
     return rows
 
 
-def _runs(config: RecallConfig, has_voices: bool) -> Iterator[Run]:
+def _list_conditions(config: RecallConfig, has_voices: bool) -> list[Condition]:
+    """What the dialogues are run under, in the order of the table."""
+    found = list[Condition]()
     for oracle in config.oracles:
         if oracle == "right":
             beside = [config.delay_s] if config.channels or has_voices else []  # what channels are compared with
-            yield from (Run(oracle, delay_s, None) for delay_s in sorted({*config.delays_s, *beside}))
+            found += [Condition(oracle, delay_s, None) for delay_s in sorted({*config.delays_s, *beside})]
         else:
-            yield Run(oracle, None if oracle == "none" else config.delay_s, None)
-    yield from (Run("right", config.delay_s, channel) for channel in config.channels)
-    if has_voices:
-        yield Run("right", config.delay_s, OTHER_VOICES)
+            found.append(Condition(oracle, None if oracle == "none" else config.delay_s, None))
+    channels = [*config.channels, *([OTHER_VOICES] if has_voices else [])]
+    return found + [Condition("right", config.delay_s, channel) for channel in channels]
 
 
-def _run(
-    setup: _Setup, run: Run, asked: Sequence[Asked], folder: EvaluationFolder, on_batch: Callable[[int], None]
-) -> list[Record]:
-    """The records of a run, those that are finished and the others'; they are kept batch by batch."""
-    strangers: Sequence[Asked | None] = [None] * len(asked)
-    pairs = list(zip(asked, strangers, strict=True))
-    if run.oracle in ("wrong", "corrected"):
-        pairs = [pair for pair in zip(asked, strangers_of(asked), strict=True) if pair[1] is not None]
-    with_sound = {each.row.dialogue_id for each in asked[: setup.config.n_sounds]}
-    for number, batch in enumerate(plan_batches([each.row.n_frames for each, _ in pairs], setup.config.batch_size)):
-        group = [pairs[at] for at in batch]
-        if not all(_item(run, each, turn) in folder for each, _ in group for turn in _judged(run, each)):
-            began_s = time.monotonic()
-            scripts = [_script(setup, run, *pair) for pair in group]
-            seed = ids.seed_for("recall", setup.config.seed, run.name, number) % 2**63
-            freely = run_freely(
-                setup.checkpoint.front_end, scripts, setup.config.sampling, seed, generator=setup.generator
-            )
-            run_s = (time.monotonic() - began_s) / len(group)
-            for (each, stranger), script, ran in zip(group, scripts, freely, strict=True):
-                if each.row.dialogue_id in with_sound and _keeps_sound(setup, run):
-                    assert setup.codec is not None
-                    voices = [setup.codec.decode(np.ascontiguousarray(codes)) for codes in (ran.own, script.other)]
-                    write_sound(setup.out, f"{each.row.dialogue_id}-{run.name}", *voices)
-                for turn in _judged(run, each):
-                    if (item := _item(run, each, turn)) not in folder:
-                        cost = {"run_s": round(run_s, 3) if turn is each.turn else 0.0}
-                        heard = _listen(setup, run, turn, ran)
-                        record = make_record(each, turn, stranger, ran, run.key, heard, setup.tokenizer)
-                        folder.keep(item, record | cost)
-        on_batch(len(group))
-    return [folder[_item(run, each, turn)] for each, _ in pairs for turn in _judged(run, each)]
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """Runs dialogues under one condition after the other, and keeps batch by batch what came of them."""
+
+    checkpoint: Checkpoint
+    tokenizer: Tokenizer
+    config: RecallConfig
+    codec: Codec | None
+    hear: Hearing | None
+    generator: MakesGenerator
+    folder: EvaluationFolder
+    out: str
+    on_batch: Callable[[int], None]
+
+    def run(self, condition: Condition, asked: Sequence[Asked]) -> list[Record]:
+        """The records of a condition, those that were finished before among them."""
+        pairs: list[tuple[Asked, Asked | None]] = [(each, None) for each in asked]
+        if condition.has_stranger:  # another's oracle, and a correction, are of one turn alone
+            strangers = zip(asked, strangers_of(asked), strict=True)
+            pairs = [(each._replace(turns=each.turns[:1]), other) for each, other in strangers if other is not None]
+        with_sound = {each.row.dialogue_id for each in asked[: self.config.n_sounds]}
+        if condition.delay_s not in (None, self.config.delay_s):
+            with_sound = set()  # of the right oracle's many delays one
+        batches = plan_batches([each.row.n_frames for each, _ in pairs], self.config.batch_size)
+        for number, batch in enumerate(batches):
+            group = [pairs[at] for at in batch]
+            if not all(item in self.folder for each, _ in group for item in _items(condition, each)):
+                self._run_batch(condition, number, group, with_sound)
+            self.on_batch(len(group))
+        return [self.folder[item] for each, _ in pairs for item in _items(condition, each)]
+
+    def _run_batch(
+        self,
+        condition: Condition,
+        number: int,
+        group: Sequence[tuple[Asked, Asked | None]],
+        with_sound: Container[str],
+    ) -> None:
+        began_s = time.monotonic()
+        scripts = [self._script(condition, *pair) for pair in group]
+        seed = ids.seed_for("recall", self.config.seed, condition.name, number) % 2**63
+        runs = run_freely(self.checkpoint.front_end, scripts, self.config.sampling, seed, generator=self.generator)
+        run_s = round((time.monotonic() - began_s) / len(group), 3)
+        for (asked, stranger), script, ran in zip(group, scripts, runs, strict=True):
+            if asked.row.dialogue_id in with_sound:
+                assert self.codec is not None
+                voices = [self.codec.decode(np.ascontiguousarray(codes)) for codes in (ran.own, script.other)]
+                write_sound(self.out, f"{asked.row.dialogue_id}-{condition.name}", *voices)
+            for turn, item in zip(asked.turns, _items(condition, asked), strict=True):
+                if item not in self.folder:
+                    heard = self._listen(condition, turn, ran)
+                    record = make_record(asked, turn, stranger, ran, condition, heard, self.tokenizer)
+                    self.folder.keep(item, record | {"run_s": run_s if turn is asked.turn else 0.0})
+
+    def _script(self, condition: Condition, asked: Asked, stranger: Asked | None) -> Script:
+        other: Codes | None = None
+        if condition.channel not in (None, OTHER_VOICES):
+            assert self.codec is not None
+            seed = ids.seed_for("channel", self.config.seed, asked.row.dialogue_id) % 2**63
+            other = send_through(asked.row.b.codes, condition.channel, self.codec, seed)  # type: ignore[arg-type]
+        delay_s, after_s = condition.delay_s or 0.0, self.config.correction_after_s
+        return script_for(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other)
+
+    def _listen(self, condition: Condition, turn: Turn, ran: FreeRun) -> list[str] | None:
+        """What a recogniser hears of a turn, where there is one; of a wrong oracle nobody wants to know."""
+        if self.hear is None or self.codec is None or condition.has_stranger:
+            return None
+        sound = self.codec.decode(ran.own)[turn.start * FRAME_N_SAMPLES : turn.end * FRAME_N_SAMPLES]
+        return words_of(" ".join(self.hear(sound)))
 
 
-def _listen(setup: _Setup, run: Run, turn: Turn, ran: FreeRun) -> list[str] | None:
-    """What a recogniser hears of a turn, where there is one and the model should know the answer."""
-    if setup.hear is None or setup.codec is None or run.oracle != "right":
-        return None
-    sound = setup.codec.decode(ran.own)[turn.start * FRAME_N_SAMPLES : turn.end * FRAME_N_SAMPLES]
-    return words_of(" ".join(setup.hear(sound)))
+def _items(condition: Condition, asked: Asked) -> list[str]:
+    """Names of what is kept of a dialogue's turns."""
+    return [f"{condition.name}/{asked.row.dialogue_id}/{turn.number}" for turn in asked.turns]
 
 
-def _keeps_sound(setup: _Setup, run: Run) -> bool:
-    """Of the right oracle's many delays one."""
-    return setup.config.n_sounds > 0 and run.delay_s in (None, setup.config.delay_s)
-
-
-def _judged(run: Run, asked: Asked) -> list[Turn]:
-    """Another dialogue's oracle, and a correction, are of one turn alone."""
-    return asked.turns[:1] if run.oracle in ("wrong", "corrected") else asked.turns
-
-
-def _item(run: Run, asked: Asked, turn: Turn) -> str:
-    return f"{run.name}/{asked.row.dialogue_id}/{turn.number}"
-
-
-def _script(setup: _Setup, run: Run, asked: Asked, stranger: Asked | None) -> Script:
-    other: Codes | None = None
-    if run.channel not in (None, OTHER_VOICES):
-        assert setup.codec is not None
-        seed = ids.seed_for("channel", setup.config.seed, asked.row.dialogue_id) % 2**63
-        other = send_through(asked.row.b.codes, run.channel, setup.codec, seed)  # type: ignore[arg-type]
-    delay_s, after_s = run.delay_s or 0.0, setup.config.correction_after_s
-    return script_for(asked, stranger, run.oracle, delay_s, after_s, setup.tokenizer, other)
-
-
-def make_rows(records: Sequence[Record], runs: Sequence[Run]) -> list[Record]:
-    """A row of figures a run and group, in their order."""
-    rows = []
-    for run in runs:
-        for group in GROUPS:
-            key = {**run.key, "group": group}
-            own = [each for each in records if each["row"] == key]
-            if own:
-                rows.append(key | figures_of(own))
-    return rows
+def make_rows(records: Sequence[Record], conditions: Sequence[Condition]) -> list[Record]:
+    """A row of figures a condition and group, in their order."""
+    keys = [{**condition._asdict(), "group": group} for condition in conditions for group in GROUPS]
+    found = [(key, [each for each in records if each["row"] == key]) for key in keys]
+    return [key | figures_of(own) for key, own in found if own]
 
 
 def list_free_shares(rows: Sequence[Record]) -> list[FreeShare]:
@@ -259,8 +232,7 @@ def list_free_shares(rows: Sequence[Record]) -> list[FreeShare]:
     for row in rows:
         for measure in get_args(Measure):
             value, interval = row.get(measure), row.get(f"{measure}_interval")
-            is_told = row["channel"] is None and row["group"] == GROUPS[0]
-            if is_told and value is not None and interval is not None:
+            if row["channel"] is None and row["group"] == GROUPS[0] and value is not None and interval is not None:
                 of: int = row.get(f"{measure}_n") or row["n"]
                 what = {"measure": measure, "oracle": row["oracle"], "delay_s": row["delay_s"], "group": row["group"]}
                 shares.append(FreeShare(**what, n=round(value * of), of=of, low=interval[0], high=interval[1]))
@@ -269,18 +241,16 @@ def list_free_shares(rows: Sequence[Record]) -> list[FreeShare]:
 
 def tell_row(row: Record) -> str:
     """A row in a line, for a terminal."""
-    delay = "" if row["delay_s"] is None else f", {row['delay_s']:g} s"
-    channel = "" if row["channel"] is None else f", {row['channel']}"
-    told = f"{row['oracle']}{delay}{channel}, {row['group']} ({row['n']}): "
     names = {"said_once": "once", "right_first": "first", "said": "said", "said_stranger": "the other's",
              "said_at_last": "right at last", "heard": "heard"}  # fmt: skip
-    return told + ", ".join(f"{what} {row[name]:.0%}" for name, what in names.items() if row.get(name) is not None)
+    figures = (f"{what} {row[name]:.0%}" for name, what in names.items() if row.get(name) is not None)
+    return f"{condition_of(row).title}, {row['group']} ({row['n']}): {', '.join(figures)}"
 
 
 def count_dialogues(dataset: TokenDataset, config: RecallConfig, voices: TokenDataset | None) -> int:
     """How many dialogues are run at most, each as often as it is, for a progress bar."""
     n = min(config.n_items, sum(each in config.splits for each in dataset.splits))
-    return n * len(list(_runs(config, voices is not None)))
+    return n * len(_list_conditions(config, voices is not None))
 
 
 def _check_belongs(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
@@ -289,27 +259,19 @@ def _check_belongs(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
     Raises:
         ConfigError: they are of another vocabulary or codec.
     """
-    front_end = checkpoint.front_end
-    wanted = (front_end.text_card, front_end.card, front_end.n_codebooks)
-    found = (dataset.text_card, dataset.card, dataset.n_codebooks)
-    if wanted != found:
-        raise ConfigError(
-            f"{checkpoint.place.name} speaks a vocabulary of {wanted[0]} and {wanted[2]} codebooks of {wanted[1]}; "
-            f"{dataset.folder} has {found[0]}, {found[2]} and {found[1]}.",
-            "Encode the dataset with the checkpoint's own vocabulary and codec.",
-        )
-    facts = checkpoint.facts
-    if facts is None:
-        return
+    front_end, facts = checkpoint.front_end, checkpoint.facts
     for what, ours, theirs in (
-        ("vocabulary", facts.tokenizer_digest, dataset.tokenizer_digest),
-        ("codec", facts.codec_digest, dataset.codec_digest),
+        ("size of vocabulary", front_end.text_card, dataset.text_card),
+        ("size of codebooks", front_end.card, dataset.card),
+        ("number of codebooks", front_end.n_codebooks, dataset.n_codebooks),
+        ("vocabulary", facts and facts.tokenizer_digest, dataset.tokenizer_digest),
+        ("codec", facts and facts.codec_digest, dataset.codec_digest),
     ):
         if ours not in (None, theirs):
             raise ConfigError(
                 f"{dataset.folder} was encoded with another {what} ({theirs}) than {checkpoint.place.name} has "
                 f"({ours}).",
-                f"Encode the dataset with the checkpoint's own {what}.",
+                "Encode the dataset with the checkpoint's own vocabulary and codec.",
             )
 
 
@@ -366,7 +328,7 @@ def _note_look(
     return note_look(folder, look, again=again)
 
 
-def _costs(records: Sequence[Record]) -> Record:
+def _add_up_costs(records: Sequence[Record]) -> Record:
     run_s = sum(each["run_s"] for each in records)
     n_frames = sum(each["n_frames"] for each in records if each["run_s"])
     return {"run_s": round(run_s, 1), "dialogue_s": round(n_frames * FRAME_S, 1)}

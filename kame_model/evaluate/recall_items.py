@@ -6,38 +6,55 @@ from dataclasses import replace
 from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from data_schemas import ids
-from data_schemas.config.recall import RecallConfig
-from data_schemas.units import FRAME_S
+from data_schemas.config.recall import RecallConfig, Told
+from data_schemas.units import FRAMES_PER_S
 from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.free_running import FreeRun
 from kame_model.evaluate.key_words import find_key
-from kame_model.evaluate.turns import (
-    INTERRUPTION,
-    SaidWord,
-    Turn,
-    answered_turns,
-    count_words,
-    judge_turn,
-    said_words,
-)
+from kame_model.evaluate.turns import INTERRUPTION, Asked, SaidWord, Turn, count_words, judge_turn, said_words
 from kame_model.text.tokenizer import Tokenizer
 
 Record = dict[str, Any]
 """What is kept of an item; see `report` for the fields that all evaluations have."""
 
 
-class Asked(NamedTuple):
-    """A dialogue and its turns that can be judged."""
+class Condition(NamedTuple):
+    """What all dialogues are run under once: a line of the table.
 
-    row: TokenRow
-    turns: list[Turn]
+    Attributes:
+        delay_s: None without an oracle.
+        channel: what the users' sound goes through; None: as recorded.
+    """
+
+    oracle: Told
+    delay_s: float | None
+    channel: str | None
 
     @property
-    def turn(self) -> Turn:
-        """The turn whose oracle may be another one's, and whose answer may be corrected."""
-        return self.turns[0]
+    def name(self) -> str:
+        """For files and items, such as `right-0.32-s-room`."""
+        return self.title.replace(", ", "-").replace(" ", "-")
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        delay = "" if self.delay_s is None else f", {self.delay_s:g} s"
+        return f"{self.oracle}{delay}" + ("" if self.channel is None else f", {self.channel}")
+
+    @property
+    def has_stranger(self) -> bool:
+        """Whether it tells another dialogue's oracle."""
+        return self.oracle in ("wrong", "corrected")
+
+
+def condition_of(row: Record) -> Condition:
+    """Under which a row of figures, or the `row` of an item, came about."""
+    return Condition(row["oracle"], row["delay_s"], row["channel"])
 
 
 def select_rows(dataset: TokenDataset, config: RecallConfig) -> list[TokenRow]:
@@ -74,21 +91,11 @@ def _is_answered(row: TokenRow) -> bool:
     return bool(len(heard) and row.a.answer_mask[start:].any())
 
 
-def find_turns(rows: Sequence[TokenRow], tokenizer: Tokenizer) -> list[Asked]:
-    """Dialogues with their turns; those without one that can be judged are left out."""
-    found = [Asked(row, answered_turns(row, tokenizer)) for row in rows]
-    return [each for each in found if each.turns]
-
-
 def same_dialogues(asked: Sequence[Asked], voices: TokenDataset) -> list[TokenRow]:
     """Dialogues said by other voices: the same words, so that they differ in nothing else."""
-    by_id = {each.row.dialogue_id: each.row for each in asked}
-    found = [voices[at] for at, dialogue_id in enumerate(voices.dialogue_ids) if dialogue_id in by_id]
-    return [
-        row
-        for row in found
-        if (row.question, row.answer) == (by_id[row.dialogue_id].question, by_id[row.dialogue_id].answer)
-    ]
+    words = {each.row.dialogue_id: (each.row.question, each.row.answer) for each in asked}
+    found = [voices[at] for at, dialogue_id in enumerate(voices.dialogue_ids) if dialogue_id in words]
+    return [row for row in found if (row.question, row.answer) == words[row.dialogue_id]]
 
 
 def strangers_of(asked: Sequence[Asked]) -> list[Asked | None]:
@@ -107,7 +114,7 @@ def make_record(
     turn: Turn,
     stranger: Asked | None,
     ran: FreeRun,
-    row_key: Record,
+    condition: Condition,
     heard: Sequence[str] | None,
     tokenizer: Tokenizer,
 ) -> Record:
@@ -115,26 +122,26 @@ def make_record(
 
     Args:
         stranger: whose oracle the wrong or the corrected one is; else None.
-        row_key: oracle, delay and channel of the run.
         heard: what a recogniser heard in the turn's sound; None: nobody listened.
     """
-    row, oracle = asked.row, row_key["oracle"]
-    everything = said_words(ran.text, tokenizer, turn.start, row.n_frames)
-    said = [each for each in everything if each.frame < turn.end]
-    of_recording = said_words(row.a.text, tokenizer, turn.start, row.n_frames)
-    recorded = [each for each in of_recording if each.frame < turn.end]
+    row = asked.row
+    said, later = _say(turn, ran.text, tokenizer)
+    recorded, recorded_later = _say(turn, row.a.text, tokenizer)
     if stranger is None:
-        own = _measure(turn, recorded, of_recording, has_oracle=True)
-        measures = _measure(turn, said, everything, has_oracle=oracle == "right")
+        measures = _measure(turn, said, later)
+        own = _measure(turn, recorded, recorded_later) | _measure_words(turn, recorded)
+        if condition.oracle == "right":
+            measures |= _measure_words(turn, said)
+            measures["told_in_time"] = _is_told_in_time(asked, turn, condition.delay_s or 0.0)
         measures |= {f"recorded_{name}": each for name, each in own.items()}
-    elif oracle == "wrong":
+    elif condition.oracle == "wrong":
         measures = _measure_wrong(turn, stranger.turn, said)
     else:
         measures = _measure_corrected(turn, stranger.turn, said, ran.correction_frame)
     if heard is not None:
         measures["heard"] = bool(find_key(turn.key, heard))
     return {
-        "row": {**row_key, "group": turn.group},
+        "row": {**condition._asdict(), "group": turn.group},
         "unit": row.item_id,
         "measures": measures,
         "dialogue_id": row.dialogue_id,
@@ -144,33 +151,50 @@ def make_record(
         "key": list(turn.key),
         "stranger_key": None if stranger is None else list(stranger.turn.key),
         "told": " ".join(turn.told),
-        "said": _text(said),
-        "said_later": _text(everything[len(said) :]),
-        "recorded": _text(recorded),
+        "said": " ".join(_words(said)),
+        "said_later": " ".join(_words(later)),
+        "recorded": " ".join(_words(recorded)),
         "heard": None if heard is None else " ".join(heard),
-        "correction_s": None if ran.correction_frame is None else _since(turn, ran.correction_frame),
+        "correction_s": None if ran.correction_frame is None else turn.since(ran.correction_frame),
         "n_frames": row.n_frames,
     }
 
 
-def _measure(turn: Turn, said: Sequence[SaidWord], everything: Sequence[SaidWord], *, has_oracle: bool) -> Record:
-    """Of the words of a turn, and of all words from its beginning to the dialogue's end."""
+def _say(
+    turn: Turn, text: Sequence[int] | NDArray[np.int32], tokenizer: Tokenizer
+) -> tuple[list[SaidWord], list[SaidWord]]:
+    """The words of a text stream in a turn, and those after it."""
+    words = said_words(text, tokenizer, turn.start, len(text))
+    return [each for each in words if each.frame < turn.end], [each for each in words if each.frame >= turn.end]
+
+
+def _words(said: Sequence[SaidWord]) -> list[str]:
+    return [each.word for each in said]
+
+
+def _measure(turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord]) -> Record:
+    """Of the words of a turn, and of those that come later."""
     answered = judge_turn(turn, said)
-    measures: Record = {
+    return {
         "said_once": answered.is_said_once,
         "right_first": answered.is_right_first,
         "said": answered.n_said > 0,
-        "said_anywhere": bool(find_key(turn.key, [each.word for each in everything])),
+        "said_anywhere": bool(find_key(turn.key, _words([*said, *later]))),
         "said_another": answered.n_other > 0,
         "silent": not said,
         "first_word_s": answered.delay_s,
         "key_word_s": answered.key_delay_s,
     }
-    return measures | (_measure_words(turn, said) if has_oracle else {})
+
+
+def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:
+    """Whether all of the turn's oracle could be fed before the turn was over: who waits for it can say no more."""
+    n_tokens = len(asked.row.a.oracle.said(turn.event))
+    return turn.start + round(delay_s * FRAMES_PER_S) + 1 + n_tokens < turn.end  # a start id before them
 
 
 def _measure_words(turn: Turn, said: Sequence[SaidWord]) -> Record:
-    counts = count_words(turn.told, [each.word for each in said])
+    counts = count_words(turn.told, _words(said))
     return {
         "words_in_order": [counts.n_in_order, counts.n_told],
         "words_repeated": [counts.n_repeated, counts.n_told],
@@ -183,7 +207,7 @@ def _measure_wrong(turn: Turn, stranger: Turn, said: Sequence[SaidWord]) -> Reco
     of_stranger = replace(stranger, start=turn.start, end=turn.end)
     followed = judge_turn(of_stranger, said)
     return {
-        "said": bool(find_key(turn.key, [each.word for each in said])),
+        "said": bool(find_key(turn.key, _words(said))),
         "said_stranger": followed.n_said > 0,
         "said_stranger_once": followed.is_said_once,
         "silent": not said,
@@ -194,28 +218,19 @@ def _measure_wrong(turn: Turn, stranger: Turn, said: Sequence[SaidWord]) -> Reco
 
 def _measure_corrected(turn: Turn, stranger: Turn, said: Sequence[SaidWord], corrected: int | None) -> Record:
     """Which answer stands in the end. Of turns that never began the wrong answer nothing is asked of a correction."""
-    words = [each.word for each in said]
-    measures: Record = {"said_stranger": bool(find_key(stranger.key, words)), "silent": not said}
-    measures |= {
+    measures: Record = {
+        "said_stranger": bool(find_key(stranger.key, _words(said))),
+        "silent": not said,
         "corrected": corrected is not None,
         "in_mid_answer": None,
         "said_at_last": None,
         "said_stranger_after": None,
     }
     if corrected is not None:
-        before = [each.word for each in said if each.frame <= corrected]
-        after = [each.word for each in said if each.frame > corrected]
+        before = _words([each for each in said if each.frame <= corrected])
+        after = _words([each for each in said if each.frame > corrected])
         counts, strangers = count_words(stranger.told, before), find_key(stranger.key, after)
-        at_last = after[strangers[-1].end :] if strangers else after
         measures["in_mid_answer"] = counts.n_in_order < counts.n_told
-        measures["said_at_last"] = bool(find_key(turn.key, at_last))
+        measures["said_at_last"] = bool(find_key(turn.key, after[strangers[-1].end :] if strangers else after))
         measures["said_stranger_after"] = bool(strangers)
     return measures
-
-
-def _text(said: Sequence[SaidWord]) -> str:
-    return " ".join(each.word for each in said)
-
-
-def _since(turn: Turn, frame: int) -> float:
-    return round((frame - turn.start) * FRAME_S, 2)

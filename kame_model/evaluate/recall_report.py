@@ -1,18 +1,23 @@
 """An evaluation of recall as Markdown and as pictures."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Final
 
+from kame_model.evaluate.intervals import TIME
 from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
+from kame_model.evaluate.recall_items import Record, condition_of
 from kame_model.evaluate.report import PLOTS, as_table, with_interval
 from kame_model.evaluate.turns import GROUPS
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 N_SHOWN: Final = 4
+_PLOTS: Final = {
+    "delays": "Said once and right first over the back-end's delay",
+    "channels": "What the users' sound went through",
+}
 
-_SHARES: Final = {
+_OF_WORDS: Final = {"words_in_order": "in order", "words_repeated": "repeated", "words_inserted": "inserted"}
+_OF_ANSWERS: Final = {
+    "told_in_time": "told in time",
     "said_once": "said once",
     "right_first": "right first",
     "said": "said",
@@ -20,9 +25,27 @@ _SHARES: Final = {
     "said_another": "another answer",
     "heard": "heard",
     "silent": "silent",
+    **_OF_WORDS,
+    "first_word_s": "first word, s",
+    "key_word_s": "answer, s",
 }
-_WORDS: Final = {"words_in_order": "in order", "words_repeated": "repeated", "words_inserted": "inserted"}
-_TIMES: Final = {"first_word_s": "first word, s", "key_word_s": "answer, s"}
+_OF_STRANGERS: Final = {
+    "said_stranger": "its answer",
+    "said_stranger_once": "its answer once",
+    "said": "the true one",
+    "silent": "silent",
+    **_OF_WORDS,
+}
+_OF_CORRECTIONS: Final = {
+    "corrected": "begun",
+    "in_mid_answer": "in mid-answer",
+    "said_at_last": "right at last",
+    "said_stranger_after": "the wrong one said again",
+    "silent": "silent",
+}
+_TITLES: Final = {("right", "none"): _OF_ANSWERS, ("wrong",): _OF_STRANGERS, ("corrected",): _OF_CORRECTIONS}
+"""Columns of the tables, by the oracles that are their lines."""
+_DRAWN: Final = ("said_once", "right_first", "said")
 
 _MEANINGS: Final = """\
 - *said once*: in the turn the answer's key words stand in a row exactly once (an oracle that says them twice may be
@@ -30,6 +53,7 @@ _MEANINGS: Final = """\
 - *right first*: the key words are said, and before them no other number or option.
 - *said*: the key words stand in the turn, however often; *said anywhere*: or later, to the dialogue's end.
 - *another answer*: another number or option is said. *silent*: nothing is.
+- *told in time*: the back-end was not so late that the turn was over before all of the oracle had come.
 - *heard*: a recogniser hears the key words in the decoded sound of the turn.
 - *in order*: of the oracle's words, those that were said in their order; *repeated*: words beside these that had been
   said before, and *inserted*: that had not, both for each of the oracle's words. Leads and tails count as inserted.
@@ -46,30 +70,28 @@ _MEANINGS_OF_STRANGERS: Final = """\
 
 
 def as_markdown(
-    run: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    records: Sequence[Mapping[str, Any]],
-    more: Mapping[str, Any],
+    run: Record, rows: Sequence[Record], records: Sequence[Record], more: Record, plots: Container[str]
 ) -> str:
     """The report: tables by group, what their words mean, and the first dialogues in words.
 
     Args:
         run, rows, more: as in figures.json.
         records: of the items.
+        plots: names of those that were drawn.
     """
     parts = [f"# {run['system']['name']}: recall\n", _about(run, more)]
     for group in GROUPS:
         own = [row for row in rows if row["group"] == group]
-        if own:
-            parts += [f"## {group[0].upper()}{group[1:]}\n", *_tables(own)]
-    parts += [f"![Said once and right first over the back-end's delay]({PLOTS}/delays.png)\n"] * _has_delays(rows)
-    parts += [f"![What the users' sound went through]({PLOTS}/channels.png)\n"] * _has_channels(rows)
+        parts += [f"## {group[0].upper()}{group[1:]}\n"] * bool(own)
+        for oracles, titles in _TITLES.items():
+            parts += _tables([row for row in own if row["oracle"] in oracles], titles)
+    parts += [f"![{said}]({PLOTS}/{name}.png)\n" for name, said in _PLOTS.items() if name in plots]
     parts += ["## What is counted\n", _MEANINGS + _MEANINGS_OF_STRANGERS.format(after_s=run["correction_after_s"])]
     parts += ["## Some of them\n", *_shown(records)]
     return "\n".join(parts)
 
 
-def _about(run: Mapping[str, Any], more: Mapping[str, Any]) -> str:
+def _about(run: Record, more: Record) -> str:
     sampling = run["system"]["sampling"]
     how = f"text at temperature {sampling['temp_text']:g}" if sampling["use_sampling"] else "always the likeliest token"
     costs = more["costs"]
@@ -92,125 +114,72 @@ def _about(run: Mapping[str, Any], more: Mapping[str, Any]) -> str:
     return "\n\n".join(told) + "\n"
 
 
-def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    own = [row for row in rows if row["oracle"] in ("right", "none")]
-    if own:
-        has = [name for name in _SHARES if any(row.get(name) is not None for row in own)]
-        head = ["oracle", "items", *(_SHARES[name] for name in has), *_WORDS.values(), *_TIMES.values()]
-        yield as_table(head, [[_name(row), row["n"], *(_cell(row, name) for name in has), *_rest(row)] for row in own])
-    wrong = [row for row in rows if row["oracle"] == "wrong"]
-    if wrong:
-        of_wrong = ("said_stranger", "said_stranger_once", "said", "silent")
-        head = ["oracle", "items", "its answer", "its answer once", "the true one", "silent", *_WORDS.values()]
-        yield as_table(
-            head,
-            [
-                [_name(row), row["n"], *(_cell(row, name) for name in of_wrong), *(_rate(row, name) for name in _WORDS)]
-                for row in wrong
-            ],
-        )
-    corrected = [row for row in rows if row["oracle"] == "corrected"]
-    if corrected:
-        names = ("corrected", "in_mid_answer", "said_at_last", "said_stranger_after", "silent")
-        head = ["oracle", "items", "begun", "in mid-answer", "right at last", "the wrong one said again", "silent"]
-        yield as_table(head, [[_name(row), row["n"], *(_cell(row, name) for name in names)] for row in corrected])
+def _tables(rows: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
+    """A table of the rows, if there are any; of the figures those that one of them has."""
+    names = [name for name in titles if any(row.get(name) is not None for row in rows)]
+    if rows:
+        cells = [[condition_of(row).title, row["n"], *(_cell(row, name) for name in names)] for row in rows]
+        yield as_table(["oracle", "items", *(titles[name] for name in names)], cells)
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    delay = "" if row["delay_s"] is None else f", {row['delay_s']:g} s"
-    return f"{row['oracle']}{delay}" + ("" if row["channel"] is None else f", {row['channel']}")
-
-
-def _cell(row: Mapping[str, Any], name: str) -> str | None:
-    """A share with its interval and the recording's own."""
-    told = with_interval(row.get(name), row.get(f"{name}_interval"), ".0%")
+def _cell(row: Record, name: str) -> str | None:
+    """A share with its interval, what is counted in words without, the median of times; and the recording's own."""
+    figure, form = (f"{name}_median", ".2f") if name.endswith(TIME) else (name, ".0%")
+    is_share = not name.endswith(TIME) and name not in _OF_WORDS
+    told = with_interval(row.get(figure), row.get(f"{name}_interval") if is_share else None, form)
     if told is None:
         return None
-    recorded = row.get(f"recorded_{name}")
-    asked = row.get(f"{name}_n")
-    return told + ("" if recorded is None else f" r {recorded:.0%}") + ("" if asked is None else f" of {asked}")
+    recorded, n = row.get(f"recorded_{figure}"), row.get(f"{name}_n") if is_share else None
+    return told + ("" if recorded is None else f" r {recorded:{form}}") + ("" if n is None else f" of {n}")
 
 
-def _rest(row: Mapping[str, Any]) -> list[str | None]:
-    return [*(_rate(row, name) for name in _WORDS), *(_time(row, name) for name in _TIMES)]
-
-
-def _rate(row: Mapping[str, Any], name: str) -> str | None:
-    value, recorded = row.get(name), row.get(f"recorded_{name}")
-    return None if value is None else f"{value:.0%}" + ("" if recorded is None else f" r {recorded:.0%}")
-
-
-def _time(row: Mapping[str, Any], name: str) -> str | None:
-    value, recorded = row.get(f"{name}_median"), row.get(f"recorded_{name}_median")
-    return None if value is None else f"{value:.2f}" + ("" if recorded is None else f" r {recorded:.2f}")
-
-
-def _shown(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _shown(records: Sequence[Record]) -> Iterator[str]:
     for dialogue_id in list(dict.fromkeys(each["dialogue_id"] for each in records))[:N_SHOWN]:
         own = [each for each in records if each["dialogue_id"] == dialogue_id]
         yield f"**{dialogue_id}** ({own[0]['form']}); oracle: *{own[0]['told']}*; recording: *{own[0]['recorded']}*\n"
         for each in own:
             turn = "" if each["turn"] == own[0]["turn"] else f", turn {each['turn'] + 1}"
             heard = "" if each["heard"] is None else f" / *heard:* {each['heard']}"
-            yield f"- {_name(each['row'])}{turn}: {each['said'] or '(nothing)'}{heard}"
+            yield f"- {condition_of(each['row']).title}{turn}: {each['said'] or '(nothing)'}{heard}"
         yield ""
 
 
-def draw_plots(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bytes]]:
+def draw_plots(rows: Sequence[Record]) -> dict[str, bytes]:
     """Pictures by name: figures over the back-end's delay, and by what the users' sound went through.
 
     Only answers that do not stand in the question. The same rows give the same bytes.
     """
     own = [row for row in rows if row["group"] == GROUPS[0] and row["oracle"] == "right"]
-    panels = [("delays", _draw_delays, _has_delays(own)), ("channels", _draw_channels, _has_channels(own))]
-    for name, draw, is_there in panels:
-        if is_there:
-            figure = new_figure(6.4, 4.2)
-            axes = figure.subplots()
-            draw(axes, own)
-            axes.set_ylim(-0.02, 1.02)
-            axes.set_ylabel("share of items")
-            axes.grid(alpha=0.3)
-            axes.legend(frameon=False)
-            yield name, as_png(figure)
+    plain = sorted((row for row in own if row["channel"] is None), key=lambda row: float(row["delay_s"]))
+    worse = [row for row in own if row["channel"] is not None]
+    plots = {}
+    if len(plain) > 1:
+        plots["delays"] = _draw(plain, [float(row["delay_s"]) for row in plain])
+    if worse:
+        plots["channels"] = _draw([row for row in plain if row["delay_s"] == worse[0]["delay_s"]] + worse, None)
+    return plots
 
 
-_COLOURS: Final = dict(zip(("said_once", "right_first", "said"), COLOURS, strict=False))
-
-
-def _has_delays(rows: Sequence[Mapping[str, Any]]) -> bool:
-    return len(_of_delays(rows)) > 1
-
-
-def _of_delays(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    own = (row for row in rows if row["oracle"] == "right" and row["channel"] is None)
-    return sorted((row for row in own if row["group"] == GROUPS[0]), key=lambda row: float(row["delay_s"]))
-
-
-def _has_channels(rows: Sequence[Mapping[str, Any]]) -> bool:
-    return any(row["channel"] is not None and row["group"] == GROUPS[0] for row in rows)
-
-
-def _draw_delays(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
-    own = _of_delays(rows)
-    delays_s = [row["delay_s"] for row in own]
-    for name, colour in _COLOURS.items():
-        axes.errorbar(delays_s, [row[name] for row in own], _errors(own, name), color=colour, marker="o", capsize=3,
-                      label=_SHARES[name])  # fmt: skip
-        axes.plot(delays_s, [row[f"recorded_{name}"] for row in own], color=colour, linestyle=":", linewidth=1)
-    axes.set_xlabel("delay of the back-end, s (dotted: the recording itself)")
-
-
-def _draw_channels(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
-    others = [row for row in rows if row["channel"] is not None]
-    own = [row for row in rows if row["channel"] is None and row["delay_s"] == others[0]["delay_s"]] + others
-    for number, (name, colour) in enumerate(_COLOURS.items()):
-        places = [at + 0.15 * (number - 1) for at in range(len(own))]
-        axes.errorbar(places, [row[name] for row in own], _errors(own, name), color=colour, marker="o", capsize=3,
-                      linestyle="", label=_SHARES[name])  # fmt: skip
-    axes.set_xlim(-0.5, len(own) - 0.5)
-    axes.set_xticks(range(len(own)), [(row["channel"] or "as recorded").replace("-", " ") for row in own], rotation=20)
-
-
-def _errors(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[list[float], list[float]]:
-    return error_bars([row[name] for row in rows], [row[f"{name}_interval"] for row in rows])
+def _draw(rows: Sequence[Record], delays_s: Sequence[float] | None) -> bytes:
+    """A PNG: shares of rows over their delays, or side by side, each with its channel."""
+    figure = new_figure(6.4, 4.2)
+    axes = figure.subplots()
+    for number, (name, colour) in enumerate(zip(_DRAWN, COLOURS, strict=False)):
+        at = delays_s or [place + 0.15 * (number - 1) for place in range(len(rows))]
+        values = [row[name] for row in rows]
+        bars = error_bars(values, [row[f"{name}_interval"] for row in rows])
+        line = "-" if delays_s else ""
+        axes.errorbar(at, values, bars, color=colour, marker="o", capsize=3, linestyle=line, label=_OF_ANSWERS[name])
+        if delays_s:
+            axes.plot(at, [row[f"recorded_{name}"] for row in rows], color=colour, linestyle=":", linewidth=1)
+    if delays_s:
+        axes.set_xlabel("delay of the back-end, s (dotted: the recording itself)")
+    else:
+        channels = [(row["channel"] or "as recorded").replace("-", " ") for row in rows]
+        axes.set_xticks(range(len(rows)), channels, rotation=20)
+        axes.set_xlim(-0.5, len(rows) - 0.5)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_ylabel("share of items")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    return as_png(figure)

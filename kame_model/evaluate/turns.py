@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
 from data_schemas.units import FRAME_S
-from kame_model.encode.rows import SpeakerTokens, TokenRow
+from kame_model.encode.rows import TokenRow
 from kame_model.evaluate.key_words import (
     find_key,
     find_other_answers,
@@ -67,8 +67,30 @@ class Turn:
             return "asked again"
         return "answer in the question" if find_key(self.key, words_of(self.question)) else "answer not in the question"
 
+    def since(self, frame: int) -> float:
+        """Seconds from the question's end to a frame."""
+        return round((frame - self.start) * FRAME_S, 2)
+
 
 GROUPS = ("answer not in the question", "answer in the question", "asked again")
+
+
+class Asked(NamedTuple):
+    """A dialogue and its turns that can be judged."""
+
+    row: TokenRow
+    turns: list[Turn]
+
+    @property
+    def turn(self) -> Turn:
+        """The turn whose oracle may be another one's, and whose answer may be corrected."""
+        return self.turns[0]
+
+
+def find_turns(rows: Sequence[TokenRow], tokenizer: Tokenizer) -> list[Asked]:
+    """Dialogues with their turns; those without one that can be judged are left out."""
+    found = [Asked(row, answered_turns(row, tokenizer)) for row in rows]
+    return [each for each in found if each.turns]
 
 
 def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
@@ -78,12 +100,13 @@ def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
     that the model may not have come to.
     """
     oracle = row.a.oracle
+    bearing = np.where(row.a.answer_mask, row.a.text, -1)
     heard = np.flatnonzero(oracle.ratio >= 1).tolist()
     turns = list[Turn]()
     for event in heard:
         start = int(oracle.frame[event])
         end = int(oracle.frame[event + 1]) if event + 1 < len(oracle) else row.n_frames
-        answer = [each.word for each in said_words(bearing_answer(row.a), tokenizer, start, end)]
+        answer = [each.word for each in said_words(bearing, tokenizer, start, end)]
         if answer:
             key = key_words(answer)
             turns.append(
@@ -99,12 +122,7 @@ def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
                     options=tuple(offered_options(row.question, key)),
                 )
             )
-    return turns[-1:] if row.form == INTERRUPTION else turns
-
-
-def bearing_answer(speaker: SpeakerTokens) -> NDArray[np.int32]:
-    """int32[T], the speaker's text, -1 where it bears no answer."""
-    return np.where(speaker.answer_mask, speaker.text, -1).astype(np.int32)
+    return [each for each in turns if row.form != INTERRUPTION or each.event == heard[-1]]
 
 
 def said_words(
@@ -159,13 +177,9 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], others: Sequence[Sequence[s
         n_told=len(find_key(turn.key, turn.told)),
         n_other=len(wrong),
         is_right_first=is_first,
-        delay_s=_since(turn, said[0].frame) if said else None,
-        key_delay_s=_since(turn, said[keys[0].start].frame) if keys else None,
+        delay_s=turn.since(said[0].frame) if said else None,
+        key_delay_s=turn.since(said[keys[0].start].frame) if keys else None,
     )
-
-
-def _since(turn: Turn, frame: int) -> float:
-    return round((frame - turn.start) * FRAME_S, 2)
 
 
 class WordCounts(NamedTuple):

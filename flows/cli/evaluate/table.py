@@ -23,13 +23,11 @@ def table(
 ) -> None:
     """Put MT-Bench or question sets into the paper's table: quality by category and delay; published rows below."""
     with speaking_plainly(as_json):
-        from dataclasses import asdict
-
         from kame_model.evaluate.table import make_table
 
         rows = make_table(named_folders(evaluation), out, quality)
         if as_json:
-            print_json([asdict(row) for row in rows])
+            print_json([row.as_json() for row in rows])
             return
         for row in rows:
             if row.source is None:

@@ -97,6 +97,18 @@ def test_seeds_must_have_the_same_rows(tmp_path: Path) -> None:
         compare({"mine": [a, b]}, str(tmp_path / "out"))
 
 
+def test_evaluations_that_are_no_seeds_of_one_system_are_refused(tmp_path: Path) -> None:
+    cold, warm = (
+        write_evaluation(tmp_path / name, {"direct": right(5, 10)}, seed=seed, system={"sampling": {"temp": seed}})
+        for seed, name in enumerate(("cold", "warm"))
+    )
+    with pytest.raises(ConfigError, match="differ in: system's sampling"):
+        compare({"mine": [cold, warm]}, str(tmp_path / "out"))
+    assert compare({"cold": [cold], "warm": [warm]}, str(tmp_path / "out"))
+    with pytest.raises(ConfigError, match="Of mine a folder is named twice"):
+        compare({"mine": [cold, f"{cold}/"]}, str(tmp_path / "out"))
+
+
 def test_a_folder_without_an_evaluation_of_today_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
         compare({"a": [str(tmp_path)]}, str(tmp_path / "out"))

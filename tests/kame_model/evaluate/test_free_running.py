@@ -8,7 +8,7 @@ import torch
 
 from data_schemas.config.model import SamplingConfig
 from kame_model.evaluate.free_running import FreeRun, Script, plan_batches, run_freely, script_for
-from kame_model.evaluate.recall_items import Asked, find_turns
+from kame_model.evaluate.turns import Asked, find_turns
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle

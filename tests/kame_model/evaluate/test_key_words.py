@@ -114,6 +114,10 @@ def test_sixty_answers_were_written_by_hand() -> None:
         ("two hundred and five", "that is two hundred five dollars", 1),
         ("minus five", "it is negative five", 1),
         ("five", "it is minus five", 0),
+        ("seven", "it is seven and a half", 0),
+        ("seven", "it is seven and half of them left", 0),
+        ("seven", "it is seven and a few", 1),
+        ("two", "two dozen", 0),
         ("carbon dioxide", "they take in carbon dioxide and give off oxygen", 1),
         ("carbon dioxide", "they take in carbon and dioxide", 1),
         ("carbon dioxide", "carbon and then some dioxide", 0),
@@ -154,6 +158,31 @@ def test_what_is_put_into_a_text_is_found_there(before: list[str], after: list[s
 def test_another_number_is_another_answer(text: str, others: list[str]) -> None:
     oracle = words_of("Twenty four and forty eight is seventy two.")
     assert [each.text for each in find_other_answers(("72",), text.split(), oracle, [])] == others
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "others"),
+    [
+        ("seven", "it is seven and a half", ["7"]),
+        ("seven", "it is seven", []),
+        ("one", "it is seven no one", ["7"]),
+        ("one dollar", "five dollars no one dollar", ["5"]),
+        ("no one", "five of them no one", []),
+    ],
+)
+def test_a_number_with_a_part_is_another_and_of_one_any_number_is(answer: str, text: str, others: list[str]) -> None:
+    found = find_other_answers(key_words(answer.split()), text.split(), answer.split(), [])
+    assert [each.text for each in found] == others
+
+
+def test_an_option_that_is_a_part_of_the_right_one_is_not_told_by_it() -> None:
+    right, part = ("gravity", "friction"), ("gravity",)
+    assert find_other_answers(right, ["it", "is", "gravity", "and", "friction"], [], [part]) == []
+    said = find_other_answers(right, ["it", "is", "gravity", "no", "gravity", "and", "friction"], [], [part])
+    assert [each.start for each in said] == [2]
+    assert [each.text for each in find_other_answers(part, ["gravity", "and", "friction"], [], [right])] == [
+        "gravity friction"
+    ]
 
 
 def test_of_an_answer_in_words_numbers_are_none_but_other_options_are() -> None:

@@ -3,10 +3,12 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from moshi.models.lm import LMModel
@@ -22,10 +24,12 @@ from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.checkpoint.registry import read_looks
 from kame_model.encode.rows import TokenRow
 from kame_model.evaluate.recall import evaluate_recall, list_free_shares
-from kame_model.evaluate.recall_items import find_turns, select_rows, strangers_of
+from kame_model.evaluate.recall_items import select_rows, strangers_of
 from kame_model.evaluate.report import read_figures, read_items
+from kame_model.evaluate.turns import find_turns
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.front_ends import tiny_front_end
+from tests.support.recall_rows import AGAIN as AGAIN_FRAME
 from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_rows
 from tests.support.scripted_front_end import Habits, ScriptedCodec, ScriptedGenerator, hear_with
 
@@ -108,8 +112,17 @@ def test_who_waits_for_the_oracle_and_says_it_once_has_every_figure(evaluated: E
 
 def test_without_an_oracle_nothing_is_said(evaluated: Evaluated) -> None:
     found = evaluated(Habits())[NONE]
-    assert (found["said_once"], found["right_first"], found["said_anywhere"], found["silent"]) == (0, 0, 0, 1)
+    names = ("said_once", "right_first", "heard", "said_anywhere", "silent")
+    assert [found[name] for name in names] == [0, 0, 0, 0, 1]
     assert found["first_word_s"] is None
+
+
+def test_what_a_back_end_tells_after_the_turn_is_told_too_late(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
+    rows = [recall_row(1, "five clips", tokenizer, n_frames=50), recall_row(2, "six clips", tokenizer)]
+    found = evaluated(Habits(), rows, {"delays_s": [1.0, 3.0]})
+    for delay_s, share in ((1.0, 1.0), (3.0, 0.5)):
+        row = found["right", delay_s, None, NEW]
+        assert [row[name] for name in ("told_in_time", "said_once", "heard")] == [share] * 3
 
 
 def lost(evaluated: Evaluated, habits: Habits, **given: Any) -> dict[str, float]:
@@ -164,6 +177,13 @@ def test_each_turn_is_judged_and_what_comes_after_a_cut(evaluated: Evaluated, to
     assert shares(found[RIGHT]) == PERFECT
     assert (found[RIGHT]["n"], found["right", 0.32, None, AGAIN]["n"]) == (2, 1)
     assert found["right", 0.32, None, AGAIN]["said_once"] == 1.0
+
+
+def test_a_dialogue_that_was_cut_off_and_not_answered_again_has_nothing_to_judge(tokenizer: Tokenizer) -> None:
+    row = recall_row(1, "five clips", tokenizer, asked_again=True)
+    once = replace(row.a, answer_mask=row.a.answer_mask & (np.arange(row.n_frames) < AGAIN_FRAME))
+    forms = {form: find_turns([replace(row, form=form, a=once)], tokenizer) for form in ("plain", "interruption")}
+    assert [len(found) for found in forms.values()] == [1, 0]
 
 
 def test_the_recordings_own_score_stands_beside_each_figure(evaluated: Evaluated) -> None:
@@ -247,7 +267,7 @@ def test_shares_for_the_card_are_those_of_new_answers_as_recorded(evaluated: Eva
     assert told["said once, none oracle, answer not in the question"] == (0, 2)
     assert {(each.measure, each.oracle) for each in found} == {
         *((measure, oracle) for measure in ("said_once", "right_first", "said") for oracle in ("right", "none")),
-        ("heard", "right"),
+        *(("heard", oracle) for oracle in ("right", "none")),
         ("said", "wrong"),
         ("said_at_last", "corrected"),
     }
@@ -360,7 +380,7 @@ def test_rows_of_another_vocabulary_codec_or_shape_are_refused(
         evaluate_recall(
             checkpoint, write_recall_rows(tmp_path / "a", rows, tokenizer, tokenizer_digest="other"), config, out
         )
-    with pytest.raises(ConfigError, match="speaks a vocabulary of 40"):
+    with pytest.raises(ConfigError, match=r"another size of vocabulary \(41\) than .* has \(40\)"):
         evaluate_recall(checkpoint, write_recall_rows(tmp_path / "b", rows, tokenizer, text_card=41), config, out)
     training = TrainingFacts(codec_digest="other")  # known even where the codec is not in the folder
     export_checkpoint(tiny_front_end(), tokenizer, None, tmp_path / "other", training)

@@ -1,6 +1,7 @@
 """The paper's table of made evaluations: its rows, its figures, and others' below a line."""
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 from data_schemas.errors import ConfigError
 from flows.cli.app import app
 from kame_model.evaluate.intervals import figures_of
-from kame_model.evaluate.report import EvaluationFolder
+from kame_model.evaluate.report import EvaluationFolder, read_figures
 from kame_model.evaluate.table import Row, make_table
 from tests.support.evaluations import right, write_evaluation
 
@@ -118,11 +119,30 @@ def test_what_cannot_stand_in_one_table_is_refused(tmp_path: Path) -> None:
         make_table({questions: [questions], twin: [twin]}, out)
 
 
+def test_a_line_is_of_one_system_and_its_seeds(tmp_path: Path) -> None:
+    def evaluation(name: str, temp: float, back_end: str, seed: int = 0) -> str:
+        serving = {"sampling": {"temp": temp}, "back_ends": [{"model": back_end}]}
+        system = {"name": "nano", "checkpoint": "a", "back_end": back_end, "serving": serving}
+        items = {"direct": right(1, 10), "tandem": right(5, 10)}
+        return write_evaluation(tmp_path / name, items, seed=seed, system=system)
+
+    out = str(tmp_path / "out")
+    gpt, claude = evaluation("gpt", 0.7, "gpt"), evaluation("claude", 0.7, "claude")
+    again, warm = evaluation("again", 0.7, "gpt", seed=1), evaluation("warm", 0.9, "gpt")
+    rows = make_table({folder: [folder] for folder in (gpt, claude, again)}, out)
+    lines = [(row.title, row.n, row.n_seeds) for row in rows]
+    assert lines == [("nano: direct", 10, 3), ("nano: tandem + claude", 10, 1), ("nano: tandem + gpt", 10, 2)]
+    with pytest.raises(ConfigError, match="both nano in mode direct, but their systems differ in: serving"):
+        make_table({folder: [folder] for folder in (gpt, warm)}, out)
+
+
 def test_the_command_writes_table_and_picture(tmp_path: Path) -> None:
     folder = write_mt_bench(tmp_path / "a", {"direct": (1.0, 2.0, 3.0), "tandem": (4.0, 5.0, 6.0)})
     done = CliRunner().invoke(app, ["evaluate", "table", folder, "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     assert "nano: tandem + gpt-4.1: 5.00, median delay 1.00 s" in done.output
+    done = CliRunner().invoke(app, ["evaluate", "table", folder, "--out", str(tmp_path / "out"), "--json"])
+    assert json.loads(done.stdout) == read_figures(str(tmp_path / "out"))["rows"]
     with Image.open(tmp_path / "out" / "plots" / "quality_and_delay.png") as picture:
         seen = {colour for _, colour in picture.convert("RGB").getcolors(1 << 24) or []}
     assert {(0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)} <= seen, "both rows are drawn"

@@ -1,0 +1,125 @@
+"""Finished evaluations, read from their folders; which of them may stand beside each other, or be seeds of one system.
+
+A system is one evaluation, or several that differ in their seed alone: of a training, whose weights then differ, or of
+the sampling.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from data_schemas.errors import ConfigError, DatasetError
+from kame_model.evaluate.report import read_figures, read_items
+
+_MAY_DIFFER: Final = {"system", "seed"}
+_OF_A_SEED: Final = {"name", "checkpoint"}
+_OF_BACK_END: Final = {"back_end", "endpoint"}
+
+Key = dict[str, Any]
+"""The fields of a row that say which items it counts, such as {"mode": "tandem"}."""
+
+Items = Sequence[Mapping[str, Any]]
+"""Records of items (`report`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What an evaluation's folder tells.
+
+    Attributes:
+        run: what decided its items (`report`).
+        keys: of the rows of its figures, each once.
+        items: the records of its items.
+    """
+
+    folder: str
+    run: Mapping[str, Any]
+    keys: list[Key]
+    items: Items
+
+    def records(self, key: Key) -> list[Mapping[str, Any]]:
+        """The items that a row counts."""
+        return [item for item in self.items if all(item["row"].get(field) == told for field, told in key.items())]
+
+    def units(self, key: Key) -> set[str]:
+        """What is independent of each other among them."""
+        return {item["unit"] for item in self.records(key)}
+
+    def settings(self, *, has_back_end: bool = True) -> Key:
+        """What of the system is the same for all its seeds: neither name nor weights.
+
+        Args:
+            has_back_end: whether its chat model is among that; mode direct asks none.
+        """
+        told = {name: value for name, value in self.run["system"].items() if name not in _OF_A_SEED}
+        if has_back_end:
+            return told
+        serving = {name: value for name, value in (told.get("serving") or {}).items() if name != "back_ends"}
+        return {name: value for name, value in told.items() if name not in _OF_BACK_END} | {"serving": serving}
+
+
+def read_evaluation(folder: str) -> Evaluation:
+    """An evaluation, of whatever kind.
+
+    Raises:
+        StoreError: a file is missing or damaged.
+        DatasetError: it is of another form than `report` says, or is not finished.
+    """
+    told, items = read_figures(folder), list(read_items(folder))
+    try:
+        run, fields = told["run"], dict.fromkeys(field for item in items for field in item["row"])
+        keys = [{field: row[field] for field in fields if field in row} for row in told["rows"]]
+        if not {"kind", "version", "seed", "system"} <= run.keys():
+            raise KeyError("run")
+        if not all("unit" in item and isinstance(item["measures"], dict) for item in items):
+            raise KeyError("measures")
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DatasetError(
+            f"{folder} holds no evaluation that can be compared: {error!r}.",
+            "Make it with `kame evaluate … --out` again.",
+        ) from error
+    found = Evaluation(folder, run, distinct(keys), items)
+    for row, key in zip(told["rows"], keys, strict=True):
+        n_records = len(found.records(key))
+        if "n" in row and row["n"] not in (n_records, len(found.units(key))):
+            raise DatasetError(
+                f"{folder}: of {title_of(key)} its figures count {row['n']} items, its file of items has {n_records}.",
+                "Run the evaluation again with the greater number; finished items are not run again.",
+            )
+    return found
+
+
+def read_seeds(name: str, folders: Sequence[str]) -> list[Evaluation]:
+    """The evaluations of a system.
+
+    Raises:
+        StoreError, DatasetError: as `read_evaluation`.
+        ConfigError: a folder is named twice; it would count as two seeds.
+    """
+    if len({Path(folder).resolve() for folder in folders}) < len(folders):
+        raise ConfigError(f"Of {name} a folder is named twice: {', '.join(folders)}.", "Name each seed's once.")
+    return [read_evaluation(folder) for folder in folders]
+
+
+def find_differences(one: Evaluation, other: Evaluation) -> list[str]:
+    """In what the runs of two evaluations differ; else the rows in which they count other items."""
+    unlike = unequal(one.run, other.run, _MAY_DIFFER)
+    shared = [key for key in other.keys if key in one.keys]
+    return unlike or [f"items of {title_of(key)}" for key in shared if one.units(key) != other.units(key)]
+
+
+def unequal(one: Mapping[str, Any], other: Mapping[str, Any], but: set[str] = set()) -> list[str]:  # noqa: B006
+    """Names of the fields in which two differ."""
+    return [name for name in sorted({*one, *other} - but) if one.get(name) != other.get(name)]
+
+
+def distinct(keys: Sequence[Key]) -> list[Key]:
+    """Each once, in their order."""
+    return list({json.dumps(key): key for key in keys}.values())
+
+
+def title_of(key: Mapping[str, Any]) -> str:
+    """The title of a row: its fields with their values, those without a value left out."""
+    return ", ".join(f"{field} {value}".strip() for field, value in key.items() if value is not None) or "all items"
