@@ -26,8 +26,8 @@ from data_schemas.config.serving import BackEndConfig, BackendName
 from data_schemas.errors import AnswerCut, BackendError, StoreError, UnexpectedThought
 from data_schemas.store import Store
 from data_schemas.units import FRAME_S, round_s
-from kame_model.serve.cascade.speaker import SentenceSpeaker, Speaker, SpokenSentence
 from kame_model.serve.oracle.routing import BackEnd
+from kame_model.serve.voice.speaker import SentenceSpeaker, Speaker, SpokenSentence
 
 TIMES: Final = "times.jsonl"
 
@@ -192,7 +192,7 @@ def measure_back_end(
 
 
 class MeasuredSpeaker:
-    """The cascade's voice on a simulated clock."""
+    """The voice of text-to-speech on a simulated clock."""
 
     def __init__(self, speaker: SentenceSpeaker, times: MeasuredTimes, background: BackgroundLoop) -> None:
         self.voice_name = speaker.voice_name

@@ -58,7 +58,7 @@ def build_calls(
     Raises:
         ConfigError: unreadable YAML, or a value out of bounds, each with its name.
     """
-    from data_schemas.config.calls import NO_CHECKPOINT
+    from data_schemas.config.serving import NO_CHECKPOINT
     from flows.cli.serve import build_serve_config
     from flows.settings import build, chat_settings, parse_settings, read_yaml
 
