@@ -54,14 +54,14 @@ def duplex(
     with speaking_plainly(as_json):
         from data_schemas.config.duplex import DuplexConfig
         from flows.cli.progress import counting
-        from flows.cli.serve import back_end
+        from flows.cli.serve import back_end_settings
         from kame_model.evaluate.duplex import evaluate_duplex
         from kame_model.evaluate.report import REPORT
 
         built = build_calls(
             DuplexConfig,
             config,
-            {"checkpoint": checkpoint, "device": device, **back_end(llm_url, llm_model, llm_provider, prompt)},
+            {"checkpoint": checkpoint, "device": device, **back_end_settings(llm_url, llm_model, llm_provider, prompt)},
             (judge_url, judge_model, judge_provider),
             modes,
             delay_s,

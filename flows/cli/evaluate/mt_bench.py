@@ -59,7 +59,7 @@ def mt_bench(
     with speaking_plainly(as_json):
         from data_schemas.config.mt_bench import MtBenchConfig
         from flows.cli.progress import counting
-        from flows.cli.serve import back_end
+        from flows.cli.serve import back_end_settings
         from kame_model.evaluate.mt_bench import evaluate_mt_bench
         from kame_model.evaluate.report import REPORT
         from kame_model.evaluate.served import condition_of
@@ -67,7 +67,7 @@ def mt_bench(
         built = build_calls(
             MtBenchConfig,
             config,
-            {"checkpoint": checkpoint, "device": device, **back_end(llm_url, llm_model, llm_provider, prompt)},
+            {"checkpoint": checkpoint, "device": device, **back_end_settings(llm_url, llm_model, llm_provider, prompt)},
             (judge_url, judge_model, judge_provider),
             modes,
             delay_s,

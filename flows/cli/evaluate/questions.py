@@ -65,7 +65,7 @@ def questions(
     with speaking_plainly(as_json):
         from data_schemas.config.questions import QuestionsConfig
         from flows.cli.progress import counting
-        from flows.cli.serve import back_end
+        from flows.cli.serve import back_end_settings
         from kame_model.evaluate.questions import evaluate_questions
         from kame_model.evaluate.report import REPORT
         from kame_model.evaluate.served import condition_of
@@ -73,7 +73,7 @@ def questions(
         built = build_calls(
             QuestionsConfig,
             config,
-            {"checkpoint": checkpoint, "device": device, **back_end(llm_url, llm_model, llm_provider, prompt)},
+            {"checkpoint": checkpoint, "device": device, **back_end_settings(llm_url, llm_model, llm_provider, prompt)},
             (judge_url, judge_model, judge_provider),
             modes,
             delay_s,
