@@ -199,15 +199,26 @@ async def test_another_mode_of_the_front_end_leaves_no_gap(checkpoint: Checkpoin
     assert "".join(client.texts) == " alpha bravo charlie delta foxtrot golf hotel india"
 
 
-@pytest.mark.parametrize("how", ["reset", "cascade"])
-async def test_a_reset_and_mode_cascade_leave_nothing_to_say(checkpoint: Checkpoint, writes: Writes, how: str) -> None:
+async def test_a_reset_leaves_nothing_to_say(checkpoint: Checkpoint, writes: Writes) -> None:
     writes(words_from(0, "alpha bravo charlie delta foxtrot golf hotel india"))
     async with talking(checkpoint) as client:
         await client.talk([None] * 14)
         assert loud(client)[-1] == 13
-        client.session.reset() if how == "reset" else client.session.change(mode="cascade")
+        client.session.reset()
         await client.talk([None] * 9)  # as many as the first clause takes to be whole
     assert loud(client)[-1] == 13
+
+
+async def test_who_comes_back_from_mode_cascade_does_not_hear_the_rest(checkpoint: Checkpoint, writes: Writes) -> None:
+    writes(words_from(0, "alpha bravo charlie delta foxtrot") | words_from(30, "all right"))
+    async with talking(checkpoint) as client:
+        await client.talk([None] * 14)
+        client.session.change(mode="cascade")
+        await client.talk([None] * 10)
+        assert loud(client)[-1] == 13
+        client.session.change(mode="direct")
+        await client.talk([None] * 50)
+    assert "".join(client.texts) == " alpha bravo all right"
 
 
 async def test_the_recording_is_of_what_was_heard(checkpoint: Checkpoint, writes: Writes, tmp_path: Path) -> None:
