@@ -237,6 +237,12 @@ def sample_sources() -> list[SourceConfig]:
     return [SourceConfig(name=file.stem, path=str(file), licence="CC0-1.0") for file in sorted(folder.glob("*.jsonl"))]
 
 
+def shipped_checkpoint() -> str | None:
+    """The trained front-end that comes with the project; None: it is not at hand."""
+    folder = Path(__file__).resolve().parents[1] / "examples" / "checkpoints" / "nano"
+    return str(folder) if folder.is_dir() else None
+
+
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in settings.items():

@@ -60,6 +60,7 @@ async function begin() {
   at("keep_days").textContent = about.keep_days;
   at("notice").textContent = about.notice;
   at("notice").hidden = !about.notice;
+  at("voice").hidden = about.voice !== "synthesised";
 }
 
 async function start() {
@@ -147,6 +148,7 @@ const does = {
     if (ageS !== null) show("whisper_after", ageS);
   },
   oracle_failed: (data) => oracles.failed(data),
+  voice_failed: (data) => tell(`Not said: “${data.text}”. ${data.reason}`),
   sentence_left_out: (data) => tell(`A sentence of the answer is left out: ${data.reason}`),
   dropped(data) {
     nLost[data.direction] += data.n_frames;

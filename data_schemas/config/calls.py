@@ -6,10 +6,7 @@ from pydantic import Field, model_validator
 
 from data_schemas.config.base import Config
 from data_schemas.config.judge import JudgeConfig
-from data_schemas.config.serving import Mode, ServeConfig
-
-NO_CHECKPOINT = "none"
-"""In place of a checkpoint's name: there is none, and mode cascade alone can be called."""
+from data_schemas.config.serving import NO_CHECKPOINT, Mode, ServeConfig
 
 
 class CallsConfig(Config):

@@ -8,6 +8,7 @@ from pydantic.config import JsonDict
 
 from data_schemas.config.base import Config, at_home
 from data_schemas.config.recall import Split
+from data_schemas.config.serving import Voice
 from data_schemas.presets import PRESETS
 
 SEED_PREFIX, COPY, RUN, EVALUATION = "seed-", "copy", "run", "evaluation"
@@ -178,6 +179,12 @@ class FrontEndConfig(Config):
         title="Settings of the sampling",
         description="How the checkpoint is to be run, by servers and evaluations, such as temp_text; its kame.json "
         "says so.",
+    )
+    voice: Voice = Field(
+        default="decoded",
+        title="Voice",
+        description="How servers let the checkpoint be heard: decoded, by its own sound, or synthesised, its text by "
+        "text-to-speech; its kame.json says so.",
     )
 
     @property

@@ -12,6 +12,12 @@ Mode = Literal["tandem", "direct", "cascade"]
 """tandem: the front-end speaks and hears the back-end's oracle · direct: it speaks alone · cascade: recogniser, chat
 model and text-to-speech take turns with the user."""
 
+Voice = Literal["decoded", "synthesised"]
+"""How a user hears the front-end: by its own codes, decoded · by its text, said by text-to-speech."""
+
+NO_CHECKPOINT = "none"
+"""In place of a checkpoint's name: there is none, and no mode but cascade."""
+
 BackendName = str
 """What a chat model is called among the server's."""
 
@@ -116,7 +122,7 @@ class ListenerConfig(Config):
 
 
 class CascadeConfig(Config):
-    """The mode without a front-end."""
+    """Text-to-speech: of mode cascade, and of front-ends with the voice `synthesised`."""
 
     tts: str = Field(default="kokoro", description="Text-to-speech engine; `kame backends` lists them.")
     options: dict[str, str | int | float | bool] = Field(default_factory=dict, description="The engine's own options.")
@@ -308,11 +314,18 @@ class RecordConfig(Config):
 class ServeConfig(Config):
     """All there is to say about a server."""
 
-    checkpoint: str = Field(description="Folder of an export, or owner/name[@revision] on the Hub.")
+    checkpoint: str = Field(
+        description="Folder of an export, or owner/name[@revision] on the Hub; none: there is mode cascade alone."
+    )
     host: str = Field(default="127.0.0.1", description="Address to listen at.")
     port: int = Field(default=8998, ge=0, le=65535, description="Port to listen at (moshi's is 8998); 0: any free one.")
     device: str = Field(default="auto", description="cpu, cuda, or auto: cuda where there is one.")
     mode: Mode = Field(default="tandem", description="How a session begins; it may change while it runs.")
+    voice: Voice | None = Field(
+        default=None,
+        description="What is heard of the front-end: decoded (its own sound), or synthesised (its text by the "
+        "text-to-speech of `cascade`); empty: as the checkpoint says.",
+    )
     back_ends: list[BackEndConfig] = Field(
         default_factory=lambda: [BackEndConfig()], min_length=1, description="Chat models; the first is the default."
     )
@@ -329,7 +342,7 @@ class ServeConfig(Config):
     )
     cycle: CycleConfig = Field(default_factory=CycleConfig, description="When the back-end is asked.")
     listener: ListenerConfig = Field(default_factory=ListenerConfig, description="Who hears the user.")
-    cascade: CascadeConfig = Field(default_factory=CascadeConfig, description="The mode without a front-end.")
+    cascade: CascadeConfig = Field(default_factory=CascadeConfig, description="Text-to-speech.")
     limits: LimitsConfig = Field(default_factory=LimitsConfig, description="What callers may do.")
     care: CareConfig = Field(default_factory=CareConfig, description="Who comes in, and what they are told.")
     record: RecordConfig = Field(default_factory=RecordConfig, description="What is kept, if anything.")

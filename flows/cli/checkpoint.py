@@ -26,6 +26,10 @@ def export(
         list[str],
         typer.Option("--set", help="How it is to be run, e.g. sampling.temp_text=0.5; servers and evaluations do so."),
     ] = [],  # noqa: B006
+    voice: Annotated[
+        Literal["decoded", "synthesised"],
+        typer.Option("--voice", help="How servers let it be heard: its own sound, or its text by text-to-speech."),
+    ] = "decoded",
     as_json: AsJson = False,
 ) -> None:
     """Write a run's front-end with codec, vocabulary, facts and card; adapters are merged. Stock moshi loads it too."""
@@ -52,6 +56,7 @@ def export(
             which,
             getattr(torch, dtype),
             build(SamplingConfig, {}, strip_section("sampling", parse_settings(settings))),
+            voice,
         )
         if as_json:
             print_json({"out": out, "run": str(found.folder), "seed": found.seed, **facts.model_dump(mode="json")})

@@ -18,6 +18,12 @@ ServeSettings = Annotated[
     list[str], typer.Option("--set", help="Any setting, e.g. cycle.interval_s=0.2 or back_ends.0.max_tokens=96.")
 ]
 Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, or auto: cuda where there is one.")]
+Voice = Annotated[
+    str | None,
+    typer.Option(
+        "--voice", help="decoded: its own sound; synthesised: its text by text-to-speech; else as the checkpoint says."
+    ),
+]
 SystemPrompt = Annotated[
     str | None, typer.Option("--prompt", help="What the chat model is told: a prompt's name, or a YAML file.")
 ]
@@ -25,7 +31,8 @@ SystemPrompt = Annotated[
 
 def serve(
     checkpoint: Annotated[
-        str | None, typer.Argument(help="Folder of a checkpoint, or owner/name on the Hub; or in --config.")
+        str | None,
+        typer.Argument(help="Folder of a checkpoint, or owner/name on the Hub; or in --config; else the one shipped."),
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen at; 127.0.0.1 if empty.")] = None,
     port: Annotated[int | None, typer.Option("--port", help="8998 if empty; 0: any free one.")] = None,
@@ -33,6 +40,7 @@ def serve(
     llm_model: LlmModel = None,
     llm_provider: LlmProvider = None,
     prompt: SystemPrompt = None,
+    voice: Voice = None,
     mode: Annotated[str | None, typer.Option("--mode", help="tandem, direct or cascade.")] = None,
     max_sessions: Annotated[
         int | None, typer.Option("--max-sessions", help="Callers at once; 0: as many as fit.")
@@ -59,38 +67,63 @@ def serve(
             "port": port,
             "device": device,
             "mode": mode,
+            "voice": voice,
             "limits.max_sessions": max_sessions,
             "record.folder": record,
-            **back_end(llm_url, llm_model, llm_provider, prompt),
+            **back_end_settings(llm_url, llm_model, llm_provider, prompt),
             **parse_settings(settings),
         }
         _serve(build_serve_config(config, typed), as_json)
 
 
-def back_end(url: str | None, model: str | None, provider: str | None, prompt: str | None) -> dict[str, Any]:
+def back_end_settings(url: str | None, model: str | None, provider: str | None, prompt: str | None) -> dict[str, Any]:
     """What was typed of the first chat model, as settings by dotted name; a URL or provider chooses who calls."""
     from flows.settings import chat_settings
 
     return {**chat_settings("back_ends.0.chat", url, model, provider), "back_ends.0.prompt": prompt}
 
 
-def build_serve_config(file: Path | None, typed: Mapping[str, Any]) -> "ServeConfig":
+def build_serve_config(
+    file: Path | None, typed: Mapping[str, Any], line: str = "kame serve CHECKPOINT"
+) -> "ServeConfig":
     """The configuration of a server: the YAML file, then what was typed.
+
+    Where no checkpoint is named the one that is shipped is taken; where there is none, mode cascade does without.
 
     Args:
         typed: settings by dotted name; None: not typed.
+        line: how a checkpoint is named, for the error.
 
     Raises:
-        ConfigError: unreadable YAML, or a value out of bounds, each with its name.
+        ConfigError: unreadable YAML, a value out of bounds, each with its name, or there is no checkpoint.
     """
     from data_schemas.config.serving import ServeConfig
-    from data_schemas.errors import ConfigError
     from flows.settings import build, read_yaml
 
     written = {} if file is None else read_yaml(file)
-    if written.get("checkpoint") is None and typed.get("checkpoint") is None:
-        raise ConfigError("No checkpoint is named.", "Say kame serve CHECKPOINT, or `checkpoint:` in --config.")
-    return build(ServeConfig, {"back_ends": [{}]}, written, typed)
+    mode = typed.get("mode") or written.get("mode")
+    named = typed.get("checkpoint") or written.get("checkpoint") or _unnamed_checkpoint(mode, line)
+    return build(ServeConfig, {"back_ends": [{}]}, written, typed, {"checkpoint": named})
+
+
+def _unnamed_checkpoint(mode: str | None, line: str) -> str:
+    """The checkpoint that is shipped, or for mode cascade none.
+
+    Raises:
+        ConfigError: none is shipped, and the mode wants one.
+    """
+    from data_schemas.config.serving import NO_CHECKPOINT
+    from data_schemas.errors import ConfigError
+    from flows.settings import shipped_checkpoint
+
+    shipped = shipped_checkpoint()
+    if shipped is None and mode != "cascade":
+        raise ConfigError(
+            "No checkpoint is named, and none is shipped in examples/checkpoints/nano.",
+            f"Say {line}: one of your own (`kame train DATASET --preset nano --out runs/nano` makes it), or "
+            "SakanaAI/kame on the Hub. Or talk without a front-end: --mode cascade.",
+        )
+    return shipped or NO_CHECKPOINT
 
 
 def _serve(config: "ServeConfig", as_json: bool) -> None:
@@ -112,8 +145,15 @@ def _serve(config: "ServeConfig", as_json: bool) -> None:
             left = f"{n_sessions} callers may finish within {config.limits.drain_s:g} s"
             typer.echo(f"kame: nobody is let in any more; {left}. Again, and it ends now.", err=True)
 
-    typer.echo(f"kame: loading {config.checkpoint} ...", err=True)
+    typer.echo(f"kame: {describe_loading(config)} ...", err=True)
     asyncio.run(run(config, ready, draining))
+
+
+def describe_loading(config: "ServeConfig") -> str:
+    """What a server does before it is ready."""
+    from data_schemas.config.serving import NO_CHECKPOINT
+
+    return "starting without a front-end" if config.checkpoint == NO_CHECKPOINT else f"loading {config.checkpoint}"
 
 
 def _tell_who_may_come(config: "ServeConfig") -> None:

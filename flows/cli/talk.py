@@ -2,14 +2,15 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.serve import ServeFile, ServeSettings, build_serve_config
+from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
+from flows.cli.serve import ServeFile, ServeSettings, Voice, back_end_settings, build_serve_config, describe_loading
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from kame_model.serve.client.client import Call
     from kame_model.serve.client.talk_record import TalkRecord
 
-DEFAULT_URL = "http://127.0.0.1:8998"
 ALONE = {"limits.max_sessions": 1}
 """What a server for one talk is told unless somebody says otherwise: its step is the cheapest."""
 
@@ -27,10 +27,16 @@ def talk(
         Path | None, typer.Argument(help="Sound of what to say; of two channels the right one, as in datasets.")
     ] = None,
     mic: Annotated[bool, typer.Option("--mic", help="Talk yourself, with a microphone and headphones.")] = False,
-    url: Annotated[str | None, typer.Option("--url", help=f"A server that runs; {DEFAULT_URL} if empty.")] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="Start a server with this checkpoint for this talk alone.")
+    url: Annotated[
+        str | None, typer.Option("--url", help="A server that runs; else one is started for this talk alone.")
     ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", help="Of the server for this talk; else the one shipped.")
+    ] = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    llm_provider: LlmProvider = None,
+    voice: Voice = None,
     config: ServeFile = None,
     settings: ServeSettings = [],  # noqa: B006
     out: Annotated[Path, typer.Option("--out", help="Folder for sound, transcript and events.")] = Path("talk"),
@@ -59,22 +65,41 @@ def talk(
 
     After the file it listens until the answer has ended, and says so where none comes or it does not end in time.
 
-    The server is one that runs (--url; its token in KAME_SERVE_TOKEN), or one for this talk alone (--checkpoint).
-    Ctrl-C ends it, and what was said until then is kept.
+    The server is one that runs (--url; its token in KAME_SERVE_TOKEN), or one that is started for this talk alone, on
+    a free port of this machine. Ctrl-C ends the talk, and what was said until then is kept.
     """
+    of_server = {
+        "--checkpoint": checkpoint,
+        "--config": config,
+        "--set": settings,
+        "--llm-url": llm_url,
+        "--llm-model": llm_model,
+        "--llm-provider": llm_provider,
+        "--voice": voice,
+    }
     with speaking_plainly(as_json, goes_on=""):
-        _refuse_what_does_not_go_together(file, mic, url, checkpoint, config or settings)
+        _refuse_what_does_not_go_together(file, mic, url, of_server)
         from data_schemas.config.serving import TOKEN_ENV
         from flows.settings import parse_settings
         from kame_model.serve.client.client import Call
         from kame_model.serve.client.talk_record import TalkRecord
 
         token = os.environ.get(TOKEN_ENV) or None
-        call = Call(url=url or DEFAULT_URL, token=token, mode=mode, back_end=back_end, model=model, prompt=prompt)
-        own = {"checkpoint": checkpoint, "host": "127.0.0.1", "port": 0, "care.token_env": TOKEN_ENV}
-        server = (
-            None if checkpoint is None else build_serve_config(config, {**ALONE, **parse_settings(settings), **own})
-        )
+        call = Call(url=url or "", token=token, mode=mode, back_end=back_end, model=model, prompt=prompt)
+        server = None
+        if url is None:
+            typed = {
+                **ALONE,
+                **back_end_settings(llm_url, llm_model, llm_provider, None),
+                "checkpoint": checkpoint,
+                "voice": voice,
+                "mode": mode,
+                **parse_settings(settings),
+                "host": "127.0.0.1",
+                "port": 0,
+                "care.token_env": TOKEN_ENV,
+            }
+            server = build_serve_config(config, typed, "kame talk FILE --checkpoint CHECKPOINT")
         kept = TalkRecord()
         with _saving(kept, out):
             waits_s = answer_timeout_s, silence_s
@@ -100,9 +125,12 @@ def _saving(kept: "TalkRecord", out: Path) -> Iterator[None]:
 
 
 def _refuse_what_does_not_go_together(
-    file: Path | None, mic: bool, url: str | None, checkpoint: str | None, of_server: object
+    file: Path | None, mic: bool, url: str | None, of_server: Mapping[str, object]
 ) -> None:
     """Refuses options that would do nothing.
+
+    Args:
+        of_server: what was typed of a server that is started, by the option.
 
     Raises:
         ConfigError: which, and what to say instead.
@@ -111,10 +139,12 @@ def _refuse_what_does_not_go_together(
 
     if (file is None) != mic:
         raise ConfigError("It is not clear who talks.", "Name a sound file, or say --mic.")
-    if url is not None and checkpoint is not None:
-        raise ConfigError("--url is a server that runs, --checkpoint one for this talk.", "Say one of them.")
-    if of_server and checkpoint is None:
-        raise ConfigError("--config and --set are of a server for this talk.", "Say --checkpoint too.")
+    typed = [name for name, value in of_server.items() if value]
+    if url is not None and typed:
+        raise ConfigError(
+            f"--url is a server that runs; {', '.join(typed)} would be of one that is started for this talk.",
+            "Say either.",
+        )
 
 
 async def _talk(
@@ -142,7 +172,7 @@ async def _talk(
         if server is not None:
             from flows.runs.serve import serving
 
-            typer.echo(f"kame: starting a server with {server.checkpoint} ...", err=True)
+            typer.echo(f"kame: a server for this talk: {describe_loading(server)} ...", err=True)
             running = await stack.enter_async_context(serving(server))
             call = replace(call, url=running.url)
         if record:
@@ -209,6 +239,7 @@ def _tell_event(event: dict[str, Any]) -> None:
         "started": lambda: f"{_chosen(data)}. {data.get('notice', '')}",
         "heard": lambda: f"you: {data['text']}" if data["is_final"] else "",
         "oracle_failed": lambda: f"the back-end {data['back_end']} failed: {data['reason']}",
+        "voice_failed": lambda: f"{data['text']!r} is not said: {data['reason']}",
         "sentence_left_out": lambda: f"a sentence of the answer is left out: {data['reason']}",
         "ended": lambda: f"the server ended it: {data['reason']}",
     }.get(kind, str)()
@@ -218,19 +249,24 @@ def _tell_event(event: dict[str, Any]) -> None:
 
 def _chosen(data: dict[str, Any]) -> str:
     model = data.get("model")
-    return f"{data['mode']}, back-end {data['back_end']}" + (f", model {model}" if model else "")
+    chosen = f"{data['mode']}, back-end {data['back_end']}" + (f", model {model}" if model else "")
+    is_read_out = data.get("voice") == "synthesised" and data["mode"] != "cascade"
+    return f"{chosen}; its text is said by text-to-speech" if is_read_out else chosen
 
 
 def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
-    """What came of it: the transcript, the oracles, and where it is kept."""
+    """What came of it: the transcript beside what was whispered, all oracles, and where it is kept."""
     from dataclasses import asdict
 
     from flows.cli import show
     from kame_model.serve.client.talk_record import EVENTS, TRANSCRIPT, WAV
 
-    lines, oracles = kept.lines(), kept.oracles()
+    lines, oracles = [*zip(kept.lines(), kept.whispered(), strict=True)], kept.oracles()
     if as_json:
-        transcript = [{"at_s": at_s, "speaker": speaker, "text": text} for at_s, speaker, text in lines]
+        transcript = [
+            {"at_s": at_s, "speaker": speaker, "text": text, "whispered": whispered}
+            for (at_s, speaker, text), whispered in lines
+        ]
         told = {
             "transcript": transcript,
             "oracles": [asdict(each) for each in oracles],
@@ -240,8 +276,10 @@ def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
         print_json({"out": str(out), **told, "n_gaps": kept.player.n_gaps, "dropped": kept.dropped()})
         return
     console = show.console()
-    for at_s, speaker, text in lines:
+    for (at_s, speaker, text), whispered in lines:
         console.print(f"{at_s:7.2f} s  {speaker}: {text}", markup=False)
+        if whispered:
+            console.print(f"           whispered to it: {whispered}", markup=False)
     ages = ["" if each.age_s is None else f"{each.age_s:.2f}" for each in oracles]
     rows = [
         (f"{each.asked_s:.2f}", age, each.back_end, each.state, each.text)

@@ -61,6 +61,10 @@ CodecMinutes = Annotated[
 CheckpointsFolder = Annotated[
     str | None, typer.Option("--checkpoints", help="Of datasets: folder where the checkpoint is registered.")
 ]
+Voice = Annotated[
+    Literal["decoded", "synthesised"] | None,
+    typer.Option("--voice", help="Of datasets: how servers let the checkpoint be heard (docs/serving.md)."),
+]
 EvaluateItems = Annotated[
     int | None, typer.Option("--evaluate", help="Of datasets: held-out dialogues run at the end; 0: none.")
 ]
@@ -97,6 +101,7 @@ def train(
     codec_option: CodecOptions = [],  # noqa: B006
     codec_minutes: CodecMinutes = None,
     checkpoints: CheckpointsFolder = None,
+    voice: Voice = None,
     evaluate: EvaluateItems = None,
     listen: Listen = False,
     seed: Seed = None,
@@ -125,6 +130,7 @@ def train(
         "codec_path": codec_path,
         "codec_minutes": codec_minutes,
         "checkpoints": checkpoints,
+        "voice": voice,
         "evaluate_items": evaluate,
         "listen": listen,
     }

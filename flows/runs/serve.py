@@ -12,9 +12,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from data_schemas.config.serving import CareConfig, ServeConfig
+from data_schemas.config.serving import NO_CHECKPOINT, CareConfig, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
-from kame_model.checkpoint.load import load_checkpoint
+from kame_model.checkpoint.kame_json import voice_of
+from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.serve.parts import build_parts
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.app import create_app
@@ -42,7 +43,8 @@ async def serving(config: ServeConfig) -> AsyncIterator[Serving]:
     """
     _check_certificate(config.care)
     with _listening(config) as listener:  # first: an address that is taken should not cost the loading of a model
-        checkpoint = load_checkpoint(config.checkpoint, find_device(config.device))
+        checkpoint = _load(config)
+        config = config.model_copy(update={"voice": voice_of(checkpoint and checkpoint.facts, config.voice)})
         speak("ready")  # it reads its lexicon the first time, which would hold up everybody's frames later
         async with build_parts(config) as parts, KameServer(checkpoint, config, parts) as server:
             page = Path(str(files("dashboard").joinpath("talk")))
@@ -73,6 +75,15 @@ async def run(config: ServeConfig, on_ready: Callable[[Serving], None], on_drain
             on_drain(running)
             asked.clear()
             await _first_of(running.server.drain(), asked.wait())
+
+
+def _load(config: ServeConfig) -> Checkpoint | None:
+    """The front-end; None: there is mode cascade alone."""
+    if config.checkpoint != NO_CHECKPOINT:
+        return load_checkpoint(config.checkpoint, find_device(config.device))
+    if config.mode != "cascade":
+        raise ConfigError(f"Without a checkpoint there is no mode {config.mode}.", "Name one, or say --mode cascade.")
+    return None
 
 
 async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:

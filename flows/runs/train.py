@@ -297,7 +297,7 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, OptionValue]
     name = f"{config.preset}-{Path(config.out).resolve().name}-{config.max_steps}"
     name += f"-seed-{config.seed}" if config.seed else ""
     run, chosen = stage_folder(config, "dialogues"), (config.codec, codec)
-    return export_once(run, config.checkpoints, name, chosen, tokenizer, sampling_config(config))
+    return export_once(run, config.checkpoints, name, chosen, tokenizer, sampling_config(config), config.voice)
 
 
 def sampling_config(config: FrontEndConfig) -> SamplingConfig:

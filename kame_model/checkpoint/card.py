@@ -25,7 +25,7 @@ _SERVE = """\
 ```sh
 kame serve FOLDER                                                   # an embedded chat model behind it
 kame serve FOLDER --llm-url http://host:8000/v1 --llm-model NAME    # yours: any OpenAI-compatible server
-kame talk question.wav                                              # in another terminal: a caller that is a program
+kame talk question.wav --url http://127.0.0.1:8998                  # in another terminal: a caller that is a program
 ```
 
 A server prints the address of a page to talk by. Kyutai's clients of Moshi and OpenAI's realtime clients connect to
@@ -132,7 +132,12 @@ def _serving_rows(facts: KameJson) -> list[tuple[str, str]]:
         f"temperature {own.temp_text:g} for text and {own.temp:g} for sound, the {own.top_k_text} and {own.top_k} best"
     )
     told = "not known" if delays is None else f"{delays.min_s:g} to {delays.max_s:g} s to an oracle's first token"
+    voice = {
+        "decoded": "its own, decoded from its codes",
+        "synthesised": "text-to-speech says the text that it writes, as it writes it; its own sound is not heard",
+    }
     return [
+        ("voice, unless the server is told otherwise", f"`{facts.voice}`: {voice[facts.voice]}"),
         ("sampling, unless the server is told otherwise", how if own.use_sampling else "always the likeliest"),
         ("back-end in training", f"{told}; behind a slower one it answers before its oracle has come"),
     ]

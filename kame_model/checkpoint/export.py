@@ -26,6 +26,7 @@ from torch import Tensor
 from backends.codec.protocol import Codec
 from backends.registry import build, entry
 from data_schemas.config.model import SamplingConfig
+from data_schemas.config.serving import Voice
 from data_schemas.config.training import OracleFeedConfig
 from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.store import Store, new_folder
@@ -77,6 +78,7 @@ def export_checkpoint(
     *,
     sampling: SamplingConfig | None = None,
     trained_delays: TrainedDelays | None = None,
+    voice: Voice = "decoded",
 ) -> KameJson:
     """Writes a front-end with all that is needed to speak with it.
 
@@ -89,6 +91,7 @@ def export_checkpoint(
         dtype: of the weights in the file; None: as they are.
         sampling: how it is to be run; None: moshi's way.
         trained_delays: how long the back-end took in training; None: not known.
+        voice: how users are to hear it.
 
     Raises:
         ConfigError: `out` is there already, or vocabulary or codec are not of the model's size.
@@ -101,7 +104,7 @@ def export_checkpoint(
                 training = training.model_copy(update={"lora": True})
             codec_facts = None if codec is None else _write_codec(aside, codec)
             facts = _collect_facts(front_end, tokenizer, codec_facts, training).model_copy(
-                update={"sampling": sampling or SamplingConfig(), "trained_delays": trained_delays}
+                update={"sampling": sampling or SamplingConfig(), "trained_delays": trained_delays, "voice": voice}
             )
             _write(aside, front_end, tokenizer, facts, dtype)
     except SafetensorError as error:
@@ -117,6 +120,7 @@ def export_run(
     which: Which = "best",
     dtype: torch.dtype | None = None,
     sampling: SamplingConfig | None = None,
+    voice: Voice = "decoded",
 ) -> KameJson:
     """Writes a run's checkpoint as a folder that others load.
 
@@ -129,6 +133,7 @@ def export_run(
         which: the last weights, or the best on validation by the run's `keep.best_by`.
         dtype: of the weights in the file; None: as they were trained.
         sampling: how it is to be run; None: moshi's way.
+        voice: how users are to hear it.
 
     Raises:
         ConfigError: vocabulary or codec are not those of the run, or `out` is there already.
@@ -153,6 +158,7 @@ def export_run(
         _training_facts(facts, saved),
         dtype,
         sampling=sampling,
+        voice=voice,
         trained_delays=None if facts.config.stage == "copy" else _trained_delays(facts.config.data.feed),
     )
 
@@ -164,13 +170,14 @@ def export_once(
     codec: tuple[str, Options],
     tokenizer: str | None = None,
     sampling: SamplingConfig | None = None,
+    voice: Voice = "decoded",
 ) -> str:
     """The name, in a folder of checkpoints, of a run's export; one of this very training that stands is left as it is.
 
     Where another training's has the name, this one's has the run's identity behind it.
 
     Args:
-        run, codec, tokenizer, sampling: as `export_run`, which writes it.
+        run, codec, tokenizer, sampling, voice: as `export_run`, which writes it.
 
     Raises:
         ConfigError: that name is taken too, or as `export_run`.
@@ -180,7 +187,7 @@ def export_once(
     there.mkdir(parents=True, exist_ok=True)
     for each in (name, f"{name}-{training.run}"):
         if not (there / each).exists():
-            export_run(run, there / each, codec, tokenizer, sampling=sampling)
+            export_run(run, there / each, codec, tokenizer, sampling=sampling, voice=voice)
             return each
         if read_kame_json(there / each / FACTS).training == training:
             return each

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 
 from data_schemas.config.base import Config
 from data_schemas.config.model import SamplingConfig
+from data_schemas.config.serving import Voice
 from data_schemas.errors import StoreError
 
 FORMAT: Final = 2
@@ -109,6 +110,9 @@ class KameJson(Config):
         default_factory=SamplingConfig,
         description="How tokens are chosen where nobody says otherwise; folders that do not say have moshi's way.",
     )
+    voice: Voice = Field(
+        default="decoded", description="How users are to hear it where nobody says otherwise (`ServeConfig.voice`)."
+    )
     trained_delays: TrainedDelays | None = Field(
         default=None, description="Delays of the back-end that it was trained with; empty: not known."
     )
@@ -160,3 +164,8 @@ def sampling_of(facts: KameJson | None, told: SamplingConfig) -> SamplingConfig:
     """
     own = SamplingConfig() if facts is None else facts.sampling
     return own.model_copy(update=told.model_dump(exclude_unset=True))
+
+
+def voice_of(facts: KameJson | None, told: Voice | None) -> Voice:
+    """How users hear the front-end: as somebody said, else as the facts say; decoded where there are none."""
+    return told or ("decoded" if facts is None else facts.voice)

@@ -59,6 +59,7 @@ class Summary(NamedTuple):
             ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),
         ]
         rows.append(("sampling", ", ".join(f"{name} {value}" for name, value in facts.sampling.model_dump().items())))
+        rows.append(("voice", facts.voice))
         if facts.trained_delays is not None:
             rows.append(("back-end in training", f"{facts.trained_delays.min_s:g} to {facts.trained_delays.max_s:g} s"))
         rows += [(name, f"{value:.4g}") for name, value in sorted(told.figures.items())]

@@ -22,6 +22,7 @@ from backends.listener.background import BackgroundLoop
 from data_schemas.config.serving import Mode, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, round_s, samples_to_seconds
+from kame_model.checkpoint.kame_json import voice_of
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.evaluate.delays import audible_spans
 from kame_model.evaluate.measured import (
@@ -78,18 +79,19 @@ class Call:
 
     def oracles(self) -> list[Oracle]:
         """The chat model's answers, in the order of asking; their times are of this call."""
-        record = TalkRecord(start_s=0.0, events=[asdict(event) for event in self.events])
-        return record.oracles()
+        return self._record().oracles()
 
     def oracle_at(self, at_s: float) -> Oracle | None:
         """The one whose words were the last to come by then; None: none had come."""
-        begun = [each for each in self.oracles() if each.age_s is not None and each.asked_s + each.age_s <= at_s]
-        return max(begun, key=lambda each: each.asked_s + (each.age_s or 0.0), default=None)
+        return self._record().oracle_by(at_s)
 
     def assistant_between(self, start_s: float, end_s: float | None = None) -> Samples:
         """The assistant's sound from one time on, and before another."""
         end = len(self.assistant) if end_s is None else round(end_s * SAMPLE_RATE_HZ)
         return self.assistant[round(start_s * SAMPLE_RATE_HZ) : end]
+
+    def _record(self) -> TalkRecord:
+        return TalkRecord(start_s=0.0, events=[asdict(event) for event in self.events])
 
 
 class CalledServer:
@@ -116,7 +118,8 @@ class CalledServer:
                 "A classifier of back-ends cannot be called on a simulated clock.", "Leave `classifier` out."
             )
         limits = config.limits.model_copy(update={"max_sessions": 1, "max_session_s": 1e9})
-        self._config = config.model_copy(update={"limits": limits})
+        voice = voice_of(None if checkpoint is None else checkpoint.facts, config.voice)
+        self._config = config.model_copy(update={"limits": limits, "voice": voice})
         self._checkpoint, self._given, self._times = checkpoint, parts, times
         self._chats: list[MeasuredChat] = []
         self._parts: Parts | None = None

@@ -25,8 +25,8 @@ from data_schemas.errors import AnswerCut, BackendError, UnexpectedThought
 from data_schemas.store import Store
 from data_schemas.units import FRAME_S, round_s
 from kame_model.evaluate.report import append_line, read_lines
-from kame_model.serve.cascade.speaker import SentenceSpeaker, Speaker, SpokenSentence
 from kame_model.serve.oracle.routing import BackEnd
+from kame_model.serve.voice.speaker import SentenceSpeaker, Speaker, SpokenSentence
 
 TIMES: Final = "times.jsonl"
 
@@ -176,7 +176,7 @@ def measure_back_end(
 
 
 class MeasuredSpeaker:
-    """The cascade's voice on a simulated clock."""
+    """The voice of text-to-speech on a simulated clock."""
 
     def __init__(self, speaker: SentenceSpeaker, times: MeasuredTimes, background: BackgroundLoop) -> None:
         self.voice_name = speaker.voice_name

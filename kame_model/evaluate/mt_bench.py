@@ -47,6 +47,8 @@ from kame_model.serve.parts import Parts
 
 VERSION: Final = 1
 """Of what a conversation and its judgement come to; raising it has every one made anew."""
+_FAILURES: Final = ("oracle_failed", "listening_failed", "voice_failed")
+"""Events that tell why an answer is not what it might be."""
 CONVERSATIONS: Final = "conversations"
 
 
@@ -138,7 +140,7 @@ def _converse(
                 "has_ended": call.ends[index] is not None,
             }
         )
-    failures = [each.data["reason"] for each in call.events if each.kind in ("oracle_failed", "listening_failed")]
+    failures = [each.data["reason"] for each in call.events if each.kind in _FAILURES]
     return {"turns": turns, "failures": [each for each in failures if each]}, call
 
 

@@ -16,12 +16,12 @@ from backends.asr.protocol import HearingRefused, Recogniser
 from backends.chat.protocol import ChatEngine, Endpoint
 from backends.chat.providers import price_of
 from backends.engine import Samples
-from data_schemas.config.calls import NO_CHECKPOINT, CallsConfig
+from data_schemas.config.calls import CallsConfig
 from data_schemas.config.chat import ChatConfig
-from data_schemas.config.serving import Mode, ServeConfig
+from data_schemas.config.serving import NO_CHECKPOINT, Mode, ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.folder import digest_files, find_place, read_contents
-from kame_model.checkpoint.kame_json import sampling_of
+from kame_model.checkpoint.kame_json import sampling_of, voice_of
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.judge import Judge, Judgement, JudgeRequest, add_up, as_asked, open_judge
@@ -240,7 +240,8 @@ def _describe_system(serving: ServeConfig) -> dict[str, Any]:
     if serving.checkpoint != NO_CHECKPOINT:
         contents = read_contents(find_place(serving.checkpoint))
         name, digest = Path(serving.checkpoint).name, digest_files([contents.weights])
-        serving = serving.model_copy(update={"sampling": sampling_of(contents.facts, serving.sampling)})
+        sampling, voice = sampling_of(contents.facts, serving.sampling), voice_of(contents.facts, serving.voice)
+        serving = serving.model_copy(update={"sampling": sampling, "voice": voice})
     endpoint = _endpoint_of(serving.back_ends[0].chat)
     return {
         "name": name,

@@ -24,11 +24,12 @@ from backends.tts.protocol import TextToSpeech
 from data_schemas.config import ChatConfig
 from data_schemas.config.serving import REMOTE_ENGINE, BackEndConfig, BackendName, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
+from data_schemas.records.recording import FRONT_END
 from data_schemas.units import FRAME_N_SAMPLES
-from kame_model.serve.cascade.speaker import SentenceSpeaker, Speaker
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.voice.speaker import SentenceSpeaker, Speaker
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,7 +62,8 @@ class Parts:
         recogniser: hears the users.
         detector: makes one for each session.
         back_ends: the chat models by name, the default first.
-        speaker: the cascade's voice; None: this server has no such mode.
+        speaker: the voice of mode cascade, and of a front-end that is heard by text-to-speech; None: there is no such
+            mode, and no such voice.
         recordings: of callers who agreed; None: this server has none.
         usage: what each chat model has caused so far, by the first of its names: the back-end's, or back-end/model.
     """
@@ -97,7 +99,7 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
         await asyncio.to_thread(lambda: detector().feed(np.zeros(FRAME_N_SAMPLES, np.float32)))  # its model is loaded
         tts, speaker = await asyncio.to_thread(_voice, config), None
         if tts is not None:
-            threads = ThreadPoolExecutor(tts.max_calls_in_flight, "voice")  # all the cascades' sentences
+            threads = ThreadPoolExecutor(tts.max_calls_in_flight, "voice")  # sentences of all sessions
             stack.callback(threads.shutdown, wait=False, cancel_futures=True)
             speaker = Speaker(tts, config.cascade, threads)
         recordings = await _recordings(config, recogniser.name, speaker, stack)
@@ -195,8 +197,8 @@ async def _chat(config: ChatConfig, stack: AsyncExitStack) -> _Chat:
 
 
 def _voice(config: ServeConfig) -> TextToSpeech | None:
-    """The cascade's voice. Without one a server has the other modes, unless somebody wants the cascade: it is what the
-    server begins with, or its engine is given options.
+    """The text-to-speech. Without it a server has the other modes, unless somebody wants it: the server begins with
+    mode cascade, its front-end is to be heard so, or the engine is given options.
 
     It says a word, so that its model is loaded now and not in mid-conversation, where it would hold up the others.
     """
@@ -204,7 +206,7 @@ def _voice(config: ServeConfig) -> TextToSpeech | None:
         tts: TextToSpeech = registry.build("tts", config.cascade.tts, config.cascade.options)
         tts.synthesise("Hello.", tts.voices()[0].name, config.cascade.speed)
     except (ConfigError, BackendError) as error:
-        if config.mode == "cascade" or config.cascade.options:
+        if config.mode == "cascade" or config.voice == "synthesised" or config.cascade.options:
             raise
         _LOG.warning("There is no mode cascade: %s", error)
         return None
@@ -218,7 +220,13 @@ async def _recordings(
     if config.record.folder is None:
         return None
     voice = "" if speaker is None else speaker.voice_name
-    about = About(checkpoint=config.checkpoint, recogniser=recogniser, notice=config.record.notice, cascade_voice=voice)
+    about = About(
+        checkpoint=config.checkpoint,
+        recogniser=recogniser,
+        notice=config.record.notice,
+        cascade_voice=voice,
+        front_end_voice=voice if config.voice == "synthesised" else FRONT_END,
+    )
     recordings = Recordings(config.record, about)
     stack.push_async_callback(recordings.aclose)
     stack.push_async_callback(_cancelled, asyncio.create_task(recordings.run()))

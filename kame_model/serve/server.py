@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import Self
+from typing import Self, get_args
 
 from backends.chat.live import LiveUsage
-from data_schemas.config.serving import BackendName, Mode, ServeConfig
+from data_schemas.config.serving import BackendName, Mode, ServeConfig, Voice
 from data_schemas.errors import ConfigError
-from kame_model.checkpoint.kame_json import TrainedDelays
+from kame_model.checkpoint.kame_json import TrainedDelays, voice_of
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device.admission import Admission, RefusalReason, Refused
 from kame_model.serve.device.engine import RunInThread
@@ -48,6 +48,7 @@ class KameServer:
 
     Attributes:
         config: as given.
+        voice: how users hear the front-end.
         sessions: those that go on, by id.
         meter: times of steps.
         admission: who was refused.
@@ -60,6 +61,7 @@ class KameServer:
         self, checkpoint: Checkpoint | None, config: ServeConfig, parts: Parts, run: RunInThread | None = None
     ) -> None:
         self.config = config
+        self.voice: Voice = voice_of(None if checkpoint is None else checkpoint.facts, config.voice)
         self.meter = FrameMeter()
         self.admission = Admission(config.limits, self.meter)
         self.n_events: Counter[EventKind] = Counter()
@@ -84,6 +86,12 @@ class KameServer:
     def n_slots(self) -> int:
         """Sessions there can be at once; 0 before the start."""
         return 0 if self._stepper is None else self._stepper.n_slots
+
+    @property
+    def modes(self) -> list[Mode]:
+        """Those that a session may have: without a front-end cascade alone, without text-to-speech the others."""
+        has = {"cascade": self._parts.speaker is not None}
+        return [mode for mode in get_args(Mode) if has.get(mode, self._checkpoint is not None)]
 
     @property
     def recordings(self) -> Recordings | None:
@@ -226,7 +234,11 @@ class KameServer:
         classifier = None if config.classifier is None else load_classifier(config.classifier)
         router = Router(parts.back_ends, config.routes, classifier)
         tokenizer = None if self._checkpoint is None else self._checkpoint.tokenizer()
-        return Shared(config, parts, tokenizer, router, self.requests, self._admit_to_device)
+        if self.voice == "synthesised" and parts.speaker is None:
+            raise ConfigError(
+                "The front-end is to be heard by text-to-speech, and there is none.", "Choose --voice decoded."
+            )
+        return Shared(config, parts, tokenizer, router, self.requests, self._admit_to_device, self.voice)
 
     def _place_in(self, mode: Mode) -> tuple[list[str], int, int, float]:
         """What `Admission` goes by, but for the address: of one more session in this mode."""

@@ -13,11 +13,11 @@ from backends.tts.protocol import TextToSpeech
 from data_schemas.config.serving import CascadeConfig
 from data_schemas.units import FRAME_S
 from kame_model.serve.cascade.cascade import Cascade
-from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.requests import RequestCounts, Requests
 from kame_model.serve.oracle.routing import BackEnd, Choice, Router
 from kame_model.serve.session.conversation import Conversation
+from kame_model.serve.voice.speaker import Speaker
 from tests.support.inline_threads import InlineThreads
 from tests.support.jumping_clock import beside
 

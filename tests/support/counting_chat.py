@@ -6,10 +6,10 @@ from typing import Any
 from backends.chat.live import LiveUsage
 from backends.tts.double import DoubleTts
 from data_schemas.config.serving import CascadeConfig
-from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
+from kame_model.serve.voice.speaker import Speaker
 from tests.support.inline_threads import InlineThreads
 from tests.support.serving import LoudnessDetector, LoudnessRecogniser
 

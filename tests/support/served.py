@@ -56,7 +56,7 @@ async def served(
 
 @asynccontextmanager
 async def app_of(
-    checkpoint: Checkpoint, parts: Parts | None = None, **changes: Any
+    checkpoint: Checkpoint | None, parts: Parts | None = None, **changes: Any
 ) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
     """A server and its app, without a network."""
     config = serve_config(**changes)

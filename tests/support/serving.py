@@ -24,13 +24,13 @@ from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.model.front_end import build_front_end
-from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.client.untrusted_events import read_event
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
 from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.session import Session
+from kame_model.serve.voice.speaker import Speaker
 from tests.support.codecs import TINY, tiny_nano_mimi
 from tests.support.front_ends import tiny_config
 from tests.support.inline_threads import InlineThreads
@@ -196,6 +196,7 @@ class Client:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.frames: list[Samples] = []
+        self.texts: list[str] = []  # of the same frames
         self.events: list[tuple[str, dict[str, Any]]] = []
         self._reading = [asyncio.create_task(self._read_frames()), asyncio.create_task(self._read(session.events()))]
 
@@ -216,6 +217,7 @@ class Client:
     async def _read_frames(self) -> None:
         async for frame in self.session.frames():
             self.frames.append(frame.samples)
+            self.texts.append(frame.text)
 
     async def _read(self, events: AsyncIterator[SessionEvent]) -> None:
         async for event in events:

@@ -26,13 +26,13 @@ from data_schemas.config.serving import CascadeConfig
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
-from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.device.engine import FrameIn
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.session import Session
+from kame_model.serve.voice.speaker import Speaker
 from kame_model.serve.web.app import create_app
 from tests.support.inline_threads import InlineThreads
 from tests.support.serve_doubles import (

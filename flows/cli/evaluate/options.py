@@ -87,15 +87,15 @@ def _evaluate(
     as_json: AsJson = False,
 ) -> None:
     with speaking_plainly(as_json):
-        from data_schemas.config.calls import NO_CHECKPOINT
+        from data_schemas.config.serving import NO_CHECKPOINT
         from flows.cli.progress import counting
-        from flows.cli.serve import back_end, build_serve_config
+        from flows.cli.serve import back_end_settings, build_serve_config
         from flows.runs.evaluate import evaluate_served
         from flows.settings import chat_settings, read_yaml
         from kame_model.evaluate.report import REPORT
 
         named = checkpoint or (None if config is None else read_yaml(config).get("checkpoint")) or NO_CHECKPOINT
-        chat = back_end(llm_url, llm_model, llm_provider, prompt)
+        chat = back_end_settings(llm_url, llm_model, llm_provider, prompt)
         typed = {
             "modes": None if modes is None else [each.strip() for each in modes.split(",")],
             "delays_s": delay_s or None,

@@ -7,18 +7,15 @@ and the rest is given up. Who hears and who tells turns apart is the session's a
 
 import asyncio
 from contextlib import suppress
-from typing import Final
 
 from backends.engine import Samples
 from backends.tts.protocol import SpeechRefused
 from data_schemas.errors import AnswerCut, UnexpectedThought
 from kame_model.serve.cascade.sentences import Sentences
-from kame_model.serve.cascade.speaker import SentenceSpeaker, SoundQueue
 from kame_model.serve.oracle.requests import Answer, Requests
 from kame_model.serve.session.conversation import Conversation
-
-AHEAD_S: Final = 5.0
-"""So much is synthesised ahead of what is said: enough never to run dry, and little is lost by an interruption."""
+from kame_model.serve.voice.interruptible import InterruptibleWork
+from kame_model.serve.voice.speaker import SENTENCE_PAUSE_S, SentenceSpeaker, SoundQueue
 
 
 class Cascade:
@@ -36,13 +33,12 @@ class Cascade:
     def __init__(self, requests: Requests, conversation: Conversation, speaker: SentenceSpeaker) -> None:
         self._requests, self._conversation, self._speaker = requests, conversation, speaker
         self._sound = SoundQueue()
-        self._has_room, self._has_question = asyncio.Event(), asyncio.Event()
-        self._answering: asyncio.Task[None] | None = None
+        self._answering = InterruptibleWork(self._answer)
         self._n_asked = 0
 
     def on_speech_started(self) -> None:
         """The user speaks: what is being said fades out within the next frame, and its answer is given up."""
-        self._give_up()
+        self._answering.give_up()
         self._sound.cut()
 
     def on_turn_end(self, text: str) -> None:
@@ -54,50 +50,30 @@ class Cascade:
         if text.strip():
             self.on_speech_started()
         if self._conversation.awaits_answer and not self.is_answering:
-            self._has_question.set()
+            self._answering.start()
 
     @property
     def is_answering(self) -> bool:
         """Whether an answer is asked for or written, or a part of it is not in the voice's hands yet."""
-        return self._has_question.is_set() or (
-            self._answering is not None and not self._answering.done() and not self._answering.cancelling()
-        )
+        return self._answering.is_busy
 
     def next_frame(self) -> tuple[Samples, str]:
         """80 ms of what is said, float32[1920], and the words that begin in it, each after a space."""
-        frame = self._sound.next_frame()
-        if self._sound.waiting_s < AHEAD_S:
-            self._has_room.set()
-        return frame
+        return self._sound.next_frame()
 
     async def run(self) -> None:
-        """Answers turn after turn, until it is cancelled."""
-        while True:
-            await self._has_question.wait()
-            self._has_question.clear()
-            self._answering = asyncio.create_task(self._answer())
-            try:
-                await asyncio.wait([self._answering])
-                if not self._answering.cancelled():
-                    self._answering.result()  # a fault of ours ends the session
-            finally:
-                self._answering.cancel()
+        """Answers turn after turn, until it is cancelled; a fault of ours is raised."""
+        await self._answering.run()
 
     def reset(self) -> None:
         """Gives up the answer and forgets what was to be said."""
-        self._give_up()
+        self._answering.give_up()
         self._sound.clear()
 
     async def aclose(self) -> None:
         """As `reset`, and waits until the chat model's connection is closed."""
         self.reset()
-        if self._answering is not None:
-            await asyncio.gather(self._answering, return_exceptions=True)
-
-    def _give_up(self) -> None:
-        self._has_question.clear()
-        if self._answering is not None:
-            self._answering.cancel()
+        await self._answering.aclose()
 
     async def _answer(self) -> None:
         self._n_asked += 1
@@ -116,21 +92,13 @@ class Cascade:
         try:
             while (sentence := await sentences.get()) is not None:
                 try:
-                    await self._say(sentence)
+                    await self._sound.put(await self._speaker.say(sentence), SENTENCE_PAUSE_S)
                 except SpeechRefused as refusal:  # the others are said all the same
                     self._requests.tell_left_out(answer, refusal)
             return await writing
         finally:
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
-
-    async def _say(self, sentence: str) -> None:
-        """Has a sentence said after those before it, once there is room for it."""
-        spoken = await self._speaker.say(sentence)
-        while self._sound.waiting_s >= AHEAD_S:
-            self._has_room.clear()
-            await self._has_room.wait()
-        self._sound.add(spoken)
 
 
 async def _write(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:

@@ -151,15 +151,24 @@ class TalkRecord:
 
     def lines(self) -> list[tuple[float, str, str]]:
         """The transcript: when it began, user or assistant, text; a pause parts two lines of the assistant."""
-        lines = self._lines_of_user()
+        return [(began_s, speaker, text) for began_s, _, speaker, text in self._lines()]
+
+    def whispered(self) -> list[str]:
+        """For each of `lines` what the assistant had been told last when it ended; empty for the user's."""
+        told = [self.oracle_by(end_s) if speaker == "assistant" else None for _, end_s, speaker, _ in self._lines()]
+        return ["" if each is None else each.text for each in told]
+
+    def _lines(self) -> list[tuple[float, float, str, str]]:
+        """The transcript, each line with its end, too."""
+        lines = [(began_s, began_s, speaker, text) for began_s, speaker, text in self._lines_of_user()]
         last_s = -np.inf
         for at_s, piece in self._pieces:
             if at_s - last_s >= PAUSE_S:
-                lines.append((at_s, "assistant", ""))
-            began_s, speaker, text = lines[-1]
-            lines[-1] = (began_s, speaker, text + piece)
+                lines.append((at_s, at_s, "assistant", ""))
+            began_s, _, speaker, text = lines[-1]
+            lines[-1] = (began_s, at_s, speaker, text + piece)
             last_s = at_s
-        return sorted((began_s, speaker, text.strip()) for began_s, speaker, text in lines if text.strip())
+        return sorted((start_s, end_s, who, text.strip()) for start_s, end_s, who, text in lines if text.strip())
 
     def _lines_of_user(self) -> list[tuple[float, str, str]]:
         lines = []
@@ -183,6 +192,11 @@ class TalkRecord:
             elif number in found:
                 found[number].note(kind, data)
         return list(found.values())
+
+    def oracle_by(self, at_s: float) -> Oracle | None:
+        """The one whose words were the last to come by then, on the session's clock; None: none had come."""
+        begun = [each for each in self.oracles() if each.age_s is not None and each.asked_s + each.age_s <= at_s]
+        return max(begun, key=lambda each: each.asked_s + (each.age_s or 0.0), default=None)
 
     def dropped(self) -> dict[str, int]:
         """Frames that the server threw away: heard, of the caller's; said, of its own."""

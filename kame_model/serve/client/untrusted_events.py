@@ -18,6 +18,7 @@ _DATA: Final[Mapping[str, Mapping[str, type | UnionType]]] = {
     "oracle": {"oracle": _NUMBER_OR_NAME, "text": str, "age_s": float},
     "oracle_failed": {"oracle": _NUMBER_OR_NAME, "back_end": str, "reason": str},
     "sentence_left_out": {"reason": str},
+    "voice_failed": {"text": str, "reason": str},
     "dropped": {"direction": str, "n_frames": int},
     "ended": {"reason": str},
 }

@@ -62,6 +62,7 @@ class Engine:
         n_slots: the batch of every step, however many slots are taken.
         sampling: how tokens are chosen; one random generator serves all slots.
         cuda_graphs: whether moshi captures its functions in graphs, where there is CUDA.
+        is_heard: whether what it says is decoded; else its sound is silence, and only its text tells.
 
     Raises:
         ConfigError: the codec does not speak the front-end's codes.
@@ -75,6 +76,7 @@ class Engine:
         n_slots: int,
         sampling: SamplingConfig,
         cuda_graphs: bool = True,
+        is_heard: bool = True,
     ) -> None:
         if (codec.n_codebooks, codec.card) != (front_end.n_codebooks, front_end.card):
             raise ConfigError(
@@ -83,6 +85,7 @@ class Engine:
                 "Use the codec it was trained with.",
             )
         self.n_slots = n_slots
+        self._is_heard = is_heard
         self._codec = codec
         self._tokenizer = tokenizer
         self._device = front_end.lm.device
@@ -156,8 +159,10 @@ class Engine:
     def _said(self, slots: list[int], text: NDArray[np.int64], own: NDArray[np.int64]) -> dict[int, FrameOut]:
         """Sound and text of what the slots have said, silence where they have said nothing yet."""
         has_said = own[:, 0] != UNSAID
-        self._stream.set_active(has_said)
-        sound = self._stream.decode_frame(np.where(has_said[:, None], own, 0).astype(np.int16))
+        sound = np.zeros((self.n_slots, FRAME_N_SAMPLES), np.float32)
+        if self._is_heard:
+            self._stream.set_active(has_said)
+            sound = self._stream.decode_frame(np.where(has_said[:, None], own, 0).astype(np.int16))
         said = {}
         for slot in slots:
             if has_said[slot]:

@@ -13,6 +13,7 @@ import torch
 from backends.codec.protocol import Codec
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_S
+from kame_model.checkpoint.kame_json import voice_of
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device.admission import Admission
 from kame_model.serve.device.engine import N_WARM_UP, Engine, RunInThread
@@ -211,7 +212,8 @@ class Slots:
         config = self._config
         front_end = self._checkpoint.front_end
         sampling = self._checkpoint.sampling(config.sampling)
-        return Engine(front_end, self._codec, self._tokenizer, n_slots, sampling, config.cuda_graphs)
+        is_heard = voice_of(self._checkpoint.facts, config.voice) == "decoded"
+        return Engine(front_end, self._codec, self._tokenizer, n_slots, sampling, config.cuda_graphs, is_heard)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:

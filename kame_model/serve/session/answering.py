@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from backends.engine import Samples
 from backends.listener.protocol import Heard
-from data_schemas.config.serving import BackendName, Mode, ServeConfig
+from data_schemas.config.serving import BackendName, Mode, ServeConfig, Voice
 from data_schemas.errors import ConfigError
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue
@@ -19,6 +19,7 @@ from kame_model.serve.oracle.routing import Choice, Router
 from kame_model.serve.oracle.writer import OracleWriter
 from kame_model.serve.parts import Parts
 from kame_model.serve.session.conversation import Conversation
+from kame_model.serve.voice.monologue import Monologue
 from kame_model.text.tokenizer import Tokenizer
 
 
@@ -30,6 +31,7 @@ class Shared:
         tokenizer: of the front-end; None: there is no front-end, and no mode but cascade.
         requests: what became of all that chat models were asked; only counts.
         admit_to_device: lets one more session of mode cascade go to the device, or raises Refused.
+        voice: how users hear the front-end; `synthesised` takes the parts' speaker.
     """
 
     config: ServeConfig
@@ -38,6 +40,7 @@ class Shared:
     router: Router
     requests: RequestCounts
     admit_to_device: Callable[[], None]
+    voice: Voice
 
 
 class Answering:
@@ -68,6 +71,9 @@ class Answering:
             Requests, self.choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
         )
         self._cycle = BackEndCycle(requests(), self._conversation, self._new_writer, cycle)
+        self._monologue: Monologue | None = None
+        if shared.voice == "synthesised" and shared.parts.speaker is not None:
+            self._monologue = Monologue(shared.parts.speaker, emit, shared.requests)
         self._cascade: Cascade | None = None
         if shared.parts.speaker is not None:
             self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.parts.speaker)
@@ -104,12 +110,18 @@ class Answering:
             self._cycle.changed()
         if mode is not None and mode != self.mode:
             self._give_up()
+            if self._monologue is not None and mode == "cascade":
+                self._monologue.reset()
             self.mode = mode
 
     @property
     def is_asking(self) -> bool:
-        """Whether an answer is asked for, or on its way from the chat model into the session."""
-        return self._cycle.is_asking or (self._cascade is not None and self._cascade.is_answering)
+        """Whether an answer is asked for, on its way from the chat model into the session, or not yet sound."""
+        return (
+            self._cycle.is_asking
+            or (self._cascade is not None and self._cascade.is_answering)
+            or (self._monologue is not None and self._monologue.is_behind)
+        )
 
     def on_heard(self, heard: Heard) -> None:
         """More of the user's turn.
@@ -128,6 +140,10 @@ class Answering:
         self._is_user_speaking = turn == "started"
         if self._cascade is not None and self._is_user_speaking:
             self._cascade.on_speech_started()
+        if self._monologue is not None and self._is_user_speaking:
+            self._monologue.on_speech_started()
+        elif self._monologue is not None:
+            self._monologue.on_speech_stopped()
 
     def next_oracle(self) -> int:
         """The oracle's id for the front-end's next input position."""
@@ -137,6 +153,17 @@ class Answering:
         """80 ms of the cascade and the words that begin in it; None in the other modes."""
         return self._cascade.next_frame() if self.mode == "cascade" and self._cascade is not None else None
 
+    def speak(self, own: Samples, text: str) -> tuple[Samples, str]:
+        """What is said while the front-end gives a frame: its own sound and text, or its text in another voice.
+
+        Args:
+            own, text: the front-end's.
+        """
+        if self._monologue is None:
+            return own, text
+        self._monologue.write(text)
+        return self._monologue.next_frame()
+
     def on_said(self, text: str) -> None:
         """A piece of what has been said to the user, for the history."""
         self._conversation.assistant_says(text)
@@ -144,19 +171,21 @@ class Answering:
     def reset(self) -> None:
         """Gives up what is asked and forgets what was said; mode, back-end, model and prompt stay."""
         self._give_up()
+        if self._monologue is not None:
+            self._monologue.reset()
         self._conversation.reset()
         self._is_user_speaking = False
 
     def runs(self) -> list[Coroutine[Any, Any, None]]:
         """What has to run as long as the session does."""
-        return [self._cycle.run()] + ([] if self._cascade is None else [self._cascade.run()])
+        return [each.run() for each in (self._cycle, self._cascade, self._monologue) if each is not None]
 
     async def aclose(self) -> None:
         """As `reset`, and waits until every connection is closed."""
         self.reset()
-        await self._cycle.aclose()
-        if self._cascade is not None:
-            await self._cascade.aclose()
+        for each in (self._cycle, self._cascade, self._monologue):
+            if each is not None:
+                await each.aclose()
 
     def _new_writer(self) -> OracleWriter:
         assert self._tokenizer is not None  # there is no mode tandem without it

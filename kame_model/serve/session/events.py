@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 EventKind = Literal[
-    "started",  # session_id, mode, back_end, model, notice; record_notice where what is said is kept
+    "started",  # session_id, mode, back_end, model, voice, notice; record_notice where what is said is kept
     "heard",  # text, is_final: what the recogniser makes of the user's turn so far
     "listening_failed",  # reason: the user is not heard just now; empty: is heard again
     "speech_started",  # the user begins to speak
@@ -15,6 +15,7 @@ EventKind = Literal[
     "oracle_done",  # oracle, n_tokens
     "oracle_failed",  # oracle, back_end, reason
     "sentence_left_out",  # oracle, back_end, reason: one of its sentences cannot be said; the rest goes on
+    "voice_failed",  # text, reason: a clause of what the front-end writes could not be said (voice `synthesised`)
     "changed",  # mode, back_end, model, prompt: what is now so
     "dropped",  # direction (heard or said), n_frames: sound was thrown away; was_silence: of late sound, after silence
     "ended",  # reason

@@ -48,12 +48,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What is the same for all recordings of a server: fields of `RecordedSession`, and who speaks in mode cascade."""
+    """What is the same for all recordings of a server: fields of `RecordedSession`, and who speaks in which mode."""
 
     checkpoint: str
     recogniser: str
     notice: str
     cascade_voice: str = ""
+    front_end_voice: str = FRONT_END
     language: str = "en"
 
 
@@ -196,7 +197,8 @@ class Recording:
 
     def _speaks(self, mode: str, back_end: str, time_s: float) -> None:
         """Keeps who speaks for the server from now on, if that is new; of changes at one time only the last counts."""
-        voice = self._all.about.cascade_voice if mode == "cascade" else FRONT_END
+        about = self._all.about
+        voice = about.cascade_voice if mode == "cascade" else about.front_end_voice
         now = RecordedVoice(start_s=time_s, mode=mode, back_end=back_end, voice=voice)
         if self._voices and self._voices[-1].start_s == time_s:
             self._voices.pop()

@@ -37,6 +37,7 @@ class Session:
     Attributes:
         id: unguessable; stands for the session in lists, logs and recordings.
         address: as given.
+        voice: how the caller hears the front-end.
         began_s, heard_s: when it began, and when something last came from the caller, by the event loop's clock.
 
     Raises:
@@ -59,6 +60,7 @@ class Session:
     ) -> None:
         self.id, self.address = secrets.token_urlsafe(16), address
         self.began_s = self.heard_s = asyncio.get_running_loop().time()
+        self.voice = shared.voice
         self._notice, self._record_notice = shared.config.care.notice, shared.config.record.notice
         self._stepper, self._observe = stepper, observe
         limits = shared.config.limits
@@ -244,7 +246,7 @@ class Session:
     def give(self, said: FrameOut) -> None:
         """What the device says to the frame taken; nothing, if a reset or the end has come in between."""
         if self._taken is not None:
-            self._say(said.samples, said.text)
+            self._say(*self._answering.speak(said.samples, said.text))
 
     def _say(self, samples: Samples, text: str) -> None:
         heard, self._taken = self._taken, None
@@ -269,7 +271,7 @@ class Session:
         self._emit("listening_failed", {"reason": reason})
 
     def _facts(self) -> dict[str, Any]:
-        facts = {"session_id": self.id, **self._answering.choices(), "notice": self._notice}
+        facts = {"session_id": self.id, **self._answering.choices(), "voice": self.voice, "notice": self._notice}
         return facts | ({"record_notice": self._record_notice} if self.is_recorded else {})
 
     def _tell_dropped(self, direction: Literal["heard", "said"], n_frames: int) -> None:

@@ -34,6 +34,7 @@ _FAULTS: dict[EventKind, str] = {
     "listening_failed": "The recogniser does not work just now.",
     "oracle_failed": "The chat model did not answer as it should.",
     "sentence_left_out": "A sentence of the answer cannot be said.",
+    "voice_failed": "What the model writes cannot be said just now.",
 }
 """What callers are told of a fault. Reasons of back-ends hold addresses inside the host's network and words of foreign
 servers; what failed stands in the log (backends/listener, `BackEndCycle`)."""

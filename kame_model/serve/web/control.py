@@ -1,12 +1,12 @@
 """HTTP beside the sockets: whether the server lives, its figures, a caller's own sessions and recordings."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ConfigDict, Field
 
-from data_schemas.config.serving import Mode
+from data_schemas.config.serving import Mode, Voice
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.serve.session.session import Session
 from kame_model.serve.web.access import Denied, make_consent_word
@@ -33,6 +33,7 @@ class About(BaseModel):
     """What a caller should know before calling."""
 
     notice: str = Field(description="What every caller is told.")
+    voice: Voice = Field(description="How the front-end is heard: its own sound, or its text by text-to-speech.")
     modes: list[Mode]
     mode: Mode = Field(description="How a session begins.")
     back_ends: list[str] = Field(description="Names of the chat models, the default first.")
@@ -117,7 +118,8 @@ def _add_about(routes: APIRouter, manager: ConnectionManager, check: Any) -> Non
         refusal = manager.server.refusal(manager.access.address_of(request), mode)
         return About(
             notice=config.care.notice,
-            modes=list(get_args(Mode)),
+            voice=manager.server.voice,
+            modes=manager.server.modes,
             mode=config.mode,
             back_ends=[each.name for each in config.back_ends],
             models={each.name: each.models for each in config.back_ends if each.models},

@@ -284,7 +284,7 @@ _WHY = {
     f"{_TURNS}.type": "Turns end by silence; the server does not judge what is said.",
     f"{_TRANSCRIPTION}.model": "The server has one recogniser.",
     "session.max_output_tokens": "How long an answer may be is a setting of the server's chat model.",
-    "session.audio.output.voice": "The front-end has the one voice it was trained with.",
+    "session.audio.output.voice": "The server has one voice.",
     "session.audio.output.speed": "The front-end speaks as fast as it does.",
     "session.audio.input.noise_reduction": "Sound is heard as it comes.",
 }

@@ -284,6 +284,7 @@ class RealtimeSocket(ClientSocket):
             "mode": session.mode,
             "back_end": session.back_end,
             "model": session.model,
+            "voice": session.voice,
             "events": self._wants_events,
             "is_recorded": session.is_recorded,
             "notice": self._config.care.notice,

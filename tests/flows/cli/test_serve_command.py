@@ -18,9 +18,11 @@ from typer.testing import CliRunner
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from data_schemas.config.serving import NO_CHECKPOINT
 from data_schemas.errors import ConfigError
+from flows import settings
 from flows.cli.app import app
-from flows.cli.serve import back_end, build_serve_config
+from flows.cli.serve import back_end_settings, build_serve_config
 from tests.support.serving import tiny_checkpoint
 
 pytestmark = pytest.mark.full
@@ -38,7 +40,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def settings_in(folder: Path, **more: Any) -> Path:
     """A YAML file of a server with two back-ends."""
-    settings = {
+    written = {
         "checkpoint": "from-yaml",
         "back_ends": [
             {"name": "fast", "chat": {"engine": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "a"}},
@@ -48,14 +50,14 @@ def settings_in(folder: Path, **more: Any) -> Path:
         **more,
     }
     path = folder / "server.yaml"
-    path.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    path.write_text(yaml.safe_dump(written), encoding="utf-8")
     return path
 
 
 def test_what_is_typed_goes_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
     file = settings_in(tmp_path, port=9000, limits={"idle_s": 5, "drain_s": 1})
     typed = {
-        **back_end("http://127.0.0.1:3/v1", None, None, None),
+        **back_end_settings("http://127.0.0.1:3/v1", None, None, None),
         "port": 0,
         "limits.idle_s": 7,
         "back_ends.1.max_tokens": 96,
@@ -72,7 +74,7 @@ def test_what_is_typed_goes_over_the_file_and_the_file_over_the_defaults(tmp_pat
 def test_without_a_file_one_back_end_is_the_embedded_model_or_the_one_that_is_typed() -> None:
     (embedded,) = build_serve_config(None, {"checkpoint": "c"}).back_ends
     assert (embedded.name, embedded.chat.engine) == ("default", "llamacpp")
-    typed = {"checkpoint": "c", **back_end("http://127.0.0.1:3/v1", "big", None, "mine.yaml")}
+    typed = {"checkpoint": "c", **back_end_settings("http://127.0.0.1:3/v1", "big", None, "mine.yaml")}
     (called,) = build_serve_config(None, typed).back_ends
     assert (called.chat.engine, called.chat.base_url, called.chat.model) == ("openai", "http://127.0.0.1:3/v1", "big")
     assert called.prompt == "mine.yaml"
@@ -81,8 +83,8 @@ def test_without_a_file_one_back_end_is_the_embedded_model_or_the_one_that_is_ty
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ({}, "No checkpoint is named"),
         ({"checkpoint": "c", "mode": "duet"}, "mode"),
+        ({"checkpoint": "c", "voice": "hers"}, "voice"),
         ({"checkpoint": "c", "port": 70000}, "port"),
         ({"checkpoint": "c", "back_ends.1.name": "other"}, "no place '1'; it has 1"),
         ({"checkpoint": "c", "port.number": 1}, "port is a value"),
@@ -99,6 +101,28 @@ def test_what_does_not_hold_is_told_with_its_name(typed: dict[str, Any], told: s
         build_serve_config(None, typed)
     assert told in str(refused.value)
     assert "secret@" not in str(refused.value)
+
+
+def test_without_a_checkpoint_the_shipped_one_is_taken_or_it_is_told_how_to_get_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(settings, "shipped_checkpoint", lambda: None)
+    with pytest.raises(ConfigError) as refused:
+        build_serve_config(None, {"checkpoint": None, "mode": None})
+    for told in ("No checkpoint is named", "kame serve CHECKPOINT", "kame train", "--mode cascade"):
+        assert told in str(refused.value)
+    assert build_serve_config(None, {"mode": "cascade"}).checkpoint == NO_CHECKPOINT
+    monkeypatch.setattr(settings, "shipped_checkpoint", lambda: "there/nano")
+    for typed in ({}, {"mode": "cascade"}):
+        assert build_serve_config(None, typed).checkpoint == "there/nano"
+    assert build_serve_config(settings_in(tmp_path), {}).checkpoint == "from-yaml"
+
+
+def test_what_is_shipped_lies_beside_the_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(settings, "__file__", str(tmp_path / "flows" / "settings.py"))
+    assert settings.shipped_checkpoint() is None
+    (tmp_path / "examples" / "checkpoints" / "nano").mkdir(parents=True)
+    assert settings.shipped_checkpoint() == str(tmp_path / "examples" / "checkpoints" / "nano")
 
 
 def test_a_file_that_is_none_and_a_setting_that_is_none_end_with_2(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import soundfile
 from typer.testing import CliRunner
 
 from backends.engine import Samples
-from data_schemas.config.serving import ServeConfig
+from data_schemas.config.serving import NO_CHECKPOINT, ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
+from flows import settings
 from flows.cli.app import app
 from flows.runs import serve
 from kame_model.serve.client import client
@@ -54,11 +55,17 @@ def question(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _with_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that hears loudness and repeats what it heard, in place of its real parts."""
+def started(monkeypatch: pytest.MonkeyPatch) -> list[ServeConfig]:
+    """A server that hears loudness and repeats what it heard, in place of its real parts; how it was configured.
+
+    No checkpoint is shipped.
+    """
+    configs: list[ServeConfig] = []
+    monkeypatch.setattr(settings, "shipped_checkpoint", lambda: None)
 
     @asynccontextmanager
     async def build(config: ServeConfig) -> AsyncIterator[Parts]:
+        configs.append(config)
         if config.record.folder is None:
             only = BackEnd("default", RepeatingChat(), load_prompt("tandem"), models={"big": RepeatingChat()})
             yield replace(doubles(), back_ends={"default": only})
@@ -69,6 +76,7 @@ def _with_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
         await recordings.aclose()
 
     monkeypatch.setattr(serve, "build_parts", build)
+    return configs
 
 
 def test_it_ends_with_sound_transcript_and_events(checkpoint: str, question: Path, tmp_path: Path) -> None:
@@ -90,6 +98,33 @@ def test_it_ends_with_sound_transcript_and_events(checkpoint: str, question: Pat
     assert kinds[0] == "started"
     assert {"heard", "speech_started", "speech_stopped", "oracle_asked", "oracle"} <= set(kinds)
     assert HEARD.search((out / "transcript.txt").read_text("utf-8"))
+
+
+def test_the_shipped_checkpoint_is_talked_with_as_the_options_say(
+    checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[ServeConfig]
+) -> None:
+    monkeypatch.setattr(settings, "shipped_checkpoint", lambda: checkpoint)
+    options = ["--out", str(tmp_path / "out"), "--silence-s", "3", "--mode", "direct", "--voice", "synthesised"]
+    llm = ["--llm-url", "http://127.0.0.1:1/v1", "--llm-model", "big"]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, *llm, *PATIENT])
+    assert done.exit_code == 0, done.output
+    (config,) = started
+    assert (config.checkpoint, config.mode, config.voice) == (checkpoint, "direct", "synthesised")
+    assert (config.back_ends[0].chat.base_url, config.back_ends[0].chat.model) == (llm[1], "big")
+    assert "direct, back-end default; its text is said by text-to-speech." in done.stderr
+    assert re.search(r"s  assistant: \w", done.stdout)
+    sound, _ = soundfile.read(tmp_path / "out" / "conversation.wav")
+    assert 0.2 < np.abs(sound[:, 0]).max() < 0.5  # the double's tones
+
+
+def test_mode_cascade_needs_no_checkpoint(question: Path, tmp_path: Path, started: list[ServeConfig]) -> None:
+    options = ["--out", str(tmp_path / "out"), "--silence-s", "4", "--mode", "cascade"]
+    done = CliRunner().invoke(app, ["talk", str(question), *options, *PATIENT, "--json"])
+    assert done.exit_code == 0, done.output
+    assert started[0].checkpoint == NO_CHECKPOINT
+    (said,) = [each for each in json.loads(done.stdout)["transcript"] if each["speaker"] == "assistant"]
+    assert HEARD.match(said["text"])
+    assert said["whispered"] == said["text"]
 
 
 def test_on_a_machine_that_is_too_slow_for_real_time_it_talks_all_the_same(
@@ -204,9 +239,14 @@ def test_a_server_that_records_nobody_says_so(checkpoint: str, question: Path) -
     [
         ([], "It is not clear who talks"),
         (["a.wav", "--mic"], "It is not clear who talks"),
-        (["a.wav", "--url", "http://host", "--checkpoint", "c"], "Say one of them"),
-        (["a.wav", "--set", "port=1"], "Say --checkpoint too"),
-        (["none.wav"], "Cannot read the sound in none.wav"),
+        (
+            ["a.wav", "--url", "http://host", "--checkpoint", "c", "--voice", "decoded"],
+            "--checkpoint, --voice would be",
+        ),
+        (["a.wav", "--url", "http://host", "--set", "port=1"], "--set would be"),
+        (["a.wav", "--url", "http://host", "--llm-url", "http://llm"], "--llm-url would be"),
+        (["a.wav"], "Say kame talk FILE --checkpoint CHECKPOINT"),
+        (["none.wav", "--mode", "cascade"], "Cannot read the sound in none.wav"),
         (["{question}", "--url", "ftp://host"], "no server's URL"),
     ],
 )

@@ -17,7 +17,7 @@ from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import Store, Written
 from kame_model.checkpoint.export import export_checkpoint, record_free_running
 from kame_model.checkpoint.folder import digest_files
-from kame_model.checkpoint.kame_json import FreeShare, TrainedDelays, TrainingFacts, read_kame_json
+from kame_model.checkpoint.kame_json import FreeShare, TrainedDelays, TrainingFacts, read_kame_json, voice_of
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.frames.ids import ZERO_ID
@@ -175,8 +175,22 @@ def test_what_is_set_stands_over_the_checkpoints_sampling_and_nothing_else(tmp_p
     assert checkpoint.sampling(SamplingConfig(temp_text=0.7)) == SamplingConfig(temp_text=0.7, top_k_text=9)
 
 
-def test_the_card_tells_sampling_and_delays(voice: Path, tmp_path: Path) -> None:
+def test_how_it_is_to_be_heard_is_told_and_older_folders_have_their_own_sound(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_checkpoint(speaking(), None, None, out, TRAINING, voice="synthesised")
+    assert voice_of(load_checkpoint(out).facts, None) == "synthesised"
+    assert voice_of(load_checkpoint(out).facts, "decoded") == "decoded"
+    assert dict(summarise(out).rows())["voice"] == "synthesised"
+    told = json.loads((out / "kame.json").read_text())
+    del told["voice"]
+    (out / "kame.json").write_text(json.dumps(told))
+    assert voice_of(load_checkpoint(out).facts, None) == "decoded"
+    assert voice_of(None, None) == "decoded"
+
+
+def test_the_card_tells_sampling_voice_and_delays(voice: Path, tmp_path: Path) -> None:
     card = (exported(voice, tmp_path / "out") / "README.md").read_text()
+    assert "| `decoded`: its own" in card
     assert "temperature 0.7 for text and 0.8 for sound" in card
     assert "back-end in training | not known" in card
 

@@ -4,6 +4,7 @@ import json
 import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,11 @@ from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.delays import audible_spans
 from kame_model.evaluate.measured import TIMES, MeasuredTimes
+from kame_model.serve.device import slots
+from kame_model.serve.voice.clauses import PAUSE_N_FRAMES
 from tests.support.counting_chat import CountingChat, parts_with
 from tests.support.serving import LoudnessListener, doubles, saying, serve_config
+from tests.support.writing_front_end import WritingEngine, words_from
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("nothing_is_probed")]
 
@@ -64,6 +68,29 @@ def test_the_cascade_needs_no_checkpoint_and_its_answer_comes_after_the_delay(tm
     assert call.ends[0] is not None
     assert call.ends[0] > end_s
     assert len(call.user) == len(call.assistant)
+
+
+def test_a_front_end_that_is_read_out_is_charged_what_its_synthesis_took(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "Engine", partial(WritingEngine, [words_from(12, "nine eggs")]))
+
+    def call() -> Call:
+        config = serve_config(voice="synthesised")
+        with CalledServer(checkpoint, config, doubles(), MeasuredTimes(str(tmp_path))) as server:
+            return server.call([QUESTION], mode="direct", seed=0, tail_s=8)
+
+    call()
+    (record,) = [json.loads(line) for line in (tmp_path / TIMES).read_text().splitlines()]
+    for took_s in (0.0, 1.3):
+        (tmp_path / TIMES).write_text(json.dumps(record | {"took_s": took_s}) + "\n")
+        heard = call()
+        assert heard.text == "nine eggs"
+        whole_s = FRAME_S * (1 + 15 + PAUSE_N_FRAMES)
+        ((start_s, _), *_) = audible_spans(heard.assistant)
+        assert whole_s + took_s <= start_s <= whole_s + took_s + 2 * FRAME_S
+        assert heard.pieces[0][0] == pytest.approx(start_s, abs=1e-3)
+        assert heard.ends[0] is not None
 
 
 def test_a_repeated_call_is_the_same_whatever_was_called_before(checkpoint: Checkpoint, tmp_path: Path) -> None:

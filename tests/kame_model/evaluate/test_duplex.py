@@ -23,10 +23,10 @@ from kame_model.evaluate.delays import audible_spans
 from kame_model.evaluate.duplex import evaluate_duplex
 from kame_model.evaluate.duplex_items import find_items
 from kame_model.evaluate.report import read_figures
-from kame_model.serve.cascade.speaker import Speaker
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
+from kame_model.serve.voice.speaker import Speaker
 from pipelines.audio import to_flac
 from tests.support.builders import make_utterance
 from tests.support.chat_server import MODEL, Behaviour, served

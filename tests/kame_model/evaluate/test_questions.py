@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import soundfile
 
-from data_schemas.config.calls import NO_CHECKPOINT
 from data_schemas.config.questions import QuestionsConfig
+from data_schemas.config.serving import NO_CHECKPOINT
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
 from kame_model.evaluate.measured import TIMES
 from kame_model.evaluate.questions import evaluate_questions

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from data_schemas.config.calls import NO_CHECKPOINT, CallsConfig
+from data_schemas.config.calls import CallsConfig
+from data_schemas.config.serving import NO_CHECKPOINT
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.judge import Judgement, JudgeRequest, request_verdict
 from kame_model.evaluate.report import ITEMS, read_items

@@ -11,8 +11,7 @@ from backends.tts.protocol import Speech
 from data_schemas.config.serving import CascadeConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S
-from kame_model.serve.cascade.cascade import AHEAD_S
-from kame_model.serve.cascade.speaker import Speaker
+from kame_model.serve.voice.speaker import AHEAD_S, Speaker
 from tests.support.cascade_talk import ANSWER, SlowChat, Talk, is_loud, talking
 from tests.support.inline_threads import InlineThreads
 

@@ -89,6 +89,21 @@ def test_a_whole_oracle_one_cut_off_and_one_unanswered() -> None:
     assert told == [("a", "Six", 0.3, "cut off"), ("b", "Seven", 0.1, "whole"), ("b", "", None, "unanswered")]
 
 
+def test_each_line_of_the_assistant_is_beside_what_it_had_been_told_last() -> None:
+    talked = talked_with(
+        (0.5, "heard", {"text": "how many", "is_final": True}),
+        (0.6, "oracle_asked", {"oracle": 1, "back_end": "a"}),
+        (0.9, "oracle", {"oracle": 1, "text": "Six", "age_s": 0.3}),
+        (2.0, "oracle_asked", {"oracle": 2, "back_end": "a"}),
+        (4.0, "oracle", {"oracle": 2, "text": "Seven", "age_s": 2.0}),
+    )
+    for at_s, piece in ((1.0, " six"), (5.0, " seven"), (5.3, " eggs")):
+        talked.read(100.0 + at_s, piece)
+    assert [text for _, _, text in talked.lines()] == ["how many", "six", "seven eggs"]
+    assert talked.whispered() == ["", "Six", "Seven"]
+    assert talked_with().whispered() == []
+
+
 def test_frames_that_were_dropped_are_counted() -> None:
     dropped = [
         (0.1, "dropped", {"direction": each, "n_frames": n}) for each, n in (("heard", 2), ("said", 1), ("heard", 3))

@@ -165,6 +165,15 @@ def test_text_is_that_of_the_inner_monologue(engine: Engine, checkpoint: Checkpo
     assert "".join(each.text for each in said).strip() == checkpoint.tokenizer().decode(known).strip()
 
 
+def test_one_who_is_not_heard_writes_the_same_and_is_silent(engine: Engine, tmp_path: Path) -> None:
+    expected = [each.text for each in alone(engine, 5).said]
+    same = tiny_checkpoint(tmp_path)
+    with Engine(same.front_end, same.codec(), same.tokenizer(), N_SLOTS, LIKELIEST, is_heard=False) as unheard:
+        said = alone(unheard, 5).said
+    assert [each.text for each in said] == expected
+    assert not any(each.samples.any() for each in said)
+
+
 def test_a_codec_of_other_codes_is_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:
     tiny_nano_mimi(tmp_path / "codec")
     two = NanoMimi(NanoMimiOptions(path=str(tmp_path / "codec"), n_codebooks=2))

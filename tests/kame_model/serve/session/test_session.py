@@ -58,6 +58,7 @@ async def test_a_turn_from_sound_to_oracle(checkpoint: Checkpoint) -> None:
             "mode": "tandem",
             "back_end": "default",
             "model": "",
+            "voice": "decoded",
             "notice": server.config.care.notice,
         }
     ]

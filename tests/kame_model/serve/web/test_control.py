@@ -241,6 +241,18 @@ async def test_everything_but_health_wants_its_token_and_wrong_ones_are_throttle
 
 
 @pytest.mark.looptime
+async def test_callers_are_told_whose_voice_they_hear_and_which_modes_there_are(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, voice="synthesised") as (_, app), http_client(app) as client:
+        about = (await client.get("/v1/about")).json()
+    assert (about["voice"], about["modes"]) == ("synthesised", ["tandem", "direct", "cascade"])
+    async with app_of(checkpoint, replace(doubles(), speaker=None)) as (_, app), http_client(app) as client:
+        about = (await client.get("/v1/about")).json()
+    assert (about["voice"], about["modes"]) == ("decoded", ["tandem", "direct"])
+    async with app_of(None) as (_, app), http_client(app) as client:
+        assert (await client.get("/v1/about")).json()["modes"] == ["cascade"]
+
+
+@pytest.mark.looptime
 async def test_a_host_that_locks_the_prompts_has_them_everywhere(checkpoint: Checkpoint) -> None:
     chat = RepeatingChat()
     async with (

@@ -69,7 +69,7 @@ async def test_what_is_changed_is_changed_and_said_again(checkpoint: Checkpoint)
     *_, last = checked(of_type(socket, "session.updated"))
     assert last["session"]["instructions"] == "Talk like a pirate."
     assert last["session"]["audio"]["input"]["transcription"] is None
-    assert last["kame"]["mode"] == "direct"
+    assert (last["kame"]["mode"], last["kame"]["voice"]) == ("direct", "decoded")
     assert {event["event"]["kind"] for event in of_type(socket, "kame.event")} >= {"heard", "said", "changed"}
     assert of_type(socket, "conversation.item.input_audio_transcription.delta") == []
     assert of_type(socket, "error") == []

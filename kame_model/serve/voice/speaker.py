@@ -1,10 +1,10 @@
-"""The cascade's voice: written sentences to sound in threads of their own, and sound to frames with their words."""
+"""The voice of text-to-speech: sentences to sound in threads of their own, and sound to frames with their words."""
 
 import asyncio
 from collections import deque
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds, seconds_to_s
 from spoken.chat_answers import speak_sentence
 from spoken.spoken_text import Unspeakable
 
-SENTENCE_PAUSE_S = 0.2
+AHEAD_S: Final = 5.0
+"""So much is synthesised ahead of what is said: enough never to run dry, and little is lost by an interruption."""
+
+SENTENCE_PAUSE_S: Final = 0.2
 """Silence after a sentence, seconds; engines leave at most a quarter of it themselves."""
 
 
@@ -30,7 +33,7 @@ class SpokenSentence:
 
 
 class SentenceSpeaker(Protocol):
-    """The cascade's voice; shared by all sessions. `voice_name`: engine and voice."""
+    """A voice that all sessions share. `voice_name`: engine and voice."""
 
     voice_name: str
 
@@ -106,16 +109,20 @@ class SoundQueue:
     def __init__(self) -> None:
         self._sound: Samples = np.zeros(0, np.float32)
         self._words: deque[tuple[int, str]] = deque()  # by the sample from now on
+        self._has_room = asyncio.Event()
 
     @property
     def waiting_s(self) -> float:
         """How much there is to say, seconds."""
         return samples_to_seconds(len(self._sound))
 
-    def add(self, sentence: SpokenSentence) -> None:
-        """Says a sentence after what is there."""
+    async def put(self, sentence: SpokenSentence, pause_s: float) -> None:
+        """Says a sentence after what is there, with silence behind it, once less than `AHEAD_S` waits."""
+        while self.waiting_s >= AHEAD_S:
+            self._has_room.clear()
+            await self._has_room.wait()
         self._words.extend((len(self._sound) + start, word) for start, word in sentence.words)
-        pause = np.zeros(seconds_to_samples(SENTENCE_PAUSE_S), np.float32)
+        pause = np.zeros(seconds_to_samples(pause_s), np.float32)
         self._sound = np.concatenate([self._sound, sentence.samples.astype(np.float32, copy=False), pause])
 
     def next_frame(self) -> tuple[Samples, str]:
@@ -128,6 +135,8 @@ class SoundQueue:
         while self._words and self._words[0][0] < FRAME_N_SAMPLES:
             said.append(f" {self._words.popleft()[1]}")
         self._words = deque((start - FRAME_N_SAMPLES, word) for start, word in self._words)
+        if self.waiting_s < AHEAD_S:
+            self._has_room.set()
         return frame, "".join(said)
 
     def cut(self) -> None:

@@ -1,0 +1,53 @@
+"""Work of a session that is begun again and again, and given up when the user speaks in."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class InterruptibleWork:
+    """Does some work each time it is started. All methods are called on the event loop's thread.
+
+    Args:
+        work: one time of it; it is cancelled when it is given up.
+    """
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._work = work
+        self._is_due = asyncio.Event()
+        self._doing: asyncio.Task[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is started or under way, and has not been given up."""
+        doing = self._doing
+        return self._is_due.is_set() or (doing is not None and not doing.done() and not doing.cancelling())
+
+    def start(self) -> None:
+        """Has it done; where it is under way, once more after that."""
+        self._is_due.set()
+
+    def give_up(self) -> None:
+        """Cancels what is under way, and what was started."""
+        self._is_due.clear()
+        if self._doing is not None:
+            self._doing.cancel()
+
+    async def run(self) -> None:
+        """Does it whenever it is started, until this is cancelled; what it raises is raised."""
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            self._doing = asyncio.create_task(self._work())
+            try:
+                await asyncio.wait([self._doing])
+                if not self._doing.cancelled():
+                    self._doing.result()
+            finally:
+                self._doing.cancel()
+
+    async def aclose(self) -> None:
+        """Gives up, and waits until what was under way has ended."""
+        self.give_up()
+        if self._doing is not None:
+            await asyncio.gather(self._doing, return_exceptions=True)
