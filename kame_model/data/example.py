@@ -117,8 +117,11 @@ class ExampleMaker:
             {split: np.flatnonzero(np.asarray(each.splits) == split) for split in set(each.splits)} for each in datasets
         ]
 
-    def train(self, planned: Planned, step: int) -> tuple[Example, Changes]:
-        """A training example, and what became of it; `step` is the run's, at which the curriculum looks."""
+    def train(self, planned: Planned, step: int) -> tuple[Example, Changes | None]:
+        """A training example, and what became of its dialogue; None: it is of a speech row.
+
+        `step` is the run's, at which the curriculum looks.
+        """
         unit, epoch, n_behind = planned
         dataset, config = self._datasets[unit.dataset], self._config
         row, is_speech = dataset[unit.row], bool(dataset.is_speech[unit.row])
@@ -135,7 +138,7 @@ class ExampleMaker:
         sides = (waiting(draft.sides, n_behind) if n_behind else None) or draft.sides
         columns, chunk = self._columns(sides, unit)
         events: list[OracleTokenEvent] = [(each.frame, each.tokens) for each in draft.fed]
-        changes = Changes(*(name in draft.changes for name in Changes._fields))
+        changes = None if is_speech else Changes(*(name in draft.changes for name in Changes._fields))
         return self._example(sides, columns, chunk, self._stream(events, chunk)), changes
 
     def judge(self, unit: Unit) -> Judged:

@@ -187,6 +187,7 @@ def test_without_its_oracle_no_example_has_its_answer(rows: Path) -> None:
         each for number in range(3) for batch in BatchPlan(datasets, config, 0).round(number) for each in batch
     ):
         example, changes = maker.train(planned, 0)
+        assert changes is not None
         row = datasets[0][planned.unit.row]
         answer = row.a.text[row.a.text > PADDING_ID].tolist()
         said = example.text_labels[example.text_labels > PADDING_ID].tolist()
