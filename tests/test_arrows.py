@@ -105,7 +105,6 @@ def long_files(root: Path) -> list[str]:
 
 SHORT_WITH_REASON = {
     "data_schemas/config/text.py": "one file a concern of the configuration",
-    "kame_model/data/waiting.py": "one file an augmentation",
 }
 """Files of under 40 lines that only one other imports, and why they are not part of it."""
 

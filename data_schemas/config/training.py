@@ -14,7 +14,8 @@ BestBy = Literal["answer", "text", "loss"]
 
 
 class DelayConfig(Config):
-    """How long a back-end takes from a tick to its answer's first token; drawn once for an example."""
+    """How long a back-end takes from a tick to its answer's first token; drawn once for an example. Where the recording
+    answers sooner, the answer waits for it."""
 
     distribution: Literal["uniform", "lognormal"] = Field(
         default="uniform",
@@ -37,7 +38,11 @@ class OracleFeedConfig(Config):
     """What befalls an example's oracle events in training, in the order in which it does; none of it in evaluation."""
 
     drop_share: float = Field(
-        default=0.1, ge=0, le=1, description="Share of examples without any oracle, so that none is no surprise."
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Share of examples without any oracle, whose answer is a stall and silence; 1: all dialogues as "
+        "they are, without one.",
     )
     # KAME's released recipe: U(0.1, 0.7).
     skip_min: float = Field(default=0.1, ge=0, le=1, description="Least probability that an event is skipped.")
@@ -57,10 +62,22 @@ class OracleFeedConfig(Config):
         default_factory=DelayConfig, description="Shifts to the right (later): the back-end's delay."
     )
 
+    slow_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of examples whose back-end writes slowly: padding stands between an oracle's tokens.",
+    )
+
     @property
     def is_silent(self) -> bool:
         """Whether no example has an oracle, so that dialogues without one are as good as others."""
         return self.drop_share == 1
+
+    @property
+    def comes_at_once(self) -> bool:
+        """Whether no oracle is late, so that no answer waits for one."""
+        return self.slow_share == 0 and (self.shift_probability == 0 or self.left_share == 1)
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -108,15 +125,16 @@ class DataConfig(Config):
         default=0.0,
         ge=0,
         le=1,
-        description="Share of examples whose answer has other words, in oracle and text alike, and no sound, so that "
-        "the answers of a small corpus are not learnt by heart; needs the vocabulary's file.",
+        description="Share of examples whose answer has other words, in oracle and text alike, so that the answers of "
+        "a small corpus are not learnt by heart: an utterance of the speech rows among the datasets, with its sound; "
+        "where there are none, random words without sound, which need the vocabulary's file.",
     )
     wait_share: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Share of examples that go on in silence behind the last word, by up to a quarter of their length, "
-        "so that an answer which has been said is not said again.",
+        description="Share of examples that go on in silence behind the last word, by up to ten seconds, so that an "
+        "answer which has been said is not said again.",
     )
     copy_share: float = Field(
         default=0.0,
@@ -144,8 +162,9 @@ class DataConfig(Config):
 
     @property
     def lengthens(self) -> bool:
-        """Whether an example may be longer than its dialogue."""
-        return self.swap_share + self.correct_share + self.wait_share > 0
+        """Whether what is said in an example may take longer than its dialogue."""
+        shares = self.swap_share + self.correct_share + self.substitute_share
+        return shares > 0 or not (self.feed.is_silent or self.feed.comes_at_once)
 
     @property
     def needs_pieces(self) -> bool:

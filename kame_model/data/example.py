@@ -1,7 +1,8 @@
 """Token rows to the examples that the model sees; each a pure function of (seed, epoch, row), whoever makes it."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +10,13 @@ from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.config.training import DataConfig
+from kame_model.data.augment import answer_span, lead_of, spoken, stalled, substituted, swapped, told, waiting
+from kame_model.data.augment_timing import FedDialogue, corrected, delayed
 from kame_model.data.copying import Pieces
-from kame_model.data.oracle_feed import feed, is_dropped, shifted
-from kame_model.data.plan import Planned, Speaker, Unit, longest_joined
-from kame_model.data.substitution import substituted
-from kame_model.data.swap import Corrected, Sides, corrected, swapped
-from kame_model.data.waiting import waiting
+from kame_model.data.oracle_feed import Fed, feed, shifted, slowed
+from kame_model.data.plan import Planned, Speaker, Unit, longest_joined, longest_told
+from kame_model.data.speech_rows import SpeechRows
+from kame_model.data.splicing import Clip, Sides
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Example
@@ -23,6 +25,15 @@ from kame_model.frames.sequence import Chunk, chunks, lay_sequence, select_event
 
 N_PARTNERS = 4
 """Dialogues tried, at most, until one's answer makes a joined dialogue of a length that was planned for."""
+
+FILLER_SHARE = 0.5
+"""How often something is said while the oracle is not there: a lead before a late answer or a stall, and a stall."""
+
+TOLD_FRAMES = ((0, 4), (4, 12))
+"""Of a speech row in training: at which frame its oracle comes, and how long after that the row begins."""
+
+JUDGED_TOLD_FRAMES = (0, 6)
+"""The same in validation."""
 
 
 class Judged(NamedTuple):
@@ -34,11 +45,53 @@ class Judged(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What was made of a training example: it has another answer, two answers, or one in other words."""
+    """What was made of a dialogue: it has another one's answer, an answer in other words, none but a stall, one that
+    waits for its oracle, or two."""
 
     swapped: bool
-    corrected: bool
     substituted: bool
+    stalled: bool
+    delayed: bool
+    corrected: bool
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A dialogue on its way to an example.
+
+    Attributes:
+        sides: what it has become.
+        n_most: frames that are planned for.
+        n_chunks: as many it must have, so that every chunk of it is met.
+        max_columns: of a chunk.
+        fed: the oracle as it comes.
+        changes: by which augmentations it became so.
+    """
+
+    sides: Sides
+    n_most: int
+    n_chunks: int
+    max_columns: int
+    fed: list[Fed] = field(default_factory=list)
+    changes: set[str] = field(default_factory=set)
+
+    @property
+    def n_spare(self) -> int:
+        """Frames by which it may grow."""
+        return self.n_most - self.sides.n_frames
+
+    def take(self, name: str, candidates: Iterable[Sides | FedDialogue | None]) -> bool:
+        """Becomes the first candidate that is one and fits; whether there was any."""
+        for each in candidates:
+            if each is None:
+                continue
+            sides, fed = each if isinstance(each, FedDialogue) else (each, self.fed)
+            n_frames = sides.n_frames
+            if n_frames <= self.n_most and len(chunks(n_frames + 2, self.max_columns)) == self.n_chunks:
+                self.sides, self.fed = sides, fed
+                self.changes.add(name)
+                return True
+        return False
 
 
 class ExampleMaker:
@@ -46,93 +99,144 @@ class ExampleMaker:
 
     Args:
         datasets: of one vocabulary and codec, as `open_datasets` gives them.
-        config: whose words are learnt, and what befalls oracles.
+        config: whose words are learnt, and what befalls dialogues and oracles.
         seed: of everything drawn.
-        pieces: of the vocabulary; needed where answers get other words.
+        pieces: of the vocabulary; needed where answers get other words and there are no speech rows.
     """
 
     def __init__(
         self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int, pieces: Pieces | None = None
     ) -> None:
         self._datasets, self._config, self._seed, self._pieces = datasets, config, seed, pieces
+        self._speech = SpeechRows(datasets)
+        self._begins_word = None
+        if pieces is not None:
+            self._begins_word = np.zeros(pieces.text_card + 1, np.bool_)
+            self._begins_word[np.asarray(pieces.first)] = True
         self._same_split = [
             {split: np.flatnonzero(np.asarray(each.splits) == split) for split in set(each.splits)} for each in datasets
         ]
 
-    def train(self, planned: Planned, step: int) -> tuple[Example, Changes]:
-        """A training example, and what became of it; `step` is the run's, at which the curriculum looks."""
-        unit, epoch = planned
-        row = self._datasets[unit.dataset][unit.row]
+    def train(self, planned: Planned, step: int) -> tuple[Example, Changes | None]:
+        """A training example, and what became of its dialogue; None: it is of a speech row.
+
+        `step` is the run's, at which the curriculum looks.
+        """
+        unit, epoch, n_behind = planned
+        dataset, config = self._datasets[unit.dataset], self._config
+        row, is_speech = dataset[unit.row], bool(dataset.is_speech[unit.row])
         draw = random.Random(ids.seed_for("example", self._seed, epoch, row.dialogue_id, unit.speaker, unit.chunk))
-        n_most = longest_joined(row.n_frames, self._config.max_columns)
-        asked = sides_of(row, unit.speaker)
-        joined = said = answered = self._swapped(unit, asked, n_most, draw)
-        events: list[OracleTokenEvent] = []
-        if not is_dropped(self._config.feed, draw):  # else nothing tells of a second answer, nor of other words
-            joined, said, events = self._told(unit, answered, n_most, step, draw)
-        changes = Changes(answered is not asked, joined is not answered, said is not joined)
-        if draw.random() < self._config.wait_share:
-            said = waiting(said, draw.randint(0, max(0, n_most - len(said.own.text))))
-        columns, chunk = self._columns(said, unit)
-        return self._example(said, columns, chunk, self._stream(events, chunk)), changes
+        n_most = (longest_told if is_speech else longest_joined)(row.n_frames, config.max_columns)
+        n_chunks = len(chunks(row.n_frames + 2, config.max_columns))
+        draft = _Draft(sides_of(row, unit.speaker), n_most, n_chunks, config.max_columns)
+        if config.feed.is_silent:
+            pass  # dialogues and speech as they are
+        elif is_speech:
+            self._tell(draft, draw)
+        else:
+            self._augment(draft, unit, step, draw)
+        sides = (waiting(draft.sides, n_behind) if n_behind else None) or draft.sides
+        columns, chunk = self._columns(sides, unit)
+        events: list[OracleTokenEvent] = [(each.frame, each.tokens) for each in draft.fed]
+        changes = None if is_speech else Changes(*(name in draft.changes for name in Changes._fields))
+        return self._example(sides, columns, chunk, self._stream(events, chunk)), changes
 
     def judge(self, unit: Unit) -> Judged:
-        """A validation example as it is, beside the oracle of the next item in the same split with another answer."""
-        row = self._datasets[unit.dataset][unit.row]
-        sides = sides_of(row, unit.speaker)
-        stranger = self._stranger(unit, row)
-        wrong = [] if stranger is None else aligned(sides_of(stranger, unit.speaker).own, sides.own)
+        """A validation example as it is, beside the oracle of the next item in the same split with another answer.
+
+        A speech row has an oracle right before it that tells it, beside that of the next one.
+        """
+        sides = self._as_judged(unit, unit.row)
+        stranger = self._stranger(unit)
+        wrong = [] if stranger is None else aligned(self._as_judged(unit, stranger).own, sides.own)
         columns, chunk = self._columns(sides, unit)
         example = self._example(sides, columns, chunk, self._stream(sides.own.oracle.events(), chunk))
         return Judged(example, self._stream(wrong, chunk))
 
-    def _told(
-        self, unit: Unit, answered: Sides, n_most: int, step: int, draw: random.Random
-    ) -> tuple[Sides, Sides, list[OracleTokenEvent]]:
-        """The dialogue, maybe with a second answer; the same, maybe in other words; and the oracle that tells it."""
-        joined, news = self._corrected(unit, answered, n_most, draw)
-        # A second answer has a lead of its own, which no oracle tells.
-        said = joined if news else self._in_other_words(joined, draw)
-        events = feed(said.own.oracle, self._config.feed, step, draw)
-        if news:
-            events = [each for each in events if each[0] < news[0][0]] + news
-        return joined, said, events
+    def _augment(self, draft: _Draft, unit: Unit, step: int, draw: random.Random) -> None:
+        """What befalls a dialogue, in this order, each in the share that is configured."""
+        config = self._config
+        if draw.random() < config.swap_share:
+            draft.take("swapped", (swapped(draft.sides, each) for each in self._partners(unit, draw)))
+        if draw.random() < config.substitute_share:
+            draft.take("substituted", self._in_other_words(draft.sides, draft.n_spare, draw))
+        if draw.random() < config.feed.drop_share and draft.take("stalled", self._stalled(draft, unit, draw)):
+            return
+        draft.fed = feed(draft.sides.own.oracle, config.feed, step, draw)
+        self._wait_for_oracle(draft, self._leads(unit, draw), draw)
+        if draw.random() < config.correct_share:
+            seconds = (self._with_new_words(each, draft.n_spare, draw) for each in self._partners(unit, draw))
+            draft.take(
+                "corrected", (corrected(draft.sides, draft.fed, each, draw, self._begins_word) for each in seconds)
+            )
 
-    def _stranger(self, unit: Unit, row: TokenRow) -> TokenRow | None:
+    def _tell(self, draft: _Draft, draw: random.Random) -> None:
+        """What befalls an utterance of the speech rows: an oracle tells it, maybe with gaps."""
+        (first, last), lag = TOLD_FRAMES[0], draw.randint(*TOLD_FRAMES[1])
+        frame = draw.randint(first, last)
+        if not draft.take("told", [told(draft.sides, frame, frame + lag)]):
+            return
+        fed = [Fed(0, frame, draft.sides.own.oracle.said(0).tolist())]
+        draft.fed = slowed(fed, draw) if draw.random() < self._config.feed.slow_share else fed
+        self._wait_for_oracle(draft, (), draw)
+
+    def _wait_for_oracle(self, draft: _Draft, leads: Iterable[Clip], draw: random.Random) -> None:
+        late = delayed(draft.sides, draft.fed, draft.n_spare, draw, fillers=leads, begins_word=self._begins_word)
+        if late.sides.n_frames > draft.sides.n_frames:
+            draft.take("delayed", [late])
+        draft.fed = late.fed
+
+    def _in_other_words(self, sides: Sides, n_spare: int, draw: random.Random) -> Iterator[Sides | None]:
+        if self._speech.has_answers:
+            yield self._with_an_utterance(sides, n_spare, draw)
+        elif self._pieces is not None:
+            yield substituted(sides, self._pieces, draw)
+
+    def _with_new_words(self, sides: Sides, n_spare: int, draw: random.Random) -> Sides:
+        """The dialogue, or for a share of them the same with an utterance for its answer."""
+        if self._speech.has_answers and draw.random() < self._config.substitute_share:
+            return self._with_an_utterance(sides, n_spare, draw) or sides
+        return sides
+
+    def _with_an_utterance(self, sides: Sides, n_spare: int, draw: random.Random) -> Sides | None:
+        span = answer_span(sides)
+        if span is None:
+            return None
+        utterance = self._speech.draw_answer(n_spare + span.stop - span.start, draw)
+        return None if utterance is None else spoken(sides, span, utterance)
+
+    def _stalled(self, draft: _Draft, unit: Unit, draw: random.Random) -> Iterator[Sides | None]:
+        fillers = list(self._leads(unit, draw))
+        stall = self._speech.draw_stall(draft.n_most, draw) if draw.random() < FILLER_SHARE else None
+        yield stalled(draft.sides, fillers if stall is None else [*fillers, stall], draw)
+
+    def _leads(self, unit: Unit, draw: random.Random) -> Iterator[Clip]:
+        """For a share of examples what another dialogue's assistant says before its answer."""
+        lead = lead_of(next(self._partners(unit, draw))) if draw.random() < FILLER_SHARE else None
+        if lead is not None:
+            yield lead
+
+    def _stranger(self, unit: Unit) -> int | None:
         """The next row of another item, with another answer and an oracle; dialogues of one item lie side by side."""
-        dataset = self._datasets[unit.dataset]
-        rows = self._rows_like(unit)
+        dataset, rows = self._datasets[unit.dataset], self._rows_like(unit)
+        row = dataset[unit.row]
         first = int(np.searchsorted(rows, unit.row)) + 1
-        for at in np.roll(rows, -first)[:-1].tolist():
+        for at in map(int, np.roll(rows, -first)[:-1]):
+            if dataset.is_speech[at]:
+                return at
             if dataset.n_events_of[unit.speaker][at]:
                 other = dataset[at]
                 if other.item_id != row.item_id and other.answer != row.answer:
-                    return other
+                    return at
         return None
 
-    def _swapped(self, unit: Unit, sides: Sides, n_most: int, draw: random.Random) -> Sides:
-        """The dialogue, or for a share of examples its question with another's answer."""
-        if draw.random() < self._config.swap_share:
-            for partner in self._partners(unit, draw):
-                joined = swapped(sides, partner)
-                if joined is not None and self._fits(joined, sides, n_most):
-                    return joined
-        return sides
-
-    def _corrected(self, unit: Unit, sides: Sides, n_most: int, draw: random.Random) -> Corrected:
-        """The dialogue, or for a share of examples one whose answer changes to another's."""
-        if draw.random() < self._config.correct_share:
-            for partner in self._partners(unit, draw):
-                change = corrected(sides, partner, draw)
-                if change is not None and self._fits(change.sides, sides, n_most):
-                    return change
-        return Corrected(sides, [])
-
-    def _in_other_words(self, sides: Sides, draw: random.Random) -> Sides:
-        if self._pieces is None or not draw.random() < self._config.substitute_share:
+    def _as_judged(self, unit: Unit, row: int) -> Sides:
+        """A row of the unit's dataset as validation has it."""
+        dataset = self._datasets[unit.dataset]
+        sides = sides_of(dataset[row], unit.speaker)
+        if self._config.feed.is_silent or not dataset.is_speech[row]:
             return sides
-        own = substituted(sides.own, self._pieces, draw)
-        return sides if own is None else sides._replace(own=own)
+        return told(sides, *JUDGED_TOLD_FRAMES) or sides
 
     def _partners(self, unit: Unit, draw: random.Random) -> Iterator[Sides]:
         """Any dialogues of the same dataset and split."""
@@ -142,12 +246,6 @@ class ExampleMaker:
 
     def _rows_like(self, unit: Unit) -> NDArray[np.int64]:
         return self._same_split[unit.dataset][self._datasets[unit.dataset].splits[unit.row]]
-
-    def _fits(self, joined: Sides, sides: Sides, n_most: int) -> bool:
-        """Whether what was joined is no longer than planned and has as many chunks, so that every chunk is met."""
-        n_frames, n_before = (len(each.own.text) for each in (joined, sides))
-        n_chunks, n_planned = (len(chunks(each + 2, self._config.max_columns)) for each in (n_frames, n_before))
-        return n_frames <= n_most and n_chunks == n_planned
 
     def _columns(self, sides: Sides, unit: Unit) -> tuple[NDArray[np.int32], Chunk]:
         """All columns of a dialogue, and the unit's chunk of them."""

@@ -37,8 +37,10 @@ class Counts(NamedTuple):
 
     examples: int = 0
     swapped: int = 0
-    corrected: int = 0
     substituted: int = 0
+    stalled: int = 0
+    delayed: int = 0
+    corrected: int = 0
 
 
 class MicroBatch(NamedTuple):
@@ -228,7 +230,8 @@ class _Made(Dataset[MicroBatch]):
         self._datasets, self._maker = datasets, maker
 
     def __getitem__(self, place: _Place) -> MicroBatch:
-        examples, changes = zip(*(self._maker.train(planned, place.step) for planned in place.planned), strict=True)
-        names = [self._datasets[unit.dataset].dialogue_ids[unit.row] for unit, _ in place.planned]
-        counts = Counts(len(examples), *map(sum, zip(*changes, strict=True)))
+        examples, made = zip(*(self._maker.train(planned, place.step) for planned in place.planned), strict=True)
+        changes = [each for each in made if each is not None]
+        names = [self._datasets[unit.dataset].dialogue_ids[unit.row] for unit, *_ in place.planned]
+        counts = Counts(len(changes), *map(sum, zip(*changes, strict=True)))
         return MicroBatch(place.number, collate(examples), names, counts=counts)

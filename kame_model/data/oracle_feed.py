@@ -2,20 +2,55 @@
 
 The order is that of the release: for an example, the probability of skipping and then the curriculum's draw; for each
 event by position, whether it is skipped (never the last of its run) and its jitter; at last one shift of all. What is
-ours: some examples lose their whole oracle, before all else; and the shift to the right is a back-end's delay drawn
-from a configured distribution, never in addition to a shift. Every function draws from the generator it is given and
-from nothing else, so that an example depends on its seed alone. In evaluation none of this is called.
+ours: the shift to the right is a back-end's delay drawn from a
+configured distribution, never in addition to a shift; and some back-ends are slow, so that their tokens come with gaps.
+Every function draws from the generator it is given and from nothing else, so that an example depends on its seed alone.
+In evaluation none of this is called.
 """
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 from data_schemas import units
 from data_schemas.config.training import DelayConfig, OracleFeedConfig
-from kame_model.frames.oracle_stream import OracleTokenEvent, OracleTokens
+from kame_model.frames.ids import PADDING_ID
+from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent, OracleTokens
+
+SLOW_TOKENS_PER_S = (5.0, 20.0)
+"""How fast a slow back-end writes: from a small model on a busy processor to above what it is fed at (12.5)."""
+
+_START = -1
+"""What stands for the start of an oracle while its gaps are found."""
+
+SENTENCE_TOKENS = (4, 16)
+"""Tokens of a sentence, drawn: the vocabulary has no marks by which its end would be known."""
 
 
-def feed(oracle: OracleTokens, config: OracleFeedConfig, step: int, draw: random.Random) -> list[OracleTokenEvent]:
+class Fed(NamedTuple):
+    """An event as an example is fed with it.
+
+    Attributes:
+        event: its number in the speaker's stream; -1: of no stream.
+        frame: at which it comes.
+        tokens: one an input position, padding where the next has not come yet.
+    """
+
+    event: int
+    frame: int
+    tokens: Sequence[int]
+
+    def is_as_recorded(self, oracle: OracleTokens) -> bool:
+        """Whether it comes no later than in the stream that it is of, all at once."""
+        return self.frame <= oracle.frame[self.event] and PADDING_ID not in self.tokens
+
+    def token_positions(self) -> list[int]:
+        """The input positions at which its tokens are fed; its start is fed at frame + 1."""
+        return [self.frame + 2 + at for at, token in enumerate(self.tokens) if token != PADDING_ID]
+
+
+def feed(oracle: OracleTokens, config: OracleFeedConfig, step: int, draw: random.Random) -> list[Fed]:
     """The events that a training example is fed with.
 
     Args:
@@ -27,13 +62,12 @@ def feed(oracle: OracleTokens, config: OracleFeedConfig, step: int, draw: random
     skip = skip_probability(config, draw)
     hints_only = draws_hints_only(config, step, draw)
     kept = keep_events(oracle, skip, draw)
-    events = [(frame, tokens_of(oracle, event, hints_only)) for event, frame in jitter(oracle, kept, config, draw)]
-    return shifted([each for each in events if len(each[1])], draw_shift(config, draw))
-
-
-def is_dropped(config: OracleFeedConfig, draw: random.Random) -> bool:
-    """Whether the example goes without any oracle."""
-    return draw.random() < config.drop_share
+    events = [
+        Fed(event, frame, tokens_of(oracle, event, hints_only)) for event, frame in jitter(oracle, kept, config, draw)
+    ]
+    shift = draw_shift(config, draw)
+    fed = [each._replace(frame=each.frame + shift) for each in events if len(each.tokens) and each.frame + shift >= 0]
+    return slowed(fed, draw) if draw.random() < config.slow_share else fed
 
 
 def skip_probability(config: OracleFeedConfig, draw: random.Random) -> float:
@@ -95,6 +129,37 @@ def delay_frames(config: DelayConfig, draw: random.Random) -> int:
         drawn_s = config.median_s * draw.lognormvariate(0.0, config.sigma)
         delay_s = min(max(drawn_s, config.min_s), config.max_s)
     return round(delay_s / units.FRAME_S)
+
+
+def slowed(fed: Sequence[Fed], draw: random.Random) -> list[Fed]:
+    """The events of a back-end that writes slowly: all at one speed, drawn; the gaps are those of a server's queue."""
+    frames_per_token = 1 / (draw.uniform(*SLOW_TOKENS_PER_S) * units.FRAME_S)
+    return [each._replace(tokens=with_gaps(each.tokens, frames_per_token, draw)) for each in fed]
+
+
+def with_gaps(tokens: Sequence[int], frames_per_token: float, draw: random.Random) -> list[int]:
+    """An oracle's tokens as a server feeds them while they are written, the first at once.
+
+    The first sentence leaves token by token, a later one when its last token is written (`serve/oracle/writer.py`); a
+    token that has come waits for its turn in the session's queue, and padding is fed while none waits.
+
+        written at 2 frames a token, sentences of 3     a - b - c - - - - - d - e - f
+        the same, as the queue feeds them               a - b - c - - - - - d e f
+    """
+    ends, n_written = [], 0
+    while n_written < len(tokens):
+        n_written += draw.randint(*SENTENCE_TOKENS)
+        ends.append(min(n_written, len(tokens)))
+    queue = OracleQueue(start_id=_START)
+    oracle = queue.start()
+    fed: list[int] = []
+    for start, stop in [*((at, at + 1) for at in range(ends[0])), *pairwise(ends)]:
+        leaves = round((stop - 1) * frames_per_token)
+        fed += [queue.next() for _ in range(leaves - len(fed))]
+        queue.extend(oracle, tokens[start:stop])
+    n_waiting = 1 + len(tokens) - sum(token != PADDING_ID for token in fed)
+    fed += [queue.next() for _ in range(n_waiting)]
+    return fed[1:]
 
 
 def shifted(events: Sequence[OracleTokenEvent], n_frames: int) -> list[OracleTokenEvent]:

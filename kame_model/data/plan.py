@@ -24,7 +24,13 @@ from kame_model.frames.sequence import MAX_COLUMNS, chunks
 Speaker = Literal["a", "b"]
 
 HEADROOM = 1.25
-"""A dialogue joined of two may be so much longer than the one whose question it has."""
+"""A dialogue joined of two, or whose answer waits, may be so much longer than the one whose question it has."""
+
+TOLD_FRAMES = 24
+"""A speech row may be so much longer: silence and its oracle come before it, and it may wait for tokens of that."""
+
+BEHIND_FRAMES = 125
+"""Silence behind a dialogue's last word, at most: ten seconds, longer than anybody waits for an answer to go on."""
 
 
 class Unit(NamedTuple):
@@ -37,10 +43,11 @@ class Unit(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A unit in the course of training: met for the `epoch`-th time."""
+    """A unit in the course of training: met for the `epoch`-th time, with so many frames of silence behind it."""
 
     unit: Unit
     epoch: int
+    n_behind: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,20 +56,33 @@ class Units:
 
     Attributes:
         units: in the order of the rows.
-        n_positions: int32, input positions that each takes at most.
+        n_positions: int32, input positions that each takes at most, without silence behind its dialogue.
+        n_spare: int32, frames of silence that its dialogue can have behind it in as many chunks.
+        n_chunks: int32, of its dialogue.
         n_left_out: rows of the split, from a speaker's side, that are not met: they have no oracle for what that one
             says.
     """
 
     units: list[Unit]
     n_positions: NDArray[np.int32]
+    n_spare: NDArray[np.int32]
+    n_chunks: NDArray[np.int32]
     n_left_out: int
 
 
 def longest_joined(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
     """Most frames of a dialogue joined of two, of which the one with the question has so many; in as many chunks."""
-    n_chunks = len(chunks(n_frames + 2, max_columns))
-    return min(int(HEADROOM * n_frames), n_chunks * max_columns - 2)
+    return min(int(HEADROOM * n_frames), _most_frames(n_frames, max_columns))
+
+
+def longest_told(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
+    """Most frames of a speech row of so many that its oracle comes before; in as many chunks."""
+    return min(n_frames + TOLD_FRAMES, _most_frames(n_frames, max_columns))
+
+
+def _most_frames(n_frames: int, max_columns: int) -> int:
+    """Of a dialogue in as many chunks as one of so many frames."""
+    return len(chunks(n_frames + 2, max_columns)) * max_columns - 2
 
 
 def units_of(
@@ -81,23 +101,32 @@ def units_of(
         number: the dataset's place in the mixture.
         learn: "a", "b" or "both".
         joins: whether dialogues may be joined or lengthened, so that one is planned as long as it may become.
-        without_oracle: whether sides without an oracle, or all of whose events failed, are met.
+        without_oracle: whether sides without an oracle, or all of whose events failed, are met. Speech rows are met,
+            from A's side, in any case.
         max_columns: of a chunk.
     """
     speakers: tuple[Speaker, ...] = ("a", "b") if learn == "both" else ("a",) if learn == "a" else ("b",)
-    units, lengths = [], []
+    units: list[Unit] = []
+    lengths, spares, counts = [], [], []
     in_split = np.asarray(dataset.splits) == split
     met = {each: in_split & ((dataset.n_events_of[each] > 0) | without_oracle) for each in speakers}
+    met = {each: (of & ~dataset.is_speech) | (in_split & dataset.is_speech & (each == "a")) for each, of in met.items()}
     for row in np.flatnonzero(in_split).tolist():
-        n_frames = int(dataset.lengths[row])
-        longest = longest_joined(n_frames, max_columns) if joins else n_frames
-        for chunk, (start, stop) in enumerate(chunks(longest + 2, max_columns)):
+        longest = n_frames = int(dataset.lengths[row])
+        if joins:
+            longest = (longest_told if dataset.is_speech[row] else longest_joined)(n_frames, max_columns)
+        n_spare = _most_frames(n_frames, max_columns) - longest
+        cut = chunks(longest + 2, max_columns)
+        for chunk, (start, stop) in enumerate(cut):
             for speaker in speakers:
                 if met[speaker][row]:
                     units.append(Unit(number, row, speaker, chunk))
                     lengths.append(stop - start - 1)
-    n_left_out = sum(int((in_split & ~each).sum()) for each in met.values())
-    return Units(units, np.asarray(lengths, np.int32), n_left_out)
+                    spares.append(n_spare)
+                    counts.append(len(cut))
+    n_left_out = sum(int((in_split & ~each & ~dataset.is_speech).sum()) for each in met.values())
+    sizes = [np.asarray(each, np.int32) for each in (lengths, spares, counts)]
+    return Units(units, sizes[0], sizes[1], sizes[2], n_left_out)
 
 
 class BatchPlan:
@@ -119,7 +148,7 @@ class BatchPlan:
                 each,
                 "train",
                 config.learn,
-                joins=config.lengthens,
+                joins=config.lengthens or (bool(each.is_speech.any()) and not config.feed.is_silent),
                 without_oracle=config.feed.is_silent,
                 max_columns=config.max_columns,
             )
@@ -139,7 +168,9 @@ class BatchPlan:
         weights = np.asarray([each.weight for each in config.datasets])
         self._shares: list[float] = (n_units * (weights / weights.sum())).tolist()
         self.round = lru_cache(maxsize=2)(self._round)
+        self._n_rows = [len(each) for each in datasets]
         self._order = lru_cache(maxsize=2 * len(datasets))(self._permutation)
+        self._behind = lru_cache(maxsize=2 * len(datasets))(self._silence_behind)
 
     def _round(self, number: int) -> list[list[Planned]]:
         """The micro-batches of a round, in the order in which they are trained on."""
@@ -165,13 +196,29 @@ class BatchPlan:
             at = np.asarray(
                 [self._order(dataset, epoch)[place] for epoch, place in zip(epochs, within, strict=True)], int
             )
-            planned += [Planned(units.units[place], int(epoch)) for place, epoch in zip(at, epochs, strict=True)]
-            lengths.append(units.n_positions[at])
+            behind = np.asarray(
+                [self._behind(dataset, epoch)[units.units[place].row] for epoch, place in zip(epochs, at, strict=True)],
+                np.int32,
+            )
+            behind = np.minimum(behind, units.n_spare[at])
+            planned += [
+                Planned(units.units[place], int(epoch), n_behind)
+                for place, epoch, n_behind in zip(at, epochs, behind.tolist(), strict=True)
+            ]
+            lengths.append(units.n_positions[at] - -behind // units.n_chunks[at])
         return planned, np.concatenate(lengths)
 
     def _permutation(self, dataset: int, epoch: int) -> NDArray[np.int64]:
         seed = ids.seed_for("epoch", self._seed, self._fingerprints[dataset], int(epoch))
         return np.random.default_rng(seed).permutation(len(self._units[dataset].units))
+
+    def _silence_behind(self, dataset: int, epoch: int) -> NDArray[np.int32]:
+        """int32[rows], frames of silence behind each row of a dataset in an epoch, where there is room for them."""
+        draw = np.random.default_rng(ids.seed_for("behind", self._seed, self._fingerprints[dataset], int(epoch)))
+        waits = draw.random(self._n_rows[dataset]) < self._config.wait_share
+        return np.where(waits, draw.integers(1, BEHIND_FRAMES, self._n_rows[dataset], endpoint=True), 0).astype(
+            np.int32
+        )
 
 
 def _pools(order: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: int) -> list[NDArray[np.int64]]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from backends.codec.protocol import Codes
 from data_schemas.errors import StoreError
 from data_schemas.store import Store, Written
+from kame_model.frames.inner_monologue import find_words
 from kame_model.frames.oracle_stream import OracleTokens
 
 SPEAKERS = ("a", "b")
@@ -118,9 +119,11 @@ class PackedFile:
     def __init__(self, path: str) -> None:
         try:
             self._batch = pa.ipc.open_file(pa.memory_map(path)).get_batch(0)
+            columns = dict(zip(self._batch.schema.names, self._batch.columns, strict=True))
+            self._plain = {name: each for name, each in columns.items() if not pa.types.is_list(each.type)}
             self._ragged = {
                 name: (column.offsets.to_numpy(), column.values.to_numpy())
-                for name, column in zip(self._batch.schema.names, self._batch.columns, strict=True)
+                for name, column in columns.items()
                 if pa.types.is_list(column.type)
             }
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -137,7 +140,7 @@ class PackedFile:
 
     def value(self, column: str, row: int) -> str | int | float:
         """One row's value of a plain column."""
-        found: str | int | float = self._batch.column(column)[row].as_py()
+        found: str | int | float = self._plain[column][row].as_py()
         return found
 
     def column(self, column: str) -> list[str | int | float]:
@@ -205,6 +208,14 @@ class RowsFile(PackedFile):
             a=self._read_speaker("a", row, a_codes),
             b=self._read_speaker("b", row, b_codes),
         )
+
+    def find_speech(self) -> NDArray[np.bool_]:
+        """bool[rows], in which there is no oracle, A speaks, and B does not."""
+        is_speech: NDArray[np.bool_] = (self.counts("a_oracle_frame") == 0) & (self.counts("b_oracle_frame") == 0)
+        for row in np.flatnonzero(is_speech).tolist():
+            a_talks, b_talks = (find_words(self.array(f"{each}_text", row).view(np.int32)).any() for each in SPEAKERS)
+            is_speech[row] = a_talks and not b_talks
+        return is_speech
 
     def rows(self) -> Iterator[TokenRow]:
         """All rows in order."""

@@ -37,6 +37,9 @@ class TokenDataset:
         n_events_of: int32[N] of each speaker, a (the assistant) and b: oracle events for what that one says.
         splits: the split of each row: train, validation or test.
         sources: the source of each row's item.
+        forms: the form of each row.
+        is_speech: bool[N], whether a row is the assistant's speech by itself (`kame speech`): no oracle, and B says
+            nothing.
         dialogue_ids: the dialogue of each row.
     """
 
@@ -52,8 +55,10 @@ class TokenDataset:
         self._starts = [0]
         self.splits: list[str] = []
         self.sources: list[str] = []
+        self.forms: list[str] = []
         self.dialogue_ids: list[str] = []
         lengths = [np.empty(0, np.int32)]
+        is_speech = [np.empty(0, np.bool_)]
         n_events = {speaker: [np.empty(0, np.int32)] for speaker in SPEAKERS}
         for number, entry in enumerate(self.manifest.shards):
             for file in (entry.codes, entry.rows):
@@ -62,11 +67,14 @@ class TokenDataset:
             self._starts.append(self._starts[-1] + len(shard))
             self.splits += [entry.split] * len(shard)
             self.sources += [entry.source] * len(shard)
+            self.forms += [str(each) for each in shard.column("form")]
+            is_speech.append(shard.find_speech())
             self.dialogue_ids += [str(each) for each in shard.column("dialogue_id")]
             lengths.append(np.asarray(shard.column("n_frames"), np.int32))
             for speaker in SPEAKERS:
                 n_events[speaker].append(shard.counts(f"{speaker}_oracle_frame"))
         self.lengths: NDArray[np.int32] = np.concatenate(lengths)
+        self.is_speech: NDArray[np.bool_] = np.concatenate(is_speech)
         self.n_events_of: dict[str, NDArray[np.int32]] = {who: np.concatenate(each) for who, each in n_events.items()}
 
     def __len__(self) -> int:

@@ -60,6 +60,11 @@ def lay_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -
     return TextFrames(tokens, word_of_frame, n_moved, n_cut)
 
 
+def find_words(text: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """bool[T], the frames of a text that hold a token of a word."""
+    return (text != PADDING_ID) & (text != END_OF_PADDING_ID)
+
+
 def read_words(tokens: Sequence[int] | NDArray[np.integer], tokenizer: Tokenizer) -> list[tuple[int, str]]:
     """The words of a text stream, each with the frame of its first token; as the tokenizer writes them."""
     words: list[tuple[int, list[int]]] = []

@@ -135,8 +135,8 @@ class OracleQueue:
     For the same events at the same frames it gives what `lay_oracle` lays out: push what came at frame f, then take
     `next()` for position f + 1. An oracle that is still being written comes by `start` and `extend`, and counts as an
     event of the frame in which its first token comes: until then the one before goes on, and if none ever comes nothing
-    happened. While its tokens come slower than one a frame, padding fills the gap, which training never shows; that
-    takes a back-end slower than 12.5 tokens a second.
+    happened. While its tokens come slower than one a frame, padding fills the gap (a back-end slower than 12.5 tokens a
+    second, or one whose next sentence is not whole yet); training makes its gaps by this very queue.
 
     Args:
         start_id: `text_card`.

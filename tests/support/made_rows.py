@@ -133,3 +133,25 @@ def _oracle(answer: list[int], asked: _Placed, heard: int, by: MadeWith, draw: r
         preds=[_drawn_words(draw, by, (3, 8)) if tick < heard else answer for tick in ticks],
         hints=[answer if ratio > 0.5 else [] for ratio in ratios],
     )
+
+
+def make_speech_row(number: int, split: str, by: MadeWith, form: str = "sentence") -> TokenRow:
+    """An utterance as `kame speech` makes them: A says it, B is silent, no oracle."""
+    draw = random.Random(ids.seed_for("made-speech", number))
+    placed = _placed(_drawn_words(draw, by, (3, 9)), 1, draw)
+    n_frames = placed[-1][0] + 9
+    nothing, nobody = OracleTokens.pack([], [], [], [], [], []), np.zeros(n_frames, np.bool_)
+    silence = np.full(n_frames, PADDING_ID, np.int32)
+    return TokenRow(
+        dialogue_id=f"speech-{number}",
+        item_id=f"speech-{number}",
+        source="speech",
+        split=split,
+        form=form,
+        question="",
+        answer="",
+        n_frames=n_frames,
+        duration_s=n_frames * 0.08,
+        a=SpeakerTokens(_text(placed, n_frames), _codes(placed, n_frames, by), nothing, nobody),
+        b=SpeakerTokens(silence, _codes([], n_frames, by), nothing, nobody),
+    )

@@ -12,7 +12,7 @@ from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
-from kame_model.data.loader import ALONE, DialogueLoader, MicroBatch, Share
+from kame_model.data.loader import ALONE, Counts, DialogueLoader, MicroBatch, Share
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import BatchPlan, units_of
 from kame_model.encode.token_dataset import TokenDataset
@@ -21,6 +21,8 @@ from kame_model.frames.oracle_stream import OracleTokens
 from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows
 from tests.support.train_runs import tiny_dataset
+
+PIECES = Pieces(range(10, 120), range(120, 200), 200, 32, 4)
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +89,19 @@ def test_an_epoch_meets_each_dialogue_once_and_only_those_of_its_split(rows: Pat
     config = config_of(rows)
     (dataset,) = open_datasets(config.datasets)
     plan = BatchPlan([dataset], config, seed=0)
-    epochs = [Counter(unit.row for batch in plan.round(number) for (unit, _) in batch) for number in range(2)]
+    epochs = [Counter(unit.row for batch in plan.round(number) for (unit, *_) in batch) for number in range(2)]
     training = {row for row, split in enumerate(dataset.splits) if split == "train"}
     assert epochs[0] == epochs[1] == Counter(training)
-    orders = [[unit.row for batch in plan.round(number) for (unit, _) in batch] for number in range(2)]
+    orders = [[unit.row for batch in plan.round(number) for (unit, *_) in batch] for number in range(2)]
     assert orders[0] != orders[1]
 
 
 def test_both_speakers_may_be_learnt(rows: Path) -> None:
     config = config_of(rows, learn="both", feed={"drop_share": 1.0})  # without any oracle: B has none here
     (dataset,) = open_datasets(config.datasets)
-    met = Counter((unit.row, unit.speaker) for batch in BatchPlan([dataset], config, 0).round(0) for (unit, _) in batch)
+    met = Counter(
+        (unit.row, unit.speaker) for batch in BatchPlan([dataset], config, 0).round(0) for (unit, *_) in batch
+    )
     assert len(met) == 2 * dataset.splits.count("train")
     maker = ExampleMaker([dataset], config, seed=0)
     of_a, of_b = (maker.judge(unit).example for unit in units_of(0, dataset, "validation", "both").units[:2])
@@ -112,7 +116,7 @@ def test_micro_batches_keep_within_their_frames_padding_included(
 ) -> None:
     config, dataset = config_of(rows, batch_frames=batch_frames, pool_batches=pool_batches), opened
     for batch in BatchPlan([dataset], config, seed).round(0):
-        lengths = [int(dataset.lengths[unit.row]) + 1 for (unit, _) in batch]
+        lengths = [int(dataset.lengths[unit.row]) + 1 for (unit, *_) in batch]
         assert len(batch) == 1 or len(batch) * max(lengths) <= batch_frames
 
 
@@ -130,15 +134,68 @@ def test_joined_and_lengthened_dialogues_keep_within_the_frames_too(
     assert len(joined) > 20  # the 20 dialogues have fewer lengths of their own
 
 
-@pytest.mark.parametrize(("shares", "n_changes"), [((0.0, 0.0), 0), ((1.0, 0.0), 1), ((1.0, 1.0), 2)])
-def test_what_was_made_of_dialogues_is_counted(rows: Path, shares: tuple[float, float], n_changes: int) -> None:
-    config = config_of(rows, swap_share=shares[0], correct_share=shares[1], feed={"drop_share": 0.0})
-    loader = loader_of(config)
+NOTHING: dict[str, Any] = {
+    "swap_share": 0.0,
+    "correct_share": 0.0,
+    "feed": {"drop_share": 0.0, "shift_probability": 0.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "made"),
+    [
+        ({}, set()),
+        ({"swap_share": 1.0}, {"swapped"}),
+        ({"substitute_share": 1.0}, {"substituted"}),
+        ({"correct_share": 1.0}, {"corrected"}),
+        ({"wait_share": 1.0}, set()),
+        ({"feed": {"drop_share": 0.9, "shift_probability": 0.0}, "correct_share": 1.0}, {"stalled", "corrected"}),
+        ({"feed": {"drop_share": 0.0, "left_share": 0.0, "delay": {"max_s": 3.0}}}, {"delayed"}),
+        ({"feed": {"drop_share": 1.0}, "swap_share": 1.0, "correct_share": 1.0}, set()),
+    ],
+)
+def test_what_was_made_of_dialogues_is_counted(rows: Path, changes: dict[str, Any], made: set[str]) -> None:
+    config = config_of(rows, **NOTHING | changes)
+    loader = DialogueLoader(open_datasets(config.datasets), config, 0, 2, ALONE, PIECES)
     counts = [batch.counts for _ in range(10) for batch in loader.next_step()]
     n_examples, *changed = (sum(each) for each in zip(*counts, strict=True))
     assert n_examples > 20
-    assert [n > 0 for n in changed] == [n_changes > 0, n_changes > 1, False]
+    assert {name for name, n in zip(Counts._fields[1:], changed, strict=True) if n} == made
     assert all(n <= n_examples for n in changed)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_share_of_dialogues_has_up_to_ten_seconds_of_silence_behind_it(rows: Path, share: float) -> None:
+    config = config_of(rows, **NOTHING | {"wait_share": share})
+    datasets = open_datasets(config.datasets)
+    plan, maker = BatchPlan(datasets, config, seed=0), ExampleMaker(datasets, config, seed=0)
+    met = [each for number in range(8) for batch in plan.round(number) for each in batch]
+    behind = [maker.train(each, 0)[0].n_positions - 1 - datasets[0][each.unit.row].n_frames for each in met]
+    assert behind == [each.n_behind for each in met]
+    assert max(behind) <= 125
+    assert sum(n > 0 for n in behind) / len(behind) == pytest.approx(share, abs=0.12)
+    assert (max(behind) > 100) == (share > 0)
+
+
+def test_without_its_oracle_no_example_has_its_answer(rows: Path) -> None:
+    """What is said instead is a lead, or nothing; of ten examples one is without oracle by default."""
+    config = config_of(rows, **NOTHING | {"feed": {"drop_share": 0.5, "shift_probability": 0.0}})
+    datasets = open_datasets(config.datasets)
+    maker = ExampleMaker(datasets, config, seed=0)
+    stalled = 0
+    for planned in (
+        each for number in range(3) for batch in BatchPlan(datasets, config, 0).round(number) for each in batch
+    ):
+        example, changes = maker.train(planned, 0)
+        assert changes is not None
+        row = datasets[0][planned.unit.row]
+        answer = row.a.text[row.a.text > PADDING_ID].tolist()
+        said = example.text_labels[example.text_labels > PADDING_ID].tolist()
+        has_oracle = bool((example.oracle != PADDING_ID).any())
+        assert changes.stalled != has_oracle
+        assert (said == answer) == has_oracle
+        stalled += changes.stalled
+    assert 15 < stalled < 45
 
 
 def test_dialogues_without_an_oracle_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -219,10 +276,10 @@ def test_datasets_are_mixed_by_weight_each_through_its_own_epochs(rows: Path, tm
     )
     plan = BatchPlan(open_datasets(config.datasets), config, seed=0)
     met = [planned for number in range(4) for batch in plan.round(number) for planned in batch]
-    by_dataset = Counter(unit.dataset for (unit, _) in met)
+    by_dataset = Counter(unit.dataset for (unit, *_) in met)
     assert by_dataset[1] == 3 * by_dataset[0] == 75
     assert set(Counter(each for each in met).values()) == {1}  # the same row only in another epoch
-    epochs = Counter(epoch for (unit, epoch) in met if unit.dataset == 1)
+    epochs = Counter(epoch for (unit, epoch, _) in met if unit.dataset == 1)
     assert max(epochs) == by_dataset[1] // 5 - (by_dataset[1] % 5 == 0)
 
 
@@ -234,19 +291,6 @@ def test_an_example_is_the_same_wherever_it_is_met(rows: Path) -> None:
     other_epoch, _ = ExampleMaker(datasets, config, seed=0).train(planned._replace(epoch=1), step=0)
     assert (here.oracle == there.oracle).all()
     assert here.oracle.tolist() != other_epoch.oracle.tolist() or here.columns.shape != other_epoch.columns.shape
-
-
-def test_without_its_oracle_an_answer_is_neither_changed_nor_put_into_other_words(rows: Path) -> None:
-    """Nothing would tell of it."""
-    pieces = Pieces(range(10, 120), range(120, 200), 200, 32, 4)
-    words = []
-    for share in (0.0, 1.0):
-        config = config_of(rows, correct_share=share, substitute_share=share, feed={"drop_share": 1.0})
-        loader = DialogueLoader(open_datasets(config.datasets), config, 0, 1, ALONE, pieces)
-        words.append([each.batch for each in loader.next_step()])
-    (plain,), (changed,) = words
-    assert (plain.columns == changed.columns).all()
-    assert set(changed.oracle.ravel().tolist()) == {PADDING_ID}
 
 
 def test_validation_has_the_whole_oracle_and_beside_it_anothers(rows: Path) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from data_schemas.config.training import DelayConfig, OracleFeedConfig
 from kame_model.data import oracle_feed
+from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens
 
 PLAIN = {"drop_share": 0.0, "skip_min": 0.0, "skip_max": 0.0, "shift_probability": 0.0}
@@ -31,19 +32,12 @@ def three_events() -> OracleTokens:
 
 def fed(**changes: object) -> list[tuple[int, list[int]]]:
     events = oracle_feed.feed(three_events(), config(**changes), 0, random.Random(0))
-    return [(frame, list(tokens)) for frame, tokens in events]
+    return [(each.frame, list(each.tokens)) for each in events]
 
 
 def test_without_chance_events_come_as_in_evaluation() -> None:
     events = [(frame, list(tokens)) for frame, tokens in three_events().events()]
     assert fed() == events == [(6, [10]), (12, [20, 21]), (18, [40])]
-
-
-def test_oracles_are_dropped_as_often_as_told() -> None:
-    draw = random.Random(3)
-    assert sum(oracle_feed.is_dropped(config(drop_share=0.3), draw) for _ in range(4000)) / 4000 == pytest.approx(
-        0.3, abs=0.03
-    )
 
 
 def test_hints_only_leaves_out_what_has_no_hint() -> None:
@@ -71,7 +65,7 @@ def test_curriculum_goes_from_hints_to_predictions_between_two_steps(step: int, 
 def test_the_step_changes_nothing_that_is_drawn_after_the_curriculum() -> None:
     feeding = OracleFeedConfig(drop_share=0.0, hints_only_until_step=10, predictions_from_step=10)
     early, late = (oracle_feed.feed(three_events(), feeding, step, random.Random(5)) for step in (0, 10))
-    assert {frame for frame, _ in early} <= {frame for frame, _ in late}
+    assert {each.frame for each in early} <= {each.frame for each in late}
     assert early
     assert late
 
@@ -118,6 +112,42 @@ def test_the_same_seed_gives_the_same_events_and_another_one_others() -> None:
     first, again = (oracle_feed.feed(three_events(), feeding, 0, random.Random(7)) for _ in range(2))
     assert first == again
     drawn = [
-        tuple(frame for frame, _ in oracle_feed.feed(three_events(), feeding, 0, random.Random(s))) for s in range(9)
+        tuple(each.frame for each in oracle_feed.feed(three_events(), feeding, 0, random.Random(s))) for s in range(9)
     ]
     assert len(set(drawn)) > 3
+
+
+@pytest.mark.parametrize("n_frames_a_token", [0.6, 1.0, 1.4, 2.5])
+def test_a_slow_back_ends_tokens_come_with_the_gaps_of_a_servers_queue(n_frames_a_token: float) -> None:
+    tokens = list(range(10, 50))
+    told = oracle_feed.with_gaps(tokens, n_frames_a_token, random.Random(4))
+    assert [each for each in told if each != PADDING_ID] == tokens
+    written_at = [round(at * n_frames_a_token) for at in range(len(tokens))]
+    fed_at = [at for at, each in enumerate(told) if each != PADDING_ID]
+    assert all(fed >= written - 1 for fed, written in zip(fed_at, written_at, strict=True))  # its start is fed before
+    assert (len(told) > len(tokens)) == (n_frames_a_token > 0.9)
+
+
+def test_a_later_sentence_comes_whole() -> None:
+    told = oracle_feed.with_gaps(list(range(10, 40)), 3.0, random.Random(4))
+    gaps = [len(each) for each in "".join("." if each == PADDING_ID else "t" for each in told).split(".") if each]
+    first, later = gaps.index(next(each for each in gaps if each > 1)), [each for each in gaps if each > 1]
+    low, high = oracle_feed.SENTENCE_TOKENS
+    assert low <= first + 1 <= high, "of the first sentence token by token"
+    assert len(later) >= 2
+    assert sum(gaps) == 30
+
+
+def test_some_back_ends_are_slow_with_all_their_oracles() -> None:
+    slow = config(slow_share=0.5)
+    found = [oracle_feed.feed(long_events(), slow, 0, random.Random(seed)) for seed in range(60)]
+    gaps = [[PADDING_ID in each.tokens for each in events] for events in found]
+    assert 15 < sum(map(all, gaps)) < 40
+    assert 15 < sum(not any(each) for each in gaps) < 40
+    assert not any(PADDING_ID in tokens for _, tokens in fed())
+
+
+def long_events() -> OracleTokens:
+    """Two oracles of sixty tokens."""
+    tokens = list(range(10, 70))
+    return OracleTokens.pack([6, 90], [1.0, 1.0], [5, 5], [True, True], [tokens, tokens], [[], []])

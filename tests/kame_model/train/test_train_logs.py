@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kame_model.train.logs import METRICS, MetricsLog, SpikeWatch, Window, Windows, read_metrics
+from kame_model.train.logs import METRICS, N_COUNTS, MetricsLog, SpikeWatch, Window, Windows, read_metrics
 
 pytestmark = pytest.mark.full
+
+NO_CHANGES = [0.0] * N_COUNTS
 
 
 def test_a_leap_of_the_loss_is_told_and_a_slow_fall_is_not() -> None:
@@ -31,19 +33,19 @@ def test_a_watch_gone_on_with_tells_the_same() -> None:
 def test_a_window_tells_means_over_its_steps() -> None:
     window, text = Window(), [6.0, 3.0] + [0.0] * (len(Window().tallies) - 2)
     assert window.figures() == {}
-    window.add(2.0, 0.5, [0.0] * 4, text)
-    window.add(4.0, 1.0, [0.0] * 4, text)
+    window.add(2.0, 0.5, NO_CHANGES, text)
+    window.add(4.0, 1.0, NO_CHANGES, text)
     assert window.figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0}
-    window.add(3.0, 0.75, [8.0, 4.0, 2.0, 0.0], text)
-    shares = {"swapped": 0.5, "corrected": 0.25, "substituted": 0.0}
+    window.add(3.0, 0.75, [8.0, 4.0, 0.0, 1.0, 6.0, 2.0], text)
+    shares = {"swapped": 0.5, "substituted": 0.0, "stalled": 0.125, "delayed": 0.75, "corrected": 0.25}
     assert window.figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0, **shares}
     assert Window(**asdict(window)) == window
 
 
 def test_steps_of_copying_again_have_a_window_of_their_own() -> None:
     windows, nothing = Windows(), [0.0] * len(Window().tallies)
-    windows.of(is_rehearsal=False).add(2.0, 0.5, [0.0] * 4, nothing)
-    windows.of(is_rehearsal=True).add(4.0, 1.5, [0.0] * 4, nothing)
+    windows.of(is_rehearsal=False).add(2.0, 0.5, NO_CHANGES, nothing)
+    windows.of(is_rehearsal=True).add(4.0, 1.5, NO_CHANGES, nothing)
     expected = {"loss": 2.0, "gradient_norm": 0.5, "copy_loss": 4.0, "copy_gradient_norm": 1.5}
     assert windows.figures() == expected
     again = Windows()

@@ -1,0 +1,55 @@
+"""The rows of a mixture in which the assistant only speaks (`kame speech`): what training takes from them."""
+
+import random
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kame_model.data.splicing import Clip, clip_of
+from kame_model.encode.token_dataset import TokenDataset
+
+ANSWERS = ("sentence", "words", "numbers")
+"""Forms of rows that may stand for an answer."""
+
+STALLS = ("stall",)
+"""Forms of rows that are said when nothing is known."""
+
+
+class SpeechRows:
+    """Utterances of the training split, to be drawn by length; empty where no dataset of the mixture holds any."""
+
+    def __init__(self, datasets: Sequence[TokenDataset]) -> None:
+        self._datasets = datasets
+        self._answers, self._stalls = (self._by_length(forms) for forms in (ANSWERS, STALLS))
+
+    def draw_answer(self, n_most: int, draw: random.Random) -> Clip | None:
+        """Something to be said for an answer, in at most so many frames; None where there is nothing."""
+        return self._draw(self._answers, n_most, draw)
+
+    def draw_stall(self, n_most: int, draw: random.Random) -> Clip | None:
+        """What is said when nothing is known, in at most so many frames; None where there is nothing."""
+        return self._draw(self._stalls, n_most, draw)
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether anything may stand for an answer."""
+        return len(self._answers) > 0
+
+    def _by_length(self, forms: Iterable[str]) -> NDArray[np.int64]:
+        """int64[N, 3]: frames, dataset and row of each utterance of these forms, shortest first."""
+        found = [
+            (int(dataset.lengths[row]), number, row)
+            for number, dataset in enumerate(self._datasets)
+            for row in np.flatnonzero(dataset.is_speech).tolist()
+            if dataset.splits[row] == "train" and dataset.forms[row] in forms
+        ]
+        return np.asarray(sorted(found), np.int64).reshape(-1, 3)
+
+    def _draw(self, rows: NDArray[np.int64], n_most: int, draw: random.Random) -> Clip | None:
+        n_fit = int(np.searchsorted(rows[:, 0], n_most, side="right"))
+        if n_fit == 0:
+            return None
+        _, dataset, row = rows[draw.randrange(n_fit)].tolist()
+        said = self._datasets[dataset][row].a
+        return clip_of(said.text, said.codes)
