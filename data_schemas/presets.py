@@ -74,6 +74,7 @@ _PRESETS: Final = (
             depformer_num_layers=1,
             depformer_num_heads=4,
             oracle="tied",
+            cue=True,
             tie_text_head=True,
         ),
         copying={
@@ -104,6 +105,7 @@ _PRESETS: Final = (
             depformer_num_layers=3,
             depformer_num_heads=8,
             oracle="tied",
+            cue=True,
         ),
         copying={
             "optim": {"learning_rate": 3e-4},

@@ -8,54 +8,60 @@ from data_schemas.config.base import Config
 
 
 class CopyConfig(Config):
-    """The copying stage: random words as oracle and as text, no audio; harder as accuracy grows."""
+    """The copying stage: random words as oracle and as text, no audio.
+
+    The first lesson has words that follow each other at once, in examples of `min_frames`; in the last one all is as
+    told here, and in those between a part of it.
+    """
 
     batch_size: int = Field(
-        default=64, ge=1, le=4096, description="Short examples of a micro-batch; of long ones as many fewer."
+        default=64, ge=1, le=4096, description="Examples of a micro-batch of `min_frames` each; of longer ones fewer."
     )
-    min_words: int = Field(default=2, ge=1, le=64, description="Fewest words of an oracle.")
-    max_words: int = Field(default=10, ge=1, le=64, description="Most words of an oracle, but in the last lessons.")
-    max_gap_frames: int = Field(default=4, ge=0, le=12, description="Widest gap after a word, at the end; frames.")
-    max_frames: int = Field(
-        default=400,
-        ge=0,
-        le=5000,
-        description="Longest example, at the end: as long as a dialogue; 0: none is longer than one oracle's words.",
-    )
-    # Of 438 answers of our own data: 5% have more than 36 words; a quarter of the words of those with more than 20
-    # stand in them before; 73% of a word's later pieces come frames after the piece before.
-    long_words: int = Field(
-        default=36,
-        ge=0,
-        le=64,
-        description="Most words of an oracle in the last lessons, where words come again and slowly, as in real "
-        "answers; 0: no such lessons.",
-    )
-    again_share: float = Field(
-        default=0.15,
-        ge=0,
-        le=1,
-        description="In the last lessons, how often up to three words of the oracle come again in place of a new one.",
-    )
-    slow_share: float = Field(
-        default=0.6,
-        ge=0,
-        le=1,
-        description="In the last lessons, share of a word's later pieces that come frames after the one before.",
-    )
-    correct_share: float = Field(
-        default=0.2, ge=0, le=1, description="Share of examples in which a new oracle comes while one is being said."
-    )
+    lessons: int = Field(default=5, ge=1, le=64, description="Lessons from the easiest to the hardest.")
     accuracy: float = Field(
-        default=0.88,
+        default=0.99,
         gt=0,
         lt=1,
         description="Share of the words' tokens foreseen at which the next lesson begins, and the stage ends.",
     )
     smoothing: float = Field(default=0.95, ge=0, lt=1, description="Weight of the past in the running accuracy.")
+    min_frames: int = Field(default=75, ge=16, le=5000, description="Length of an example of the first lesson.")
+    max_frames: int = Field(
+        default=400, ge=16, le=5000, description="Length of an example of the last lesson: about that of a dialogue."
+    )
+    # Of 438 answers of our own data: 5% have more than 36 words; a quarter of the words of those with more than 20
+    # stand in them before; 73% of a word's later pieces come frames after the piece before.
+    max_words: int = Field(default=24, ge=1, le=64, description="Most words of an oracle.")
+    again_share: float = Field(
+        default=0.15, ge=0, le=1, description="How often words of the oracle come again in the place of a new one."
+    )
+    max_gap_frames: int = Field(default=4, ge=0, le=12, description="Widest gap after a word.")
+    slow_share: float = Field(
+        default=0.6, ge=0, le=1, description="Share of a word's later pieces that come frames after the one before."
+    )
+    max_delay_frames: int = Field(default=38, ge=0, le=250, description="Longest delay of a back-end; 38: 3 s.")
+    lead_share: float = Field(
+        default=0.4, ge=0, le=1, description="Share of delays in which words are said that no oracle tells."
+    )
+    part_share: float = Field(
+        default=0.2, ge=0, le=1, description="How often an oracle comes in parts, as a slow back-end writes it."
+    )
+    correct_share: float = Field(
+        default=0.2, ge=0, le=1, description="Share of oracles in whose midst a new one comes in their place."
+    )
+    silent_share: float = Field(default=0.1, ge=0, le=1, description="Share of exchanges without any oracle.")
+    max_silence_frames: int = Field(
+        default=125, ge=0, le=1000, description="Longest silence behind an answer; 125: 10 s."
+    )
+    slip_share: float = Field(
+        default=0.02, ge=0, le=1, description="Share of frames at which something else is said than what was to be."
+    )
+    own_share: float = Field(
+        default=0.5, ge=0, le=1, description="Share of micro-batches in whose past stands what the model itself says."
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        if self.min_words > self.max_words:
-            raise ValueError("min_words is greater than max_words")
+        if self.min_frames > self.max_frames:
+            raise ValueError("min_frames is greater than max_frames")
         return self

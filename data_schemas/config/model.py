@@ -39,6 +39,12 @@ class ModelConfig(Config):
         default=False, description="Whether text is predicted with the text embedding's own weights; for small models."
     )
 
+    cue: bool = Field(
+        default=False,
+        description="Whether the model is given its cue at each frame: the oracle's first token that it has not said. "
+        "Without it, it finds its place by the words it said, and loses it where they come twice.",
+    )
+
     @model_validator(mode="after")
     def _divisible(self) -> Self:
         if self.dim % (2 * self.num_heads):

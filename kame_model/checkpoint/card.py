@@ -1,6 +1,6 @@
 """The model's card: what it is, what it learnt from, how good it is, and how to use it."""
 
-from kame_model.checkpoint.folder import CODEC_WEIGHTS, CONFIG, FACTS, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.folder import CODEC_WEIGHTS, CONFIG, CUE_KEY, FACTS, ORACLE_KEY, TOKENIZER, WEIGHTS
 from kame_model.checkpoint.kame_json import KameJson
 
 _WITH_US = """\
@@ -39,7 +39,8 @@ from moshi.models import loaders
 from safetensors.torch import load_file, save_file
 
 state = load_file("FOLDER/model.safetensors")
-del state["oracle_emb.weight"]
+for key in ("oracle_emb.weight", "oracle_cue.weight"):
+    state.pop(key, None)
 save_file(state, "stock.safetensors")
 config = json.load(open("FOLDER/config.json"))
 kwargs = {key: value for key, value in config.items() if not key.endswith("_name")}
@@ -102,6 +103,7 @@ def _render_model(facts: KameJson) -> str:
         ("codebooks of a voice", f"{facts.n_codebooks} of {facts.card} entries"),
         ("vocabulary", f"{facts.text_card} pieces, digest {facts.tokenizer_digest or '(none in the folder)'}"),
         ("oracle", f"starts with id {facts.text_card}, id 3 where there is none; trained as `{facts.oracle}`"),
+        ("cue", "at each frame the first token of the oracle that is not said" if facts.cue else "none"),
     )
     return _render_table(("", ""), rows)
 
@@ -167,7 +169,7 @@ def _render_free_running(facts: KameJson) -> str:
 
 def _render_files(facts: KameJson) -> str:
     rows = [
-        (WEIGHTS, "weights, Kyutai's names, and `oracle_emb.weight`"),
+        (WEIGHTS, f"weights, Kyutai's names, and `{ORACLE_KEY}`" + (f", `{CUE_KEY}`" if facts.cue else "")),
         (CONFIG, "keyword arguments of moshi's `LMModel`, names of the other files"),
         (FACTS, "all else, as above, for programs"),
     ]

@@ -1,6 +1,6 @@
 """A front-end, or what a training run has come to, as a checkpoint's folder; written whole or not at all.
 
-model.safetensors   the weights, under the names of Kyutai's files, and oracle_emb.weight
+model.safetensors   the weights, under the names of Kyutai's files, and oracle_emb.weight (oracle_cue.weight)
 config.json         keyword arguments of moshi's LMModel, and the names of the files below
 mimi.safetensors    the codec where it is a Mimi; with mimi.json where it is not moshi's own
 codec/              the files of another codec, where it has any
@@ -37,6 +37,7 @@ from kame_model.checkpoint.folder import (
     CODEC_KWARGS,
     CODEC_WEIGHTS,
     CONFIG,
+    CUE_KEY,
     FACTS,
     ORACLE_KEY,
     TEXT_HEAD_KEY,
@@ -263,10 +264,10 @@ def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson
 def make_stock_state(front_end: FrontEnd, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
     """All weights by their names in a file, on the CPU; a tied oracle is a table here and a tied text head a matrix.
 
-    The names are those of Kyutai's files, and `oracle_emb.weight`, the one key that is ours. moshi renamed the
-    attention's projections in time: today's `LMModel` has one matrix a step (`in_projs.0.weight`), its released files
-    have them joined (`in_proj_weight`, `out_proj.weight`). It loads both; older ones and those that were forked from
-    them load the joined ones alone. So those are written.
+    The names are those of Kyutai's files; ours are `oracle_emb.weight`, and `oracle_cue.weight` of a front-end that is
+    given its cue. moshi renamed the attention's projections in time: today's `LMModel` has one matrix a step
+    (`in_projs.0.weight`), its released files have them joined (`in_proj_weight`, `out_proj.weight`). It loads both;
+    older ones and those that were forked from them load the joined ones alone. So those are written.
 
     Args:
         front_end: without adapters.
@@ -276,6 +277,8 @@ def make_stock_state(front_end: FrontEnd, dtype: torch.dtype | None = None) -> d
     state[TEXT_HEAD_KEY] = front_end.lm.text_linear.weight.detach()
     state = _join_projections(state)
     state[ORACLE_KEY] = front_end.oracle.table(front_end.lm.text_emb)
+    if front_end.cue is not None:
+        state[CUE_KEY] = front_end.cue.projection.weight.detach()
     return {name: tensor.to("cpu", dtype).contiguous().clone() for name, tensor in state.items()}
 
 
@@ -313,6 +316,7 @@ def _collect_facts(
     return KameJson(
         preset=front_end.preset,
         oracle=front_end.oracle.mode,
+        cue=front_end.cue is not None,
         tie_text_head=front_end.tie_text_head,
         text_card=front_end.text_card,
         card=front_end.card,

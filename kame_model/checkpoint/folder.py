@@ -32,7 +32,7 @@ CODEC_WEIGHTS, CODEC_KWARGS = codec_folder.WEIGHTS, codec_folder.KWARGS
 CODEC = "codec"
 """Folder of a codec's files; those of a Mimi lie beside the weights, where stock moshi looks for them."""
 
-ORACLE_KEY = "oracle_emb.weight"
+ORACLE_KEY, CUE_KEY = "oracle_emb.weight", "oracle_cue.weight"
 TEXT_HEAD_KEY = "text_linear.weight"
 
 KAME_RELEASE_CONFIG = "moshi_lm_kwargs.json"
@@ -101,15 +101,15 @@ class Contents(NamedTuple):
     tokenizer: str
     facts: KameJson | None
 
-    def read_tensors(self) -> tuple[dict[str, Tensor], Tensor | None]:
-        """The `LMModel`'s state dictionary on the CPU, and the oracle's table where there is one.
+    def read_tensors(self) -> tuple[dict[str, Tensor], Tensor | None, Tensor | None]:
+        """The `LMModel`'s state dictionary on the CPU, the oracle's table and the cue's matrix; None where it has none.
 
         Raises:
             StoreError: the file cannot be read, or is damaged.
         """
         with reading(self.weights):
             state = load_file(self.weights)
-        return state, state.pop(ORACLE_KEY, None)
+        return state, state.pop(ORACLE_KEY, None), state.pop(CUE_KEY, None)
 
 
 def find_place(source: str | Path) -> Place:

@@ -99,6 +99,11 @@ class KameJson(Config):
     format: Literal[1, 2] = FORMAT
     preset: str = Field(description="Name of the shape.")
     oracle: Literal["table", "tied"] = Field(description="How the oracle embedding was trained; the file has a table.")
+    cue: bool = Field(
+        default=False,
+        description="Whether the model is given its cue, the oracle's first token that it has not said; what serves it "
+        "works it out frame by frame (kame_model/frames/cue.py), and the file has oracle_cue.weight.",
+    )
     tie_text_head: bool = Field(description="Whether the text head is the text embedding; the file has both.")
     text_card: int = Field(ge=4, description="Size of the vocabulary; the id that starts an oracle.")
     card: int = Field(ge=1, description="Entries of a codebook.")

@@ -122,7 +122,7 @@ def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> C
     """
     place = find_place(source)
     contents = read_contents(place)
-    state, table = contents.read_tensors()
+    state, table, cue = contents.read_tensors()
     state = {name: tensor.to(device) for name, tensor in state.items()}
     try:
         lm = loaders.get_moshi_lm(None, dict(contents.lm_kwargs), device="meta")
@@ -130,7 +130,8 @@ def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> C
         raise StoreError(f"The configuration beside {contents.weights} is none of moshi's: {error}.", _AGAIN) from error
     _fill(lm, state, contents, assign=True)  # the model takes these tensors for its own: none is made twice
     preset = "custom" if contents.facts is None else contents.facts.preset
-    front_end = FrontEnd(lm.requires_grad_(True), "table", contents.lm_kwargs, preset)
+    front_end = FrontEnd(lm.requires_grad_(True), "table", contents.lm_kwargs, preset, cue=cue is not None)
+    _fill_cue(front_end, cue, contents)
     if table is not None:
         wanted = front_end.oracle.embedding.weight.shape
         if table.shape != wanted:
@@ -150,7 +151,7 @@ def init_from(
     """Fills a front-end with a checkpoint's weights.
 
     Where the checkpoint has no oracle (Moshi's own), a table starts as its text embedding, as KAME's did; a tied oracle
-    stays as it is.
+    stays as it is. Where it has no cue, that of the front-end stays too, and is zero in a new one.
 
     Args:
         front_end: without adapters; its precision and device stay.
@@ -170,10 +171,13 @@ def init_from(
     _check_shapes(front_end, contents.lm_kwargs, str(source))
     if contents.facts is not None:
         _check_digests(contents.facts, tokenizer_digest, codec_digest, str(source))
-    state, table = contents.read_tensors()
+    state, table, cue = contents.read_tensors()
+    if cue is not None and front_end.cue is None:
+        raise ConfigError(f"{source} is given its cue, and model.cue is off.", "Train with model.cue=true.")
     if front_end.tie_text_head:
         _drop_tied_head(state, str(source))
     _fill(front_end.lm, state, contents)
+    _fill_cue(front_end, cue, contents)
     if table is None:
         front_end.oracle.start_from_text(front_end.lm.text_emb)
         return contents.facts
@@ -187,13 +191,19 @@ def init_from(
     return contents.facts
 
 
-def _fill(lm: nn.Module, state: dict[str, Tensor], contents: Contents, assign: bool = False) -> None:
+def _fill(module: nn.Module, state: dict[str, Tensor], contents: Contents, assign: bool = False) -> None:
     try:
-        lm.load_state_dict(state, strict=True, assign=assign)
+        module.load_state_dict(state, strict=True, assign=assign)
     except RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines()]
         reason = " ".join(lines[1:3] or lines[:1])[:400]
         raise StoreError(f"{contents.weights} is not of the shape beside it: {reason}", _AGAIN) from error
+
+
+def _fill_cue(front_end: FrontEnd, cue: Tensor | None, contents: Contents) -> None:
+    """The cue's matrix; of a checkpoint without one it stays zero."""
+    if front_end.cue is not None and cue is not None:
+        _fill(front_end.cue, {"projection.weight": cue}, contents)
 
 
 def _check_digest(what: str, found: str, recorded: str | None, place: Place, remedy: str = _AGAIN) -> None:

@@ -1,15 +1,20 @@
-"""What is learnt first: to say what the oracle holds. Random words and no sound.
+"""What is learnt first: to say what the oracle holds, once, and to wait. Random words and no sound.
 
 A word is a piece that begins one and up to two pieces that go on, as the tokenizer has them, so that no word can be
-guessed from the one before. Without sound the temporal transformer learns alone. A front-end that began with this
-heeded its oracle after three minutes of dialogues; one of the same width that did not had learnt next to nothing of it
-after a quarter of an hour (a trial with 3.8 M parameters on two cores).
+guessed from the one before. Without sound the temporal transformer learns alone.
+
+A lesson is made in two steps. `draw_script` settles what comes from outside: the oracle's stream, as the server's queue
+feeds it, and leads, which no oracle tells. `speak` then goes through the frames as the speaker does, and knows at each
+the right next token whatever was said so far: of the oracle that counts, the longest beginning that stands in order in
+what was said is said; the piece after it comes next, or padding where there is none. So what was said may hold slips,
+or be what the model itself guessed.
 """
 
 import random
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -18,53 +23,32 @@ from numpy.typing import NDArray
 from data_schemas.config.copying import CopyConfig
 from data_schemas.errors import ConfigError
 from kame_model.frames.batch import Example
+from kame_model.frames.cue import Cue
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
-from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
+from kame_model.frames.oracle_stream import OracleQueue, lay_oracle
 from kame_model.frames.sequence import lay_sequence
 from kame_model.text.tokenizer import Tokenizer
 
 N_MORE_PIECES = (0, 0, 0, 1, 1, 2)
 """Pieces of a word after its first, drawn evenly from these: 1.7 pieces a word in the mean."""
 
-LATEST_FRAME = 4
-"""The oracle comes at a frame up to this one; silence before it."""
-
 LAG_FRAMES = (2, 8)
 """Frames from an oracle to the first word of it: at least until its first token has been fed."""
 
-LEAD_FRAMES = (8, 50)
-"""The same where a lead stands between, up to four seconds."""
-
-PAUSE_FRAMES = (5, 60)
-"""Frames between two exchanges of one example."""
+TICK_FRAMES = (4, 8)
+"""From one guess of a back-end to the next, while the user speaks: about half a second."""
 
 MOST_GUESSES = 4
 """Oracles at most that come before the one that is said, and are not."""
 
-TICK_FRAMES = (4, 8)
-"""From one guess to the next: about half a second."""
+MOST_SLOW_FRAMES = 3
+"""Frames at most before a later piece of a word that is said slowly."""
 
+MOST_TOGETHER = 4
+"""Most words, or frames, of what comes together: words that come again, a lead, a slip."""
 
-MOST_AGAIN = 3
-"""Words at most that come again in a row, as "thirty six dollars" does."""
-
-SLOW_FRAMES = (1, 3)
-"""Frames between two pieces of a word that is said slowly."""
-
-
-class Lesson(NamedTuple):
-    """How hard an example is.
-
-    Attributes:
-        gap: frames at most after a word.
-        n_frames: its length; 0: one exchange, however long.
-        n_words: most words of an oracle, which then come again and slowly as real ones do; 0: those of the
-            configuration, all different, each at one go.
-    """
-
-    gap: int
-    n_frames: int = 0
-    n_words: int = 0
+TRIAL_WORDS = (5, 12)
+"""Words of the oracle on which a model that runs freely is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,127 +91,205 @@ def _is_said(tokenizer: Tokenizer, token: int) -> bool:
     return token != tokenizer.unknown_id and bool(text) and "\ufffd" not in text  # half a character is a byte piece
 
 
-def copy_example(pieces: Pieces, config: CopyConfig, lesson: Lesson, draw: random.Random) -> Example:
-    """Oracles and their words as text: one exchange, or as many as fit into the lesson's frames.
+class Trial(NamedTuple):
+    """What a model that runs freely is given: int32[S] of the oracle's stream, and the tokens that it holds."""
 
-    `answer_mask` marks the tokens whose moment can be known: those that come after the end of padding, and that go on
-    with a word where words are said at one go, and at gap 0 all; by them accuracy is told.
+    oracle: NDArray[np.int32]
+    tokens: list[int]
+
+
+@dataclass(slots=True)
+class Script:
+    """What comes from outside in one example of S positions.
+
+    Attributes:
+        oracle: int32[S], the id fed at each position.
+        first_frame: by the position at which an oracle starts, the frame of its first word; an oracle that is not in it
+            is a guess, of which nothing is said.
+        untold: by frame, the words of leads and the padding around them.
+        max_gap: frames at most between two words.
+        slow_share: of the later pieces of words, those that come frames after the one before.
+        slip_share: of the frames, those at which a slip begins.
     """
-    events, placed = _exchange(pieces, config, lesson, draw.randint(0, LATEST_FRAME), draw)
-    while True:
-        later = _exchange(pieces, config, lesson, _end(placed) + draw.randint(*PAUSE_FRAMES), draw)
-        if _end(later[1]) > lesson.n_frames:
-            break
-        events, placed = events + later[0], placed + later[1]
-    text = _laid(placed)
-    silence = np.full((pieces.n_codebooks, len(text)), ZERO_ID, np.int32)
-    columns = lay_sequence(text, silence, silence, pieces.text_card, pieces.card)
-    columns[1:] = ZERO_ID
-    known = np.append((text > PADDING_ID) & _known(placed, len(text), lesson), False)
-    oracle = lay_oracle(events, len(text) + 1, pieces.text_card)
-    return Example.of(columns, oracle, known, pieces.text_card, pieces.card)
+
+    oracle: NDArray[np.int32]
+    first_frame: dict[int, int] = field(default_factory=dict)
+    untold: dict[int, int] = field(default_factory=dict)
+    max_gap: int = 0
+    slow_share: float = 0.0
+    slip_share: float = 0.0
 
 
-_Placed = tuple[int, list[int]]
-"""A word's first frame and its tokens, padding among them where it is said slowly."""
-
-
-def _exchange(
-    pieces: Pieces, config: CopyConfig, lesson: Lesson, frame: int, draw: random.Random
-) -> tuple[list[OracleTokenEvent], list[_Placed]]:
-    """An oracle from a frame on and the words of it; for a share of them a newer one that takes its place.
-
-    In long lessons guesses come before it and are never said, as while a user speaks, and its words may be late, as
-    after a lead.
-    """
-    events: list[OracleTokenEvent] = []
-    late = LAG_FRAMES
-    if lesson.n_frames:
-        for _ in range(draw.randint(0, MOST_GUESSES)):
-            events.append(_event(frame, _words(pieces, config, lesson, draw)))
-            frame += draw.randint(*TICK_FRAMES)
-        late = draw.choice((LAG_FRAMES, LEAD_FRAMES))
-    words = _words(pieces, config, lesson, draw)
-    events.append(_event(frame, words))
-    placed = _placed(words, frame + draw.randint(*late), config, lesson, draw)
-    if draw.random() < config.correct_share:
-        newer = draw.randint(placed[0][0], placed[-1][0])  # while the first one is being said
-        words, first = _words(pieces, config, lesson, draw), newer + draw.randint(*LAG_FRAMES)
-        placed = _said_before(placed, first, n_fed=newer - frame - 1)
-        events.append(_event(newer, words))
-        placed += _placed(words, first, config, lesson, draw)
-    return events, placed
-
-
-def _end(placed: list[_Placed]) -> int:
-    frame, tokens = placed[-1]
-    return frame + len(tokens)
-
-
-def _words(pieces: Pieces, config: CopyConfig, lesson: Lesson, draw: random.Random) -> list[list[int]]:
-    """An oracle's words, in the last lessons some of them more than once."""
-    n_words = draw.randint(config.min_words, max(config.min_words, lesson.n_words or config.max_words))
+def draw_words(pieces: Pieces, n_words: int, again_share: float, draw: random.Random) -> list[list[int]]:
+    """Words as their pieces; for a share of them up to `MOST_TOGETHER` that were there before come again in a row."""
     words: list[list[int]] = []
     while len(words) < n_words:
-        if lesson.n_words and words and draw.random() < config.again_share:
+        if words and draw.random() < again_share:
             first = draw.randrange(len(words))
-            words += words[first : first + draw.randint(1, MOST_AGAIN)]
+            words += words[first : first + draw.randint(1, MOST_TOGETHER)]
         else:
             words.append([draw.choice(pieces.first), *draw.choices(pieces.more, k=draw.choice(N_MORE_PIECES))])
     return words[:n_words]
 
 
-def _event(frame: int, words: list[list[int]]) -> OracleTokenEvent:
-    return frame, [token for word in words for token in word]
+def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: random.Random) -> Script:
+    """Exchanges one after the other, until the lesson's frames are full.
+
+    Args:
+        pieces: of the vocabulary.
+        config: how hard it is at last.
+        hardness: 0 … 1; at 0 oracles come one after the other, whole, and their words follow at once.
+        draw: of everything drawn.
+    """
+    n_frames = round(config.min_frames + hardness * (config.max_frames - config.min_frames))
+    script = Script(
+        np.full(n_frames, PADDING_ID, np.int32),
+        max_gap=round(hardness * config.max_gap_frames),
+        slow_share=hardness * config.slow_share,
+        slip_share=hardness * config.slip_share,
+    )
+    queue, events = OracleQueue(pieces.text_card), dict[int, list[tuple[int, list[int]]]]()
+
+    def come(frame: int, oracle: int, words: list[list[int]]) -> None:
+        events.setdefault(frame, []).append((oracle, [token for word in words for token in word]))
+
+    def drawn_words() -> list[list[int]]:
+        n_words = draw.randint(1, config.max_words)
+        return draw_words(pieces, n_words, hardness * config.again_share, draw)
+
+    frame = draw.randint(0, LAG_FRAMES[0])
+    while frame < n_frames:
+        for _ in range(draw.randint(0, round(hardness * MOST_GUESSES))):
+            come(frame, queue.start(), drawn_words())
+            frame += draw.randint(*TICK_FRAMES)
+        asked = led_until = frame
+        frame += draw.randint(1, 1 + round(hardness * config.max_delay_frames))
+        if draw.random() < hardness * config.lead_share:
+            led_until = _lay_lead(script, drawn_words()[:MOST_TOGETHER], asked, frame, draw)
+        comes = draw.random() >= hardness * config.silent_share
+        while comes and frame < n_frames:
+            words, oracle = drawn_words(), queue.start()
+            script.first_frame[frame + 1] = max(frame + 1, led_until) + draw.randint(*LAG_FRAMES)
+            n_tokens, came = sum(map(len, words)), frame
+            while words:  # it comes whole, or in parts as a slow back-end writes it
+                n_part = len(words) if draw.random() >= hardness * config.part_share else draw.randint(1, len(words))
+                come(came, oracle, words[:n_part])
+                words, came = words[n_part:], came + draw.randint(1, 2 * TICK_FRAMES[1])
+            ends = max(came, frame + n_tokens) + round(n_tokens * script.max_gap / 2)
+            comes = draw.random() < hardness * config.correct_share
+            frame = max(frame + LAG_FRAMES[1], draw.randint(frame, ends) if comes else ends)
+        frame = max(frame, led_until) + draw.randint(
+            LAG_FRAMES[1], LAG_FRAMES[1] + round(hardness * config.max_silence_frames)
+        )
+    for at in range(n_frames - 1):
+        for oracle, tokens in events.get(at, ()):
+            queue.extend(oracle, tokens)
+        script.oracle[at + 1] = queue.next()
+    return script
 
 
-def _placed(
-    words: list[list[int]], first: int, config: CopyConfig, lesson: Lesson, draw: random.Random
-) -> list[_Placed]:
-    placed, frame = [], first
+def _lay_lead(script: Script, words: list[list[int]], start: int, until: int, draw: random.Random) -> int:
+    """Says words that no oracle tells, spread from a frame to about another; returns the frame behind them."""
+    frame, widest = start, max(1, 2 * (until - start) // len(words))
     for word in words:
-        said = _slow(word, config, draw) if lesson.n_words else word
-        placed.append((frame, said))
-        frame += len(said) + draw.randint(0, lesson.gap)
-    return placed
+        gap = draw.randint(1, widest)
+        padding = [PADDING_ID] * (gap - 1) + [END_OF_PADDING_ID]
+        script.untold.update(enumerate([*padding, *word], frame))
+        frame += gap + len(word)
+    return frame
 
 
-def _slow(word: list[int], config: CopyConfig, draw: random.Random) -> list[int]:
-    """A word with padding before some of its later pieces."""
-    said = word[:1]
-    for piece in word[1:]:
-        n_waited = draw.randint(*SLOW_FRAMES) if draw.random() < config.slow_share else 0
-        said += [PADDING_ID] * n_waited + [piece]
-    return said
+def draw_trial(pieces: Pieces, config: CopyConfig, draw: random.Random) -> Trial:
+    """One oracle of 5 to 12 words, some of them twice, that comes late; and the longest silence behind it."""
+    words = draw_words(pieces, draw.randint(*TRIAL_WORDS), config.again_share, draw)
+    tokens = [token for word in words for token in word]
+    frame = draw.randint(1, 1 + config.max_delay_frames)
+    n_positions = frame + LAG_FRAMES[1] + len(tokens) * config.max_gap_frames + config.max_silence_frames
+    return Trial(lay_oracle([(frame, tokens)], n_positions, pieces.text_card), tokens)
 
 
-def _said_before(placed: list[_Placed], frame: int, n_fed: int) -> list[_Placed]:
-    """The words that end by a frame and of which all tokens had been fed: no others can be said."""
-    n_tokens = accumulate(sum(token > PADDING_ID for token in word) for _, word in placed)
-    return [
-        (first, word)
-        for (first, word), n in zip(placed, n_tokens, strict=True)
-        if first + len(word) <= frame and n <= n_fed
+def speak(
+    script: Script,
+    pieces: Pieces,
+    draw: random.Random,
+    guesses: Sequence[int] | NDArray[np.integer] = (),
+    guess_share: float = 0.0,
+) -> Example:
+    """An example of a script: what is said in it, and at each position what was to be said.
+
+    `answer_mask` marks the tokens whose moment can be known, because the end of padding came before them or no gap is
+    ever left; by them accuracy is told.
+
+    Args:
+        script: what comes from outside.
+        pieces: of the vocabulary.
+        draw: of gaps and slips; the same for the same script gives the same example.
+        guesses: [S] what the model would say at each position.
+        guess_share: of the frames, those at which its guess is said.
+    """
+    n_frames = len(script.oracle)
+    begins = frozenset(pieces.first)
+    text, labels = np.full(n_frames, PADDING_ID, np.int32), np.full(n_frames, PADDING_ID, np.int32)
+    known = np.zeros(n_frames, np.bool_)
+    cue, broken = Cue(pieces.text_card), deque[int]()  # of the oracle that counts; of a word broken off
+    ready, last, slip = n_frames, PADDING_ID, deque[int]()
+    for at, fed in enumerate(script.oracle.tolist()):
+        if fed == pieces.text_card:
+            broken = deque(takewhile(lambda piece: piece not in begins, cue.told[cue.n_said :]))
+            ready = script.first_frame.get(at, n_frames)
+        cue.feed(fed)
+        token = broken[0] if broken else cue.token if ready < n_frames else PADDING_ID
+        label = _label(token, last, 0 if broken else ready - at)
+        # As much is drawn at each frame whatever was said, so that guesses meet the gaps that they were made for.
+        gap, is_slow = draw.randint(0, script.max_gap), draw.random() < script.slow_share
+        slips, guesses_on = draw.random() < script.slip_share, draw.random() < guess_share
+        said = label
+        if at in script.untold:
+            label, said = ZERO_ID, script.untold[at]
+        elif slip or slips:
+            slip = slip or _slip(cue, last, pieces, draw)
+            said = slip.popleft()
+        elif guesses_on:
+            said = int(guesses[at])
+        text[at], labels[at] = said, label
+        known[at] = label > PADDING_ID and (last == END_OF_PADDING_ID or not script.max_gap)
+        last = said
+        if broken and said == token:
+            broken.popleft()
+        elif ready < n_frames and cue.say(said):
+            if cue.token not in begins and cue.token != PADDING_ID:
+                gap = min(1 + gap, MOST_SLOW_FRAMES) if is_slow else 0
+            ready = at + 1 + gap
+    silence = np.full((pieces.n_codebooks, n_frames - 1), ZERO_ID, np.int32)
+    columns = lay_sequence(text[:-1], silence, silence, pieces.text_card, pieces.card)
+    columns[1:] = ZERO_ID
+    audio_labels = np.full((pieces.n_codebooks, n_frames), ZERO_ID, np.int32)
+    return Example(columns, script.oracle, labels, audio_labels, known, script.oracle != PADDING_ID)
+
+
+def _label(token: int, last: int, n_early: int) -> int:
+    """What is to be said: a token, or what comes before it. Padding ends in the frame before a token.
+
+    Args:
+        token: what comes next; padding where nothing does.
+        last: what was said in the frame before.
+        n_early: frames before the token's.
+    """
+    if token == PADDING_ID or last == END_OF_PADDING_ID or (last > PADDING_ID and n_early <= 0):
+        return token
+    return END_OF_PADDING_ID if n_early <= 1 else PADDING_ID
+
+
+def _slip(cue: Cue, last: int, pieces: Pieces, draw: random.Random) -> deque[int]:
+    """What is said by mistake from a frame on: another piece, the last one again, words said before, one left out, or
+    nothing for some frames."""
+    n = draw.randint(1, MOST_TOGETHER)
+    again = draw.randrange(cue.n_said) if cue.n_said else 0
+    slips = [
+        [draw.choice(pieces.first)],
+        [last],
+        cue.told[cue.n_said + 1 : cue.n_said + 2],
+        [*([END_OF_PADDING_ID] if last == PADDING_ID else []), *cue.told[again : again + n]],
+        [PADDING_ID] * n,
     ]
-
-
-def _laid(placed: list[_Placed]) -> NDArray[np.int32]:
-    """Text on frames; the frame before words that follow padding is the end of padding."""
-    text = np.full(placed[-1][0] + len(placed[-1][1]) + 2, PADDING_ID, np.int32)
-    for frame, word in placed:
-        text[frame : frame + len(word)] = word
-    before = np.flatnonzero((text[:-1] == PADDING_ID) & (text[1:] > PADDING_ID))
-    text[before] = END_OF_PADDING_ID
-    return text
-
-
-def _known(placed: list[_Placed], n_frames: int, lesson: Lesson) -> NDArray[np.bool_]:
-    """Frames of words whose token's moment can be known: it is announced, or sure to follow the one before."""
-    known = np.full(n_frames, lesson.gap == 0 and not lesson.n_words)
-    end = -1
-    for frame, word in placed:
-        for at in range(len(word)):
-            follows = word[at - 1] > PADDING_ID if at else frame == end
-            known[frame + at] |= not follows or (at > 0 and not lesson.n_words)
-        end = frame + len(word)
-    return known
+    return deque(draw.choice(slips) or [PADDING_ID])

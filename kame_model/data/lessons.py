@@ -1,13 +1,8 @@
-"""The copying stage's micro-batches, and its curriculum: harder as the words are foreseen.
-
-First the gap between words grows, in short examples of one exchange. Then their length doubles, to that of a dialogue:
-what had learnt to copy in its first five seconds alone said nothing of an oracle that came after twenty. At last the
-oracles themselves become as real ones are: what had copied ten words, all different, foresaw 98 % of such words and
-80 % of thirty, 70 % after a piece that comes twice; in dialogues it lost its place and said an answer over and over.
-"""
+"""The copying stage's micro-batches, and its curriculum: harder as the words are foreseen."""
 
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,32 +10,18 @@ from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.config.copying import CopyConfig
-from kame_model.data.copying import Lesson, Pieces, copy_example
+from kame_model.data.copying import Pieces, draw_script, speak
 from kame_model.data.example import Judged
 from kame_model.data.loader import ALONE, Loader, MicroBatch, Share, rehearses
-from kame_model.frames.batch import collate
+from kame_model.frames.batch import Batch, collate
 from kame_model.frames.ids import PADDING_ID
 
-SHORT_FRAMES = 75
-"""About the longest of short examples; the long ones begin with twice as many frames."""
-
-
-def lessons(config: CopyConfig) -> list[Lesson]:
-    """The curriculum, from the easiest on."""
-    course = [Lesson(gap) for gap in range(config.max_gap_frames + 1)]
-    n_frames = min(2 * SHORT_FRAMES, config.max_frames)
-    while course[-1].n_frames < config.max_frames:
-        course.append(Lesson(config.max_gap_frames, n_frames))
-        n_frames = min(2 * n_frames, config.max_frames)
-    n_words = min(2 * config.max_words, config.long_words)
-    while course[-1].n_frames and course[-1].n_words < config.long_words:
-        course.append(Lesson(config.max_gap_frames, config.max_frames, n_words))
-        n_words = min(2 * n_words, config.long_words)
-    return course
+GUESS_SHARE = 0.3
+"""Of the frames of an example, those at which the model's own guess is said, where it has a part in its past."""
 
 
 class CopyLoader:
-    """Micro-batches of random words; each a pure function of its number and of the lesson.
+    """Micro-batches of random words; each a pure function of its number, of the lesson, and of what the model guesses.
 
     Its state is the number of the next step, that of the lesson, and the running accuracy in it.
 
@@ -55,7 +36,6 @@ class CopyLoader:
     def __init__(self, pieces: Pieces, config: CopyConfig, seed: int, accumulation: int, share: Share = ALONE) -> None:
         self._pieces, self._config, self._seed = pieces, config, seed
         self._accumulation, self._share = accumulation, share
-        self._lessons = lessons(config)
         self._step, self._lesson, self._accuracy, self._finished = 0, 0, 0.0, False
 
     @property
@@ -65,7 +45,7 @@ class CopyLoader:
 
     def skip_to_last(self) -> None:
         """Goes on with the last lesson, and stays there."""
-        self._lesson = len(self._lessons) - 1
+        self._lesson = self._config.lessons - 1
 
     def next_step(self) -> list[MicroBatch]:
         """See `Loader`."""
@@ -76,16 +56,18 @@ class CopyLoader:
         """This process's micro-batches of any step of a run, in the lesson at hand."""
         first = step * self._accumulation
         mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
-        return [self._batch(number) for number in mine]
+        drawn = random.Random(ids.seed_for("guesses", self._seed, step)).random()  # all processes alike
+        asks = drawn < self._hardness * self._config.own_share
+        return [self._batch(number, asks) for number in mine]
 
     def observe(self, share_right: float | None) -> dict[str, float]:
         """Goes on to the next lesson when the running accuracy is high enough; shows where it is."""
         if share_right is not None:
             kept = self._config.smoothing
             self._accuracy = kept * self._accuracy + (1 - kept) * share_right
-        shown = {"lesson": float(self._lesson), "lessons": float(len(self._lessons)), "accuracy": self._accuracy}
+        shown = {"lesson": float(self._lesson), "lessons": float(self._config.lessons), "accuracy": self._accuracy}
         if self._accuracy >= self._config.accuracy:
-            self._finished = self._lesson == len(self._lessons) - 1
+            self._finished = self._lesson == self._config.lessons - 1
             if not self._finished:
                 self._lesson, self._accuracy = self._lesson + 1, 0.0
         return shown
@@ -99,12 +81,33 @@ class CopyLoader:
         self._step, self._lesson = state["step"], state["lesson"]
         self._accuracy, self._finished = state["accuracy"], state["finished"]
 
-    def _batch(self, number: int) -> MicroBatch:
-        draw = random.Random(ids.seed_for("copy", self._seed, number))
-        lesson = self._lessons[self._lesson]
-        n_examples = _n_examples(self._config, lesson)
-        examples = [copy_example(self._pieces, self._config, lesson, draw) for _ in range(n_examples)]
-        return MicroBatch(number, collate(examples), [])
+    @property
+    def _hardness(self) -> float:
+        return self._lesson / (self._config.lessons - 1) if self._config.lessons > 1 else 1.0
+
+    def _batch(self, number: int, asks: bool) -> MicroBatch:
+        seed = ids.seed_for("copy", self._seed, number)
+        make = partial(_make_batch, self._pieces, self._config, self._hardness, seed)
+        return MicroBatch(number, make(), [], with_guesses=make if asks else None)
+
+
+def _make_batch(
+    pieces: Pieces, config: CopyConfig, hardness: float, seed: int, guesses: NDArray[np.integer] | None = None
+) -> Batch:
+    """A micro-batch, the same with the same seed; fewer examples as they grow longer, so that a step stays as long.
+
+    Args:
+        guesses: [B, S] what the model would say in the very micro-batch without them.
+    """
+    draw = random.Random(seed)
+    n_frames = config.min_frames + hardness * (config.max_frames - config.min_frames)
+    n_examples = max(1, round(config.batch_size * config.min_frames / n_frames))
+    scripts = [draw_script(pieces, config, hardness, draw) for _ in range(n_examples)]
+    draws = [random.Random(draw.getrandbits(64)) for _ in scripts]
+    if guesses is None:
+        return collate([speak(script, pieces, own) for script, own in zip(scripts, draws, strict=True)])
+    spoken = zip(scripts, draws, guesses, strict=True)
+    return collate([speak(script, pieces, own, guessed, GUESS_SHARE) for script, own, guessed in spoken])
 
 
 class Rehearsal:
@@ -145,19 +148,13 @@ class Rehearsal:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See `Loader`."""
         self._step = state["step"]
-        # A run of before counts its dialogues' steps apart.
-        self._dialogues.load_state_dict(state["dialogues"] | {"step": self._step})
-
-
-def _n_examples(config: CopyConfig, lesson: Lesson) -> int:
-    """Fewer as they grow longer, so that a step stays as long."""
-    return max(1, config.batch_size * SHORT_FRAMES // max(lesson.n_frames, SHORT_FRAMES))
+        self._dialogues.load_state_dict(state["dialogues"])
 
 
 def judged(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[Judged]:
     """Examples of the last lesson that no step trains on, each beside the oracle of the one after it."""
     draw = random.Random(ids.seed_for("copy-validation", seed))
-    examples = [copy_example(pieces, config, lessons(config)[-1], draw) for _ in range(n_examples)]
+    examples = [speak(draw_script(pieces, config, 1.0, draw), pieces, draw) for _ in range(n_examples)]
     followers = [*examples[1:], *examples[:1]]
     return [
         Judged(each, _fitted(other.oracle, each.n_positions)) for each, other in zip(examples, followers, strict=True)

@@ -3,10 +3,12 @@
 import itertools
 import math
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
 from backends.processes import interrupts_held, leave_with_parent
@@ -53,6 +55,8 @@ class MicroBatch(NamedTuple):
         is_rehearsal: whether words are copied again among dialogues, without any sound: all micro-batches of a step
             say the same, on every process.
         counts: what was made of the dialogues.
+        with_guesses: where the model's own past is to be trained on: the batch that it becomes by what the model would
+            say at each position, [B, S].
     """
 
     number: int
@@ -60,6 +64,7 @@ class MicroBatch(NamedTuple):
     dialogue_ids: list[str]
     is_rehearsal: bool = False
     counts: Counts = Counts()
+    with_guesses: Callable[[NDArray[np.integer]], Batch] | None = None
 
 
 class Loader(Protocol):

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from data_schemas.config.model import InputDropoutConfig, ModelConfig
+from kame_model.frames.cue import lay_cues
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.sequence import delays
-from kame_model.model.oracle_embedding import OracleEmbedding
+from kame_model.model.oracle_embedding import CueEmbedding, OracleEmbedding
 
 SOUND_WEIGHTS = ("lm.emb.", "lm.depformer", "lm.linears.")
 """Beginnings of the names of a front-end's weights that only sound reaches."""
@@ -64,6 +65,7 @@ class FrontEnd(nn.Module):
         lm_kwargs: the keyword arguments that `lm` was built with; they become a checkpoint's `config.json`.
         preset: name of the shape, for `kame.json`.
         tie_text_head: whether the text head is the text embedding.
+        cue: whether it is given, at each position, the oracle's next token that it has not said.
     """
 
     def __init__(
@@ -73,10 +75,12 @@ class FrontEnd(nn.Module):
         lm_kwargs: Mapping[str, Any],
         preset: str = "custom",
         tie_text_head: bool = False,
+        cue: bool = False,
     ) -> None:
         super().__init__()
         self.lm = lm
         self.oracle = OracleEmbedding(lm.text_emb, oracle)
+        self.cue = CueEmbedding(lm.text_emb) if cue else None
         self.lm_kwargs = dict(lm_kwargs)
         self.preset = preset
         self.tie_text_head = tie_text_head
@@ -117,15 +121,30 @@ class FrontEnd(nn.Module):
         """
         inputs = columns[..., :-1] if inputs is None else inputs
         with eager_on_cpu(columns.device):
-            condition = self.condition(torch.full_like(inputs[:, 0], PADDING_ID) if oracle is None else oracle)
+            cues = None if oracle is None else self._cues(columns[:, 0, :-1], oracle)
+            condition = self.condition(torch.full_like(inputs[:, 0], PADDING_ID) if oracle is None else oracle, cues)
             hidden, text = self.lm.forward_text(inputs, condition)  # [B, S, dim], [B, 1, S, text_card]
             audio = self.lm.forward_depformer_training(columns[..., 1:], hidden) if with_audio else None
         return Logits(text[:, 0], audio)
 
-    def condition(self, oracle: Tensor) -> Tensor:
-        """The summed condition, [B, S, dim], of oracle ids [B, S]."""
+    def condition(self, oracle: Tensor, cues: Tensor | None = None) -> Tensor:
+        """The summed condition, [B, S, dim].
+
+        Args:
+            oracle: [B, S] ids that are fed.
+            cues: [B, S] the oracle's tokens that are to be said next (kame_model/frames/cue.py); only a front-end that
+                is given its cue reads them.
+        """
         condition: Tensor = self.oracle(oracle, self.lm.text_emb)
+        if self.cue is not None and cues is not None:
+            condition = condition + self.cue(cues, self.lm.text_emb)
         return condition
+
+    def _cues(self, text: Tensor, oracle: Tensor) -> Tensor | None:
+        if self.cue is None:
+            return None
+        rows = zip(text.tolist(), oracle.tolist(), strict=True)
+        return torch.tensor([lay_cues(*row, self.text_card) for row in rows], device=text.device)
 
 
 def lm_kwargs(config: ModelConfig, text_card: int, card: int, n_codebooks: int) -> dict[str, Any]:
@@ -185,7 +204,7 @@ def build_front_end(
     """
     kwargs = lm_kwargs(config, text_card, card, n_codebooks)
     lm = LMModel(device=device, dtype=torch.float32, **kwargs)
-    return FrontEnd(lm, config.oracle, kwargs, config.preset, config.tie_text_head)
+    return FrontEnd(lm, config.oracle, kwargs, config.preset, config.tie_text_head, config.cue)
 
 
 def drop_inputs(inputs: Tensor, config: InputDropoutConfig, generator: torch.Generator) -> Tensor:

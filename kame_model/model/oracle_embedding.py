@@ -99,3 +99,22 @@ class OracleEmbedding(nn.Module):
             raise ValueError(f"the table is off a tied one's by {missed / wanted.norm():.0%} of its size")
         self.projection.weight.copy_(found[:-1].T)
         self.shift.copy_(found[-1])
+
+
+class CueEmbedding(nn.Module):
+    """A projection of the text embedding for the token that is to be said next.
+
+    It starts as zero, so that weights trained without it say at first what they said before.
+    """
+
+    def __init__(self, text_emb: nn.Embedding) -> None:
+        super().__init__()
+        weight = text_emb.weight
+        dim = weight.shape[1]
+        self.projection = nn.Linear(dim, dim, bias=False, device=weight.device, dtype=weight.dtype)
+        nn.init.zeros_(self.projection.weight)
+
+    def forward(self, cues: Tensor, text_emb: nn.Embedding) -> Tensor:
+        """[B, S] ids to [B, S, dim]; the zero vector for padding, where nothing is left to say."""
+        vectors: Tensor = self.projection(text_emb(cues))
+        return torch.where((cues != PADDING_ID)[..., None], vectors, torch.zeros_like(vectors))

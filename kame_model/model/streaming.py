@@ -23,6 +23,7 @@ from moshi.models.lm import LMGen
 from torch import Tensor
 
 from data_schemas.config.model import SamplingConfig
+from kame_model.frames.cue import Cue
 from kame_model.model.front_end import FrontEnd, eager_on_cpu
 
 UNSAID = -2
@@ -48,10 +49,14 @@ class FrontEndGen:
     def __init__(self, front_end: FrontEnd, sampling: SamplingConfig) -> None:
         self._front_end = front_end
         self._gen = _OracleLMGen(front_end, sampling)
+        self._cues: list[Cue] = []  # of each slot
+        self._running: list[int] = []  # slots that do not rest
 
     @contextmanager
     def streaming(self, batch_size: int) -> Iterator[None]:
         """A block in which `step` may be called; each has fresh state, and leaves none behind."""
+        self._cues = [Cue(self._front_end.text_card) for _ in range(batch_size)]
+        self._running = list(range(batch_size))
         with eager_on_cpu(self._front_end.lm.device), self._gen.streaming(batch_size):
             yield
 
@@ -65,20 +70,35 @@ class FrontEndGen:
             impose: [B, 1 + n] text and own codes to say in place of what is sampled, `UNSAID` where the model is free;
                 the column after this one, so acoustic codes are those of a frame earlier.
         """
-        self._gen.condition = self._front_end.condition(oracle[:, None])
+        self._gen.condition = self._front_end.condition(oracle[:, None], self._feed_cues(oracle))
         self._gen.imposed = impose
         with eager_on_cpu(oracle.device):
             said = self._gen.step(other[..., None])
         assert said is not None  # support_out_of_sync: never
+        if self._front_end.cue is not None:
+            for slot in self._running:
+                self._cues[slot].say(self._gen.said[slot])
         return Frame(said[:, 0, 0], said[:, 1:, 0])
 
     def rest(self, resting: Tensor) -> None:
         """Slots, bool[B], that stand still from now on: calls leave them as they are. The others go on."""
         self._gen.set_exec_mask(~resting)
+        self._running = (~resting).nonzero()[:, 0].tolist()
 
     def reset(self, slots: Tensor) -> None:
         """Slots, bool[B], that forget everything and start at call 0 with the next one."""
         self._gen.reset_streaming(slots)
+        for slot in slots.nonzero()[:, 0].tolist():
+            self._cues[slot] = Cue(self._front_end.text_card)
+
+    def _feed_cues(self, oracle: Tensor) -> Tensor | None:
+        """[B, 1] the cues, after what each slot said in the call before and what is fed in this one."""
+        if self._front_end.cue is None:
+            return None
+        fed = oracle.tolist()
+        for slot in self._running:
+            self._cues[slot].feed(fed[slot])
+        return torch.tensor([[cue.token] for cue in self._cues], device=oracle.device)
 
 
 class _OracleLMGen(LMGen):
@@ -92,8 +112,10 @@ class _OracleLMGen(LMGen):
             on_audio_hook=self._impose_own,
             support_out_of_sync=True,  # slots may start and rest each on their own
         )
+        self._is_heard = front_end.cue is not None
         self.condition: Tensor | None = None
         self.imposed: Tensor | None = None
+        self.said: list[int] = []  # the text of the last call, by slot
 
     def _step(self, input_tokens: Tensor, depformer_replace_tokens: Tensor | None = None) -> Any:
         if self._streaming_state is not None:
@@ -103,6 +125,8 @@ class _OracleLMGen(LMGen):
     def _impose_text(self, sampled: Tensor) -> None:
         if self.imposed is not None:
             _impose(sampled, self.imposed[:, 0])
+        if self._is_heard:
+            self.said = sampled.tolist()
 
     def _impose_own(self, sampled: Tensor) -> None:
         if self.imposed is not None:

@@ -1,10 +1,12 @@
 """One training run from its configuration to its end; again = go on."""
 
+import random
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -21,8 +23,10 @@ from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import units_of
 from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.token_dataset import TokenDataset
+from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import HUB_PREFIX, Tokenizer
 from kame_model.train.checkpoints import CHECKPOINTS, DONE, Checkpoints, list_saved
+from kame_model.train.free_copying import N_TRIALS, measure_copying
 from kame_model.train.logs import MetricsLog
 from kame_model.train.model import ForwardPass, build_model, build_shape
 from kame_model.train.parallel import Processes, join_processes
@@ -154,6 +158,7 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
         forward=forward,
         checkpoints=checkpoints,
         speedometer=Speedometer(frame_flops, peak, 1 + 2 * speaks_with.n_codebooks),
+        measure_copying=_measure_copying(config, datasets[0], processes) if judged else None,
     )
     return Trainer(config, parts), sizes
 
@@ -175,6 +180,18 @@ def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Pro
         return dialogues, judged
     again = lessons.CopyLoader(pieces, config.copying, *how)
     return lessons.Rehearsal(dialogues, again, config.data.copy_share), judged
+
+
+def _measure_copying(
+    config: TrainConfig, dataset: TokenDataset, processes: Processes
+) -> Callable[[FrontEnd], dict[str, float]] | None:
+    """Of the copying stage on one process: with several no process has all weights, and nothing runs freely."""
+    if config.stage != "copy" or processes.mesh is not None:
+        return None
+    pieces, draw = _read_pieces(config, dataset), random.Random(ids.seed_for("copy-trials", config.seed))
+    n_trials = min(N_TRIALS, config.keep.evaluate_examples)
+    trials = [copying.draw_trial(pieces, config.copying, draw) for _ in range(n_trials)]
+    return partial(measure_copying, trials=trials)
 
 
 def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], n_examples: int) -> list[Judged]:

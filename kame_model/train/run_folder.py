@@ -290,9 +290,15 @@ def _check_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
     there = {
         **lm_kwargs(theirs, *facts.speaks_with.sizes),
         "oracle": theirs.oracle,
+        "cue": theirs.cue,
         "tie_text_head": theirs.tie_text_head,
     }
-    here = {**model.lm_kwargs, "oracle": model.oracle.mode, "tie_text_head": model.tie_text_head}
+    here = {
+        **model.lm_kwargs,
+        "oracle": model.oracle.mode,
+        "cue": model.cue is not None,
+        "tie_text_head": model.tie_text_head,
+    }
     differing = [
         f"{name} is {there[name]} there and {here[name]} here" for name in sorted(_SHAPE) if there[name] != here[name]
     ]

@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +16,7 @@ from data_schemas import ids
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import TrainingError
 from kame_model.data.loader import Loader, MicroBatch
+from kame_model.frames.batch import Batch
 from kame_model.model.front_end import FrontEnd, drop_inputs
 from kame_model.model.loss import compute_loss
 from kame_model.train.checkpoints import Checkpoints, read_score
@@ -73,6 +74,7 @@ class Parts(NamedTuple):
     forward: ForwardPass
     checkpoints: Checkpoints
     speedometer: Speedometer
+    measure_copying: Callable[[FrontEnd], dict[str, float]] | None = None
 
 
 class Trainer:
@@ -224,7 +226,7 @@ class Trainer:
                 model.set_requires_gradient_sync(place == len(batches) - 1)
             n_frames += count_frames(micro.batch)
             draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, micro.number))
-            batch = micro.batch.to(device)
+            batch = (micro.batch if micro.with_guesses is None else self._with_own_past(micro)).to(device)
             inputs = drop_inputs(batch.inputs, config.dropout, draw)
             logits = forward(model, batch, inputs, with_audio=not micro.is_rehearsal)
             parts = compute_loss(logits, batch, config.loss)
@@ -232,6 +234,16 @@ class Trainer:
             losses[place] = parts.total.detach()
             tallies += parts.tallies.flatten()
         return losses, tallies.cpu(), n_frames
+
+    @torch.no_grad()
+    def _with_own_past(self, micro: MicroBatch) -> Batch:
+        """The micro-batch with a part of what the model would say in the place of what was to be said."""
+        batch = micro.batch.to(self._processes.device)
+        logits = self._parts.forward(self._parts.model, batch, with_audio=False).text.float().cpu()
+        draw = torch.Generator().manual_seed(ids.seed_for("guesses", self._config.seed, micro.number))
+        guesses = torch.multinomial(logits.flatten(0, 1).softmax(-1), 1, generator=draw).view(logits.shape[:2])
+        assert micro.with_guesses is not None  # the caller looked
+        return micro.with_guesses(guesses.numpy())
 
     def _refuse_no_numbers(self, loss: float, norm: float, losses: list[float], batches: list[MicroBatch]) -> None:
         """Stops the run where the step's loss or gradient is no number, on all processes alike.
@@ -285,9 +297,12 @@ class Trainer:
             return False
         with nullcontext() if self._average is None else self._average.in_place():
             self.evaluation = self._parts.evaluator(self._parts.model)
+            copied = None if self._parts.measure_copying is None else self._parts.measure_copying(self._parts.model)
         self._evaluation_step = self.step
         if self.log is not None:
             self.log.write("evaluation", self.step, self.evaluation)
+            if copied is not None:
+                self.log.write("copied", self.step, copied)
         progress.evaluated(self.step, self.evaluation)
         looked = {"step": self.step, "evaluation_step": self.step, "evaluation": self.evaluation}
         score = read_score(looked, self._config.keep.best_by)

@@ -28,7 +28,7 @@ SMALLER = {
     "data": {"batch_frames": 300},
     "hardware": {"device": "cpu", "threads": 1},
     "keep": {"tensorboard": False, "evaluate_examples": 2},
-    "copying": {"batch_size": 4, "max_frames": 0},
+    "copying": {"batch_size": 2, "max_frames": 75, "max_delay_frames": 4, "max_silence_frames": 0},
 }
 
 

@@ -53,6 +53,30 @@ def test_a_tied_oracle_is_found_again_in_its_table(dtype: torch.dtype, tmp_path:
     assert difference(begun, tied) < (SAME if dtype == torch.float32 else 0.1)
 
 
+def with_cue(seed: int = 0) -> FrontEnd:
+    """A front-end that heeds its cue."""
+    front_end = tiny_front_end(seed=seed, cue=True)
+    with torch.no_grad():
+        front_end.get_parameter("cue.projection.weight").normal_(std=0.3)
+    return front_end
+
+
+def test_a_cue_is_found_again(tmp_path: Path) -> None:
+    cued, begun = with_cue(), with_cue(seed=5)
+    out = exported(tmp_path / "out", cued)
+    assert difference(cued, load_checkpoint(out).front_end) < SAME
+    init_from(begun, out)
+    assert difference(cued, begun) < SAME
+    with pytest.raises(ConfigError, match=r"model\.cue is off"):
+        init_from(tiny_front_end(), out)
+
+
+def test_weights_without_a_cue_say_the_same_with_one_at_first(tmp_path: Path) -> None:
+    plain, begun = tiny_front_end(), tiny_front_end(seed=5, cue=True)
+    init_from(begun, exported(tmp_path / "out", plain))
+    assert difference(plain, begun) == 0.0
+
+
 def test_a_free_table_is_no_tied_oracle(tmp_path: Path) -> None:
     out = exported(tmp_path / "out", tiny_front_end(tie_text_head=True))
     with pytest.raises(ConfigError, match=r"model\.oracle is tied"):

@@ -1,3 +1,5 @@
+"""Lessons of copying: what is fed, what is said, and what was to be said."""
+
 import random
 from pathlib import Path
 from typing import Any
@@ -5,88 +7,186 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from data_schemas.config.copying import CopyConfig
-from kame_model.data.copying import Lesson, Pieces, copy_example, pieces_of
-from kame_model.data.lessons import SHORT_FRAMES, CopyLoader, judged, lessons
+from kame_model.data.copying import Pieces, Script, draw_script, draw_trial, pieces_of, speak
+from kame_model.data.lessons import CopyLoader, judged
 from kame_model.data.loader import Share
 from kame_model.frames.batch import Example
+from kame_model.frames.cue import lay_cues
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
 from tests.support.vocabularies import make_vocabulary
 
-PIECES = Pieces(first=range(10, 60), more=range(60, 100), text_card=100, card=16, n_codebooks=3)
+PIECES = Pieces(first=range(10, 5000), more=range(5000, 9000), text_card=9000, card=16, n_codebooks=3)
+"""So many that none is drawn twice by chance where it matters."""
+PLAIN = dict.fromkeys(("again", "slow", "lead", "part", "correct", "silent", "slip", "own"), 0.0)
+"""Shares of a course in which nothing happens but that oracles come and are said."""
 
 
 def config(**changes: Any) -> CopyConfig:
-    return CopyConfig.model_validate(
-        {"batch_size": 4, "max_frames": 0, "long_words": 0, "correct_share": 0.0} | changes
-    )
+    """A course of examples of 200 frames whose hardest lesson is plain but for what is told."""
+    shares = {f"{name}_share": share for name, share in PLAIN.items()}
+    return CopyConfig.model_validate({"batch_size": 4, "max_frames": 200, **shares, **changes})
 
 
-def examples(gap: int, n: int = 40, n_frames: int = 0, n_words: int = 0, **changes: Any) -> list[Example]:
+def scripts(hardness: float = 1.0, n: int = 30, **changes: Any) -> list[Script]:
     draw = random.Random(0)
-    return [copy_example(PIECES, config(**changes), Lesson(gap, n_frames, n_words), draw) for _ in range(n)]
+    return [draw_script(PIECES, config(**changes), hardness, draw) for _ in range(n)]
 
 
-def fed(example: Example) -> list[list[int]]:
-    """Each oracle's tokens as they were fed, cut where a newer one came."""
-    oracles: list[list[int]] = []
-    for token in example.oracle.tolist():
+def examples(hardness: float = 1.0, n: int = 30, **changes: Any) -> list[Example]:
+    return [speak(each, PIECES, random.Random(1)) for each in scripts(hardness, n, **changes)]
+
+
+def text_of(example: Example) -> NDArray[np.int32]:
+    """What each position reads: what was said at the position before."""
+    return example.columns[0, :-1]
+
+
+def told_by(script: Script) -> dict[int, list[int]]:
+    """The oracles that are to be said, by the positions of their starts."""
+    oracles, start = dict[int, list[int]](), -1
+    for at, token in enumerate(script.oracle.tolist()):
         if token == PIECES.text_card:
-            oracles.append([])
-        elif token != PADDING_ID:
-            oracles[-1].append(token)
+            start = at
+        elif token != PADDING_ID and start in script.first_frame:
+            oracles.setdefault(start, []).append(token)
     return oracles
 
 
-@pytest.mark.parametrize("gap", [0, 1, 4])
-def test_the_text_says_what_the_oracle_holds(gap: int) -> None:
-    for each in examples(gap):
-        said = [token for token in each.text_labels.tolist() if token > PADDING_ID]
-        assert fed(each) == [said]
+def words_of(labels: NDArray[np.int32]) -> list[int]:
+    return [token for token in labels.tolist() if token > PADDING_ID]
 
 
-@pytest.mark.parametrize("gap", [0, 4])
-def test_no_word_is_asked_for_before_its_oracle_was_fed(gap: int) -> None:
-    for each in examples(gap):
-        position = dict(enumerate(np.flatnonzero(each.oracle != PADDING_ID)[1:].tolist()))
-        for index, at in enumerate(np.flatnonzero(each.text_labels > PADDING_ID).tolist()):
-            assert position[index] <= at
+@pytest.mark.parametrize("hardness", [0.0, 0.5, 1.0])
+def test_each_oracle_is_to_be_said_once_in_its_order_and_no_guess_is(hardness: float) -> None:
+    for script in scripts(hardness):
+        example = speak(script, PIECES, random.Random(1))
+        told = [token for oracle in told_by(script).values() for token in oracle]
+        said = words_of(example.text_labels)
+        assert said == told[: len(said)]
+        assert len(said) > len(told) - 80, "the last oracles alone may be cut by the example's end"
+
+
+@pytest.mark.parametrize("changes", [{}, {"lead_share": 1.0}, {"part_share": 1.0}, {"correct_share": 0.5}])
+def test_no_word_is_asked_for_before_its_oracle_was_fed(changes: dict[str, Any]) -> None:
+    for each in examples(**changes):
+        fed = list[int]()
+        for token, label in zip(each.oracle.tolist(), each.text_labels.tolist(), strict=True):
+            fed = fed if token == PADDING_ID else [*fed, token]
+            assert label <= PADDING_ID or label in fed
 
 
 def test_there_is_no_sound() -> None:
-    for each in examples(2, n=5):
+    for each in examples(n=5):
         assert (each.columns[1:] == ZERO_ID).all()
         assert (each.audio_labels == ZERO_ID).all()
         assert each.columns[0, 0] == PIECES.text_card
 
 
-def test_words_after_padding_are_announced() -> None:
-    for each in examples(4):
-        text = each.columns[0, 1:]
-        assert not ((text[:-1] == PADDING_ID) & (text[1:] > PADDING_ID)).any()
-        assert END_OF_PADDING_ID in text
+def test_words_after_padding_are_announced_and_follow_at_once_in_the_first_lesson() -> None:
+    for each in examples():
+        labels = each.text_labels
+        assert not ((labels[:-1] == PADDING_ID) & (labels[1:] > PADDING_ID)).any()
+        assert END_OF_PADDING_ID in labels
+    for script in scripts(0.0):
+        labels = speak(script, PIECES, random.Random(1)).text_labels
+        assert (labels == END_OF_PADDING_ID).sum() <= len(script.first_frame)
 
 
 def test_accuracy_counts_tokens_whose_moment_can_be_known() -> None:
-    for each in examples(0):
+    for each in examples(0.0):
         assert (each.answer_mask == (each.text_labels > PADDING_ID)).all()
-    for each in examples(3):
-        text, known = each.columns[0, 1:], each.answer_mask
-        assert (text[known] > PADDING_ID).all()
-        first = np.isin(text, PIECES.first)
-        follows = np.append(False, text[:-1] > PADDING_ID)
-        assert not known[first & follows].any()
-        assert known[first & ~follows].all()
+    for each in examples(slow_share=0.5):
+        announced = (text_of(each) == END_OF_PADDING_ID) & (each.text_labels > PADDING_ID)
+        assert (each.answer_mask == announced).all()
+        assert announced.any()
 
 
-@pytest.mark.parametrize("gap", [0, 2])
-def test_a_new_oracle_takes_the_place_of_the_one_being_said(gap: int) -> None:
-    for each in examples(gap, correct_share=1.0):
-        oracles = fed(each)
-        said = [token for token in each.text_labels.tolist() if token > PADDING_ID]
-        n_first = len(said) - len(oracles[-1])
-        assert said == oracles[0][:n_first] + oracles[-1]
+def test_a_newer_oracle_breaks_off_at_the_end_of_the_word() -> None:
+    n_broken = 0
+    for script in scripts(correct_share=1.0):
+        oracles = list(told_by(script).values())
+        said = words_of(speak(script, PIECES, random.Random(1)).text_labels)
+        at = 0
+        for oracle in oracles:
+            n_same = 0
+            while n_same < len(oracle) and said[at + n_same : at + n_same + 1] == [oracle[n_same]]:
+                n_same += 1
+            at += n_same
+            if at < len(said) and n_same < len(oracle):
+                n_broken += 1
+                assert oracle[n_same] in PIECES.first
+        assert at == len(said)
+    assert n_broken > 20
+
+
+def test_leads_are_not_to_be_learnt_and_the_answer_waits_for_their_end() -> None:
+    n_led = 0
+    for script in scripts(lead_share=1.0):
+        each = speak(script, PIECES, random.Random(1))
+        frames = [frame for frame in script.untold if frame < each.n_positions - 1]
+        assert (each.text_labels[frames] == ZERO_ID).all()
+        assert [int(text_of(each)[frame + 1]) for frame in frames] == [script.untold[frame] for frame in frames]
+        assert not set(script.first_frame.values()) & set(frames)
+        n_led += len(frames)
+    assert n_led > 200
+
+
+def test_delays_and_silences_are_as_long_as_told() -> None:
+    delays, silences = list[int](), list[int]()
+    for each in examples(n=60, max_frames=400, max_words=4):
+        said = np.flatnonzero(each.text_labels > PADDING_ID)
+        silences += np.diff(said).tolist()
+        delays += np.flatnonzero(each.oracle == PIECES.text_card)[:1].tolist()
+    assert max(delays) > 30
+    assert 125 < max(silences) < 125 + 38 + 60
+
+
+def test_without_an_oracle_nothing_is_to_be_said() -> None:
+    for each in examples(silent_share=1.0, lead_share=0.5):
+        assert not (each.text_labels > PADDING_ID).any()
+
+
+def test_words_of_an_oracle_come_again() -> None:
+    def share_again(again_share: float) -> float:
+        oracles = [oracle for script in scripts(again_share=again_share) for oracle in told_by(script).values()]
+        return 1 - sum(len(set(each)) for each in oracles) / sum(map(len, oracles))
+
+    assert share_again(0.4) > share_again(0.0) + 0.15
+
+
+def test_slips_are_never_learnt_and_the_right_token_follows_whatever_was_said() -> None:
+    n_slips = 0
+    for script in scripts(slip_share=0.1, correct_share=0.0):
+        each = speak(script, PIECES, random.Random(1))
+        cues = np.asarray(lay_cues(text_of(each), each.oracle, PIECES.text_card))
+        starts = np.maximum.accumulate(np.where(each.oracle == PIECES.text_card, np.arange(each.n_positions), -1))
+        words = each.text_labels > PADDING_ID
+        counts = np.isin(starts, list(script.first_frame))
+        assert (each.text_labels == cues)[words & counts].mean() > 0.98, "but for words that are broken off"
+        n_slips += int((text_of(each)[1:] != each.text_labels[:-1]).sum())
+    assert n_slips > 200
+
+
+def test_silence_follows_an_answer_that_is_begun_again() -> None:
+    """The model says all of it twice: the second time nothing of it was to be said."""
+    script = Script(np.asarray([3, 9000, 10, 6100, 11] + [3] * 15, np.int32), first_frame={1: 4})
+    spoken = speak(script, PIECES, random.Random(0), [3] * 3 + [0, 10, 6100, 11] * 2 + [3] * 9, 1.0)
+    assert spoken.text_labels.tolist() == [3, 3, 3, 0, 10, 6100, 11] + [3] * 13
+    assert text_of(spoken).tolist()[5:12] == [10, 6100, 11, 0, 10, 6100, 11]
+
+
+def test_guesses_stand_in_the_past_and_change_no_oracle() -> None:
+    for script in scripts(n=5):
+        guesses = np.random.default_rng(0).integers(0, 100, len(script.oracle))
+        alone = speak(script, PIECES, random.Random(1))
+        spoken = speak(script, PIECES, random.Random(1), guesses, 0.3)
+        differs = text_of(spoken)[1:] != spoken.text_labels[:-1]
+        assert (text_of(spoken)[1:] == guesses[:-1])[differs].all()
+        assert 0.15 < differs.mean() < 0.4
+        assert (spoken.oracle == alone.oracle).all()
 
 
 def steps(loader: CopyLoader, n: int) -> list[torch.Tensor]:
@@ -97,91 +197,61 @@ def test_a_loader_gone_on_with_makes_the_same_words_in_the_same_lesson() -> None
     whole, killed, resumed = (CopyLoader(PIECES, config(smoothing=0.0), 0, 2) for _ in range(3))
     for loader in (whole, killed):
         steps(loader, 3)
-        loader.observe(0.95)
+        loader.observe(1.0)
     resumed.load_state_dict(killed.state_dict())
     assert resumed.observe(None)["lesson"] == 1
     assert all(map(torch.equal, steps(whole, 3), steps(resumed, 3)))
 
 
-def test_two_processes_share_the_words_of_one() -> None:
-    alone = CopyLoader(PIECES, config(), 0, 2)
-    shares = [CopyLoader(PIECES, config(), 0, 2, Share(rank, 2)) for rank in range(2)]
-    together = [each for loader in shares for each in steps(loader, 1)]
-    assert all(map(torch.equal, steps(alone, 1), together))
+def test_two_processes_share_the_words_of_one_and_ask_for_guesses_at_the_same_steps() -> None:
+    course = config(own_share=0.5, lessons=1, min_frames=16, max_frames=16)
+    alone = CopyLoader(PIECES, course, 0, 2)
+    shares = [CopyLoader(PIECES, course, 0, 2, Share(rank, 2)) for rank in range(2)]
+    n_asked = 0
+    for _ in range(12):
+        whole, parts = alone.next_step(), [each for loader in shares for each in loader.next_step()]
+        assert all(torch.equal(a.batch.columns, b.batch.columns) for a, b in zip(whole, parts, strict=True))
+        assert len({each.with_guesses is None for each in [*whole, *parts]}) == 1
+        n_asked += whole[0].with_guesses is not None
+    assert 2 < n_asked < 10
 
 
-def test_long_examples_hold_many_exchanges_and_guesses_that_are_not_said() -> None:
-    n_guesses = 0
-    for each in examples(2, n_frames=300):
-        oracles = [oracle for oracle in fed(each) if oracle]
-        said = [token for token in each.text_labels.tolist() if token > PADDING_ID]
-        spoken = [oracle for oracle in oracles if has_run(said, oracle)]
-        assert [token for oracle in spoken for token in oracle] == said
-        n_guesses += len(oracles) - len(spoken)
-        assert 100 < each.n_positions <= 300 + 4
-    assert n_guesses > 40
+def test_a_micro_batch_with_guesses_has_the_same_oracles() -> None:
+    micro = CopyLoader(PIECES, config(own_share=1.0, lessons=1), 0, 1).next_step()[0]
+    assert micro.with_guesses is not None
+    guessed = micro.with_guesses(np.full(micro.batch.oracle.shape, 42))
+    assert torch.equal(guessed.oracle, micro.batch.oracle)
+    assert (guessed.inputs[:, 0] == 42).float().mean() > 0.2
 
 
-def test_the_last_lessons_have_oracles_as_long_as_real_ones_and_words_that_come_again() -> None:
-    lengths, n_again, n_slow = [], 0, 0
-    for each in examples(2, n_frames=400, n_words=36, min_words=20, max_words=20):
-        oracles = [oracle for oracle in fed(each) if len(oracle) >= 20]  # guesses are cut where the next one comes
-        text = each.text_labels
-        said = [token for token in text.tolist() if token > PADDING_ID]
-        spoken = [oracle for oracle in oracles if has_run(said, oracle)]
-        assert [token for oracle in spoken for token in oracle] == said
-        firsts = [[token for token in oracle if token in PIECES.first] for oracle in spoken]
-        lengths += list(map(len, firsts))
-        n_again += sum(len(words) - len(set(words)) for words in firsts)
-        waited = np.flatnonzero(text == END_OF_PADDING_ID) + 1
-        n_slow += int(np.isin(text[waited], PIECES.more).sum())
-    assert max(lengths) > 30
-    assert 0.2 < n_again / sum(lengths) < 0.5, "of 50 words that begin one, a good part comes again by chance too"
-    assert n_slow > 100
-
-
-def test_of_words_said_slowly_only_what_is_announced_can_be_known() -> None:
-    for each in examples(2, n=10, n_frames=200, n_words=20):
-        text, known = each.columns[0, 1:], each.answer_mask
-        announced = np.append(False, text[:-1] == END_OF_PADDING_ID)
-        assert (known == (announced & (text > PADDING_ID))).all()
-
-
-def has_run(said: list[int], oracle: list[int]) -> bool:
-    return any(said[at : at + len(oracle)] == oracle for at in range(len(said)))
-
-
-def test_lessons_widen_the_gap_then_lengthen_the_examples_and_the_stage_ends_with_the_last() -> None:
-    course = config(max_gap_frames=2, max_frames=400, smoothing=0.5, accuracy=0.8)
-    assert lessons(course) == [Lesson(0), Lesson(1), Lesson(2), Lesson(2, 150), Lesson(2, 300), Lesson(2, 400)]
-    loader = CopyLoader(PIECES, course, 0, 1)
-    assert loader.observe(0.9) == {"lesson": 0.0, "lessons": 6.0, "accuracy": pytest.approx(0.45)}
-    met = []
+def test_lessons_become_harder_and_the_stage_ends_with_the_last() -> None:
+    loader = CopyLoader(PIECES, config(lessons=3, smoothing=0.5, accuracy=0.8, max_frames=300), 0, 1)
+    assert loader.observe(0.9) == {"lesson": 0.0, "lessons": 3.0, "accuracy": pytest.approx(0.45)}
+    met, sizes = [], []
     while not loader.is_finished:
+        sizes.append(tuple(loader.next_step()[0].batch.oracle.shape))
         met.append(loader.observe(1.0)["lesson"])
     assert met == sorted(met)
-    assert set(met) == set(map(float, range(6)))
-    at_last = config(max_gap_frames=2, max_frames=400, max_words=10, long_words=36)
-    assert lessons(at_last)[5:] == [Lesson(2, 400), Lesson(2, 400, 20), Lesson(2, 400, 36)]
-    assert lessons(config(max_gap_frames=0, long_words=36)) == [Lesson(0)], "short examples have no room for them"
-
-
-def test_a_step_of_long_examples_is_no_longer_than_one_of_short_ones() -> None:
-    loader = CopyLoader(PIECES, config(batch_size=32, max_gap_frames=0, max_frames=600, smoothing=0.0), 0, 1)
-    sizes = []
-    while not loader.is_finished:
-        sizes.append(loader.next_step()[0].batch.oracle.shape)
-        loader.observe(1.0)
-    assert [n for n, _ in sizes] == [32, 16, 8, 4]
-    assert all(n * n_positions <= 1.1 * 32 * SHORT_FRAMES for n, n_positions in sizes)
+    assert set(met) == {0.0, 1.0, 2.0}
+    assert list(dict.fromkeys(sizes)) == [(4, 75), (2, 188), (1, 300)], "a step stays as long"
 
 
 def test_a_wrong_oracle_is_that_of_the_next_example() -> None:
     made = judged(PIECES, config(), 3, seed=0)
-    right = [fed(each.example)[0] for each in made]
-    for each, other in zip(made, [*right[1:], right[0]], strict=True):
-        tokens = [token for token in each.wrong_oracle.tolist() if token not in (PADDING_ID, PIECES.text_card)]
-        assert tokens == other[: len(tokens)]
+    for each, other in zip(made, [*made[1:], made[0]], strict=True):
+        assert (each.wrong_oracle == other.example.oracle).all()
+
+
+def test_a_trial_is_one_oracle_that_comes_late_and_silence_behind_it() -> None:
+    draw, delays = random.Random(0), []
+    for _ in range(40):
+        trial = draw_trial(PIECES, config(again_share=0.2), draw)
+        fed = np.flatnonzero(trial.oracle != PADDING_ID)
+        delays.append(int(fed[0]))
+        assert trial.oracle[fed].tolist() == [PIECES.text_card, *trial.tokens]
+        assert len(trial.oracle) - fed[-1] > 125
+    assert min(delays) < 6
+    assert 30 < max(delays) <= 40
 
 
 def test_pieces_are_those_of_words(tmp_path: Path) -> None:

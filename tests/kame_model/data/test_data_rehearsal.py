@@ -69,16 +69,6 @@ def test_examples_are_made_for_the_runs_step(rows: Path, monkeypatch: pytest.Mon
     assert sorted(set(steps)) == [0, 1, 2, 4, 5]  # 3 copies
 
 
-def test_a_rehearsal_of_before_goes_on_with_the_runs_numbers(rows: Path) -> None:
-    one, other = rehearsal_of(rows, copy_share=0.25), rehearsal_of(rows, copy_share=0.25)
-    for _ in range(5):
-        one.next_step()
-    state = one.state_dict()
-    assert state["step"] == 5
-    other.load_state_dict(state | {"dialogues": state["dialogues"] | {"step": 4}})  # dialogues were counted apart
-    assert_same(other.next_step(), one.next_step())
-
-
 def test_a_rehearsal_gone_on_with_gives_the_very_same_samples(rows: Path) -> None:
     whole, killed, resumed = (rehearsal_of(rows, copy_share=0.4) for _ in range(3))
     for _ in range(5):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from data_schemas.config.model import SamplingConfig
+from kame_model.frames.cue import lay_cues
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import UNSAID, Frame, FrontEndGen
@@ -115,6 +116,31 @@ def test_a_slot_that_was_reset_starts_anew_and_one_that_rests_stands_still() -> 
         assert (second_time.text[0] == UNSAID).all()
     for frame in said[8:]:
         assert torch.equal(frame.own[0], frame.own[1])
+
+
+def test_cues_are_those_of_the_training_forward_whoever_was_reset_or_rested() -> None:
+    """The first slot says its oracle twice over, the second one rests for three calls and is reset at last."""
+    front_end = tiny_front_end(cue=True)
+    assert front_end.cue is not None
+    seen: list[Tensor] = []
+    front_end.cue.register_forward_pre_hook(lambda module, args: seen.append(args[0][:, -1]))
+    oracle = [PADDING_ID, TEXT_CARD, 10, 11, 10, *[PADDING_ID] * 9]
+    said = [PADDING_ID, 10, PADDING_ID, 11, 11, 10, 10, 11, *[PADDING_ID] * 6]
+    heard, gen, places = heard_by(1, 1)[..., 0].expand(2, -1), FrontEndGen(front_end, GREEDY), [0, 0]
+    expected = lay_cues([TEXT_CARD, *said[:-1]], oracle, TEXT_CARD)
+    with gen.streaming(2):
+        for call in range(12):
+            rests = 4 <= call < 7
+            gen.rest(torch.tensor([False, rests]))
+            if call == 9:
+                gen.reset(torch.tensor([False, True]))
+                places[1] = 0
+            impose = torch.full((2, 1 + N_CODEBOOKS), UNSAID)
+            impose[:, 0] = torch.tensor([said[place] for place in places])
+            gen.step(heard, torch.tensor([oracle[place] for place in places]), impose)
+            assert int(seen[-1][0]) == expected[places[0]]
+            assert rests or int(seen[-1][1]) == expected[places[1]]
+            places = [places[0] + 1, places[1] + (not rests)]
 
 
 def test_what_is_imposed_is_said() -> None:

@@ -146,7 +146,9 @@ def test_two_processes_copy_as_one_told_nothing_of_micro_batches(tmp_path: Path,
     copying: dict[str, Any] = {
         "stage": "copy",
         "tokenizer": str(tokenizer.path),
-        "copying": {"batch_size": 2, "max_frames": 0},
+        "copying": {"batch_size": 2, "max_frames": 75, "lessons": 1},
+        "keep": {"evaluate_examples": 0},
+        "model": {"cue": True},
         "max_steps": 3,
     }
     train(tiny_run(tmp_path / "alone", rows, **copying))

@@ -30,7 +30,7 @@ def rehearsing(out: Path, place: Path, **changes: Any) -> TrainConfig:
     settings: dict[str, Any] = {
         "tokenizer": str(next(place.glob("*.model"))),
         "data": {"copy_share": 0.5},
-        "copying": {"batch_size": 2, "max_frames": 0},
+        "copying": {"batch_size": 2, "max_frames": 75},
         "keep": {"evaluate_examples": 0},
     }
     return tiny_run(out, place / "rows", **settings | changes)

@@ -18,6 +18,9 @@ from tests.support.vocabularies import make_vocabulary
 
 pytestmark = pytest.mark.full
 
+QUICK = {"batch_size": 2, "max_frames": 100, "max_delay_frames": 4, "max_silence_frames": 10}
+"""Settings of copying."""
+
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -35,12 +38,13 @@ def whole(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_copying_learns_without_sound_and_dialogues_begin_from_it(tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
     rows = tiny_dataset(tmp_path / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
-    copy = tiny_run(
-        tmp_path / "copy", rows, stage="copy", tokenizer=str(tokenizer.path), copying={"batch_size": 4}, max_steps=4
-    )
+    copy = tiny_run(tmp_path / "copy", rows, stage="copy", tokenizer=str(tokenizer.path), copying=QUICK, max_steps=4)
     train(copy)
     lines = told(tmp_path / "copy")
     assert all("semantic" not in line and line["lesson"] == 0.0 for line in lines if line["kind"] == "train")
+    copied = [line for line in lines if line["kind"] == "copied"]
+    assert [line["step"] for line in copied] == [3, 4]
+    assert all(0 <= line["once_sampled"] <= line["first_sampled"] <= 1 for line in copied)
     model, facts, _ = load_run(tmp_path / "copy", "last")
     assert facts.speaks_with.tokenizer_digest == tokenizer.digest
     begun = train(
@@ -53,11 +57,12 @@ def test_copying_learns_without_sound_and_dialogues_begin_from_it(tmp_path: Path
         torch.testing.assert_close(after[name], torch.zeros_like(each) if of_codes else each, atol=1e-6, rtol=0)
 
 
-def test_copying_stopped_in_the_middle_goes_on_at_its_gap(tmp_path: Path) -> None:
+def test_copying_stopped_in_the_middle_goes_on_at_its_lesson_and_from_its_own_past(tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
     rows = tiny_dataset(tmp_path / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
     settings: dict[str, Any] = {"stage": "copy", "tokenizer": str(tokenizer.path)}
-    settings["copying"] = {"batch_size": 2, "accuracy": 1e-6, "smoothing": 0.0, "max_gap_frames": 9}
+    settings["copying"] = {**QUICK, "accuracy": 1e-6, "smoothing": 0.0, "lessons": 9, "own_share": 1.0}
+    settings["model"] = {"cue": True}
     train(tiny_run(tmp_path / "whole", rows, **settings))
     stopped = tiny_run(tmp_path / "stopped", rows, **settings)
     train(stopped, Asking(3))
@@ -70,7 +75,7 @@ def test_copying_goes_on_whatever_rows_are_named(tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
     speaking: dict[str, Any] = {"text_card": tokenizer.text_card, "tokenizer_digest": tokenizer.digest}
     rows = tiny_dataset(tmp_path / "rows", **speaking)
-    settings: dict[str, Any] = {"stage": "copy", "tokenizer": str(tokenizer.path), "copying": {"batch_size": 2}}
+    settings: dict[str, Any] = {"stage": "copy", "tokenizer": str(tokenizer.path), "copying": QUICK}
     train(tiny_run(tmp_path / "whole", rows, **settings))
     train(tiny_run(tmp_path / "grown", rows, **settings), Asking(3))
     train(tiny_run(tmp_path / "grown", tiny_dataset(tmp_path / "more", n_train=9, **speaking), **settings))

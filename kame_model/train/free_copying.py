@@ -1,0 +1,92 @@
+"""Whether a front-end that runs freely says an oracle once and then is silent: text alone, no teacher forcing."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from data_schemas import ids
+from kame_model.data.copying import Trial
+from kame_model.frames.cue import Cue
+from kame_model.frames.ids import PADDING_ID, ZERO_ID
+from kame_model.model.front_end import FrontEnd, eager_on_cpu
+
+N_TRIALS = 32
+"""Oracles at most at each look at validation: half a minute of one core with `nano`."""
+
+TEMPERATURES = {"greedy": 0.0, "sampled": 0.3}
+"""How text is chosen; 0: always the likeliest token."""
+
+
+def measure_copying(front_end: FrontEnd, trials: Sequence[Trial]) -> dict[str, float]:
+    """Shares of the trials, each by its name and `greedy` or `sampled`.
+
+    `once`: all that was said is the oracle, to the last token. `first`: it begins so, whatever follows. `more`: half as
+    many tokens again were said as the oracle has, or more. `token`: the probability that the next token is right where
+    all before it were.
+
+    Args:
+        front_end: on one device; its mode stays.
+        trials: run side by side.
+    """
+    was_training = front_end.training
+    front_end.eval()
+    figures = {
+        f"{name}_{how}": share
+        for how, temperature in TEMPERATURES.items()
+        for name, share in _count(run_text(front_end, trials, temperature), trials).items()
+    }
+    front_end.train(was_training)
+    return figures
+
+
+@torch.no_grad()
+def run_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: float) -> NDArray[np.int64]:
+    """The text that is said, [trials, positions]; its own past goes back in, and there is no sound."""
+    lm, n = front_end.lm, len(trials)
+    n_positions = max(len(each.oracle) for each in trials)
+    oracle = torch.full((n, n_positions), PADDING_ID)
+    for row, trial in zip(oracle, trials, strict=True):
+        row[: len(trial.oracle)] = torch.from_numpy(trial.oracle)
+    draw = torch.Generator().manual_seed(ids.seed_for("free copying"))
+    column = torch.full((n, 1 + 2 * front_end.n_codebooks, 1), ZERO_ID)
+    column[:, 0] = front_end.text_card
+    cues = [Cue(front_end.text_card) for _ in trials]
+    text = torch.empty(n, n_positions, dtype=torch.int64)
+    with eager_on_cpu(lm.device), lm.transformer.streaming(n):
+        for at in range(n_positions):
+            fed = oracle[:, at : at + 1]
+            for cue, each in zip(cues, fed[:, 0].tolist(), strict=True):
+                cue.feed(each)
+            cued = torch.tensor([[cue.token] for cue in cues], device=lm.device)
+            condition = front_end.condition(fed.to(lm.device), cued)
+            logits = lm.forward_text(column.to(lm.device), condition)[1][:, 0, 0].float().cpu()
+            text[:, at] = column[:, 0, 0] = _choose(logits, temperature, draw)
+            for cue, each in zip(cues, text[:, at].tolist(), strict=True):
+                cue.say(each)
+    return text.numpy()
+
+
+def _choose(logits: Tensor, temperature: float, draw: torch.Generator) -> Tensor:
+    """[B, card] to [B]."""
+    if not temperature:
+        return logits.argmax(-1)
+    return torch.multinomial((logits / temperature).softmax(-1), 1, generator=draw)[:, 0]
+
+
+def _count(text: NDArray[np.int64], trials: Sequence[Trial]) -> dict[str, float]:
+    n_once = n_first = n_more = n_right = n_tried = 0
+    for row, trial in zip(text, trials, strict=True):
+        said = [token for token in row[: len(trial.oracle)].tolist() if token > PADDING_ID]
+        told = trial.tokens
+        n_same = next((at for at, pair in enumerate(zip(said, told, strict=False)) if pair[0] != pair[1]), len(said))
+        n_same = min(n_same, len(told))
+        n_once += said == told
+        n_first += n_same == len(told)
+        n_more += len(said) >= 1.5 * len(told)
+        n_right += n_same
+        n_tried += min(n_same + 1, len(told))
+    n = len(trials)
+    return {"once": n_once / n, "first": n_first / n, "more": n_more / n, "token": n_right / n_tried}
