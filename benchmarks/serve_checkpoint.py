@@ -31,8 +31,8 @@ def random_checkpoint(folder: Path, model: ModelConfig) -> Path:
         codebook._initialized.fill_(1)
     write_folder(mimi, kwargs, Store(str(folder / "codec")))
     tokenizer = make_vocabulary(folder)
-    front_end = build_front_end(model, tokenizer.text_card, shape.card, shape.n_codebooks)
     codec = NanoMimi(NanoMimiOptions(path=str(folder / "codec")))
+    front_end = build_front_end(model, tokenizer.text_card, codec.layout)
     facts = TrainingFacts(stage="dialogues", step=1, data=[], figures={})
     export_checkpoint(front_end.eval(), tokenizer, codec, folder / "export", facts)
     return folder / "export"

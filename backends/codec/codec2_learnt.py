@@ -7,6 +7,7 @@ together, by the example nearest to each mean. With two halves of a frame and on
 
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from backends.codec.codec2 import RECIPE, Codec2, Codec2Options, VocoderCodec, read_number, write_number
+from backends.codec.codec2 import RECIPE, TEXT_LEAD, Codec2, Codec2Options, VocoderCodec, read_number, write_number
 from backends.options import FilePath, Options, OptionValue
 from data_schemas import ids
+from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import BackendError, ConfigError, DatasetError
 from data_schemas.fingerprint import versions
 
@@ -30,6 +32,9 @@ _N_LINES: Final = 10
 _LINE_STEP_HZ: Final = 25.0  # `lsp_cbd` of Codec 2: each line's distance from the one below
 _LEAST_DB, _ENERGY_STEP_DB = -10.0, 50 / 32  # E_MIN_DB, and E_MAX_DB of 32 levels (src/quantise.h)
 _LEAST_PITCH_HZ, _PITCH_STEP_HZ = 50.0, 350 / 128  # periods of 160 to 20 samples in 128 levels
+
+_TEMP: Final = 0.4
+"""Temperature at which a front-end draws codes: that of the trial in which a small one learnt to speak them."""
 
 _SILENT_DB: Final = 12.0
 """Power of 20 ms below which there is no spectrum and no pitch to be told."""
@@ -102,15 +107,11 @@ class LearntCodec2(VocoderCodec):
             "codec2-learnt", RECIPE, versions("pycodec2"), ids.sha256_of(self._file), len(self._books.lines)
         )
 
-    @property
-    def n_codebooks(self) -> int:
+    @cached_property
+    def layout(self) -> CodeLayout:
         """The stages of the spectrum and one more, of each half of a frame."""
-        return 2 * (len(self._books.lines) + 1)
-
-    @property
-    def card(self) -> int:
-        """Entries of each codebook."""
-        return int(self._books.lines.shape[1])
+        n_stages, card, _ = self._books.lines.shape
+        return CodeLayout.of_parameters([card] * 2 * (n_stages + 1), TEXT_LEAD, _TEMP)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
         """Copies the codebooks, all that there are."""

@@ -7,12 +7,13 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.base import Config
 from data_schemas.config.model import SamplingConfig
 from data_schemas.errors import StoreError
 
-FORMAT: Final = 2
-"""Version of `kame.json` and of the folder around it. 2: sampling and the delays of training."""
+FORMAT: Final = 3
+"""Version of `kame.json` and of the folder around it. 2: sampling and the delays of training. 3: the codes' layout."""
 
 
 class CodecFacts(Config):
@@ -95,13 +96,17 @@ class FreeShare(Config):
 class KameJson(Config):
     """A checkpoint's facts."""
 
-    format: Literal[1, 2] = FORMAT
+    format: Literal[1, 2, 3] = FORMAT
     preset: str = Field(description="Name of the shape.")
     oracle: Literal["table", "tied"] = Field(description="How the oracle embedding was trained; the file has a table.")
     tie_text_head: bool = Field(description="Whether the text head is the text embedding; the file has both.")
     text_card: int = Field(ge=4, description="Size of the vocabulary; the id that starts an oracle.")
     card: int = Field(ge=1, description="Entries of a codebook.")
     n_codebooks: int = Field(ge=1, description="Codebooks of one voice.")
+    layout: CodeLayout | None = Field(
+        default=None,
+        description="How the codes are read and said; empty: as Mimi's are, with the delays of config.json.",
+    )
     tokenizer_digest: str | None = Field(default=None, description="Digest of tokenizer.model; empty: there is none.")
     codec: CodecFacts | None = Field(default=None, description="The codec in the folder; empty: there is none.")
     training: TrainingFacts = Field(default_factory=TrainingFacts, description="Where the weights come from.")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
 from data_schemas.errors import ConfigError
 from kame_model.frames.batch import Example
@@ -75,18 +76,16 @@ class Pieces:
         first: ids of pieces that begin a word.
         more: ids of pieces that go on with one.
         text_card: size of the vocabulary.
-        card: entries of a codebook.
-        n_codebooks: codebooks of one voice.
+        layout: of the codes.
     """
 
     first: Sequence[int]
     more: Sequence[int]
     text_card: int
-    card: int
-    n_codebooks: int
+    layout: CodeLayout
 
 
-def pieces_of(tokenizer: Tokenizer, card: int, n_codebooks: int) -> Pieces:
+def pieces_of(tokenizer: Tokenizer, layout: CodeLayout) -> Pieces:
     """A vocabulary's pieces, less those that stand for no text.
 
     Raises:
@@ -99,7 +98,7 @@ def pieces_of(tokenizer: Tokenizer, card: int, n_codebooks: int) -> Pieces:
         raise ConfigError(
             f"{tokenizer.path} has no pieces that begin words, or none that go on with one.", "Train another one."
         )
-    return Pieces(first, more, tokenizer.text_card, card, n_codebooks)
+    return Pieces(first, more, tokenizer.text_card, layout)
 
 
 def _is_said(tokenizer: Tokenizer, token: int) -> bool:
@@ -120,12 +119,12 @@ def copy_example(pieces: Pieces, config: CopyConfig, lesson: Lesson, draw: rando
             break
         events, placed = events + later[0], placed + later[1]
     text = _laid(placed)
-    silence = np.full((pieces.n_codebooks, len(text)), ZERO_ID, np.int32)
-    columns = lay_sequence(text, silence, silence, pieces.text_card, pieces.card)
+    silence = np.full((pieces.layout.n_codebooks, len(text)), ZERO_ID, np.int32)
+    columns = lay_sequence(text, silence, silence, pieces.text_card, pieces.layout)
     columns[1:] = ZERO_ID
     known = np.append((text > PADDING_ID) & _known(placed, len(text), lesson), False)
     oracle = lay_oracle(events, len(text) + 1, pieces.text_card)
-    return Example.of(columns, oracle, known, pieces.text_card, pieces.card)
+    return Example.of(columns, oracle, known, pieces.text_card, pieces.layout.card)
 
 
 _Placed = tuple[int, list[int]]

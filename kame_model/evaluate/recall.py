@@ -291,7 +291,7 @@ def _check_belongs(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
     """
     front_end = checkpoint.front_end
     wanted = (front_end.text_card, front_end.card, front_end.n_codebooks)
-    found = (dataset.text_card, dataset.card, dataset.n_codebooks)
+    found = (dataset.text_card, dataset.layout.card, dataset.layout.n_codebooks)
     if wanted != found:
         raise ConfigError(
             f"{checkpoint.place.name} speaks a vocabulary of {wanted[0]} and {wanted[2]} codebooks of {wanted[1]}; "

@@ -18,6 +18,7 @@ from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
 from backends.codec.protocol import Codes
 from backends.conformance import make_chirps
 from backends.engine import Samples
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.codec import NanoMimiConfig
 from data_schemas.manifest import DATA, MANIFEST
 from data_schemas.store import Store
@@ -35,6 +36,7 @@ TINY = NanoMimiConfig(
     dim_feedforward=32,
     context=10,
 )
+TINY_LAYOUT = CodeLayout.of_mimi(TINY.n_codebooks, TINY.card)
 
 
 def count_encoded(codec: type[MoshiCodec] | type[DoubleCodec], monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -18,7 +18,7 @@ from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.train.run_folder import RunFacts, SpeaksWith, read_facts
-from tests.support.codecs import TINY, tiny_nano_mimi
+from tests.support.codecs import TINY_LAYOUT, tiny_nano_mimi
 from tests.support.front_ends import tiny_config
 from tests.support.vocabularies import make_vocabulary
 
@@ -29,15 +29,14 @@ def make_run(folder: Path) -> tuple[Path, Path, FrontEnd]:
     """A run's folder with one checkpoint, its codec's folder, and the front-end that it came to."""
     tokenizer = make_vocabulary(folder, 300)
     codec = tiny_nano_mimi(folder / "codec")
-    front_end = build_front_end(tiny_config(), 300, TINY.card, TINY.n_codebooks)
+    front_end = build_front_end(tiny_config(), 300, TINY_LAYOUT)
     data = DataConfig(datasets=[DatasetMixConfig(path="rows")])  # never opened: what a run learnt from may be gone
     config = TrainConfig(stage="copy", tokenizer=str(tokenizer.path), model=tiny_config(), data=data)
     speaks_with = SpeaksWith(
         tokenizer_digest=tokenizer.digest,
         text_card=300,
         codec_digest=codec.digest,
-        card=codec.card,
-        n_codebooks=codec.n_codebooks,
+        layout=codec.layout,
     )
     facts = RunFacts(config=config, speaks_with=speaks_with, datasets=["0123456789abcdef"])
     step = folder / "run" / "checkpoints" / "step-00000007"

@@ -18,14 +18,23 @@ from data_schemas.store import Store, Written
 from kame_model.checkpoint.export import export_checkpoint, record_free_running
 from kame_model.checkpoint.folder import digest_files
 from kame_model.checkpoint.kame_json import FreeShare, TrainedDelays, TrainingFacts, read_kame_json
-from kame_model.checkpoint.load import load_checkpoint
+from kame_model.checkpoint.load import init_from, load_checkpoint
 from kame_model.checkpoint.summary import summarise
+from kame_model.frames.batch import collate
 from kame_model.frames.ids import ZERO_ID
 from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.text.tokenizer import Tokenizer
-from tests.support.codecs import TINY, tiny_nano_mimi
-from tests.support.front_ends import audio_of, random_batch, stock_logits, tiny_config, tiny_front_end
+from tests.support.codecs import TINY, TINY_LAYOUT, tiny_nano_mimi
+from tests.support.front_ends import (
+    LED_BY_TEXT,
+    audio_of,
+    random_batch,
+    random_example,
+    stock_logits,
+    tiny_config,
+    tiny_front_end,
+)
 from tests.support.vocabularies import make_vocabulary
 
 SAID = FreeShare(
@@ -53,7 +62,7 @@ def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def speaking(seed: int = 0) -> FrontEnd:
     """A front-end that speaks that codec and vocabulary."""
     torch.manual_seed(seed)
-    return build_front_end(tiny_config(), 300, TINY.card, TINY.n_codebooks).eval()
+    return build_front_end(tiny_config(), 300, TINY_LAYOUT).eval()
 
 
 def exported(voice: Path, out: Path, front_end: FrontEnd | None = None) -> Path:
@@ -155,8 +164,8 @@ def test_sampling_and_trained_delays_are_told_and_older_folders_do_without(tmp_p
     assert (facts.sampling, facts.trained_delays) == (own, delays)
     assert dict(summarise(out).rows())["back-end in training"] == "0.1 to 0.8 s"
     told = json.loads((out / "kame.json").read_text())
-    assert told["format"] == 2
-    for name in ("sampling", "trained_delays", "free_running"):
+    assert told["format"] == 3
+    for name in ("sampling", "trained_delays", "free_running", "layout"):
         del told[name]
     told["format"] = 1
     (out / "kame.json").write_text(json.dumps(told))
@@ -164,6 +173,24 @@ def test_sampling_and_trained_delays_are_told_and_older_folders_do_without(tmp_p
     assert older.facts is not None
     assert older.facts.trained_delays is None
     assert older.sampling(SamplingConfig()) == SamplingConfig()
+    assert older.front_end.layout == TINY_LAYOUT
+
+
+def test_the_codes_layout_comes_back_and_stock_moshi_has_its_delays(tmp_path: Path) -> None:
+    front_end, batch = tiny_front_end(layout=LED_BY_TEXT), collate([random_example(layout=LED_BY_TEXT)])
+    told = SamplingConfig(top_k=9)
+    facts = export_checkpoint(front_end, None, None, tmp_path / "out", TRAINING, sampling=told)
+    assert facts.sampling == SamplingConfig(top_k=9, temp=0.4), "the codec's own temperature, where nobody says another"
+    assert export_checkpoint(
+        front_end, None, None, tmp_path / "warm", TRAINING, sampling=SamplingConfig(temp=1.5)
+    ).sampling == SamplingConfig(temp=1.5)
+    loaded = load_checkpoint(tmp_path / "out").front_end
+    assert loaded.layout == LED_BY_TEXT
+    assert loaded.lm.delays == [0, 2, 2, 2, 0, 0, 0]
+    with torch.no_grad():
+        assert torch.equal(front_end(batch.columns, batch.oracle).text, loaded(batch.columns, batch.oracle).text)
+    with pytest.raises(ConfigError, match=r"The delays of text and codes of .* is \[0, 2, 2, 2, 0, 0, 0\]"):
+        init_from(tiny_front_end(), tmp_path / "out")
 
 
 def test_what_is_set_stands_over_the_checkpoints_sampling_and_nothing_else(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
 from kame_model.data.copying import Lesson, Pieces, copy_example, pieces_of
 from kame_model.data.lessons import SHORT_FRAMES, CopyLoader, judged, lessons
@@ -14,7 +15,7 @@ from kame_model.frames.batch import Example
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
 from tests.support.vocabularies import make_vocabulary
 
-PIECES = Pieces(first=range(10, 60), more=range(60, 100), text_card=100, card=16, n_codebooks=3)
+PIECES = Pieces(first=range(10, 60), more=range(60, 100), text_card=100, layout=CodeLayout.of_mimi(3, 16))
 
 
 def config(**changes: Any) -> CopyConfig:
@@ -186,7 +187,7 @@ def test_a_wrong_oracle_is_that_of_the_next_example() -> None:
 
 def test_pieces_are_those_of_words(tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
-    pieces = pieces_of(tokenizer, card=16, n_codebooks=3)
+    pieces = pieces_of(tokenizer, CodeLayout.of_mimi(3, 16))
     assert all(tokenizer.starts_word(each) for each in pieces.first)
     assert not any(tokenizer.starts_word(each) for each in pieces.more)
     assert all(tokenizer.decode([each]).strip() for each in [*pieces.first, *pieces.more])

@@ -12,7 +12,7 @@ from kame_model.frames.oracle_stream import OracleTokens
 from tests.support.made_rows import made_with, make_row
 
 BY = made_with()
-PIECES = Pieces(range(10, 120), range(120, BY.text_card), BY.text_card, BY.card, BY.n_codebooks)
+PIECES = Pieces(range(10, 120), range(120, BY.text_card), BY.text_card, BY.layout)
 
 
 def own_of(number: int) -> SpeakerTokens:
@@ -71,7 +71,7 @@ def test_the_answer_has_no_sound_and_what_is_before_it_stays() -> None:
 def test_a_tail_that_no_oracle_tells_of_keeps_its_words_and_its_sound() -> None:
     own, n_answer = own_of(5), len(own_of(5).text)
     text = np.append(own.text, [PADDING_ID, PADDING_ID, 150, 151])
-    codes = np.append(own.codes, np.full((BY.n_codebooks, 4), 7, np.int16), axis=1)
+    codes = np.append(own.codes, np.full((BY.layout.n_codebooks, 4), 7, np.int16), axis=1)
     own = replace(own, text=text, codes=codes, answer_mask=np.append(own.answer_mask, [False] * 4))
     other = substituted(own, PIECES, random.Random(5))
     assert other is not None
@@ -107,7 +107,7 @@ def test_a_turn_with_an_oracle_of_its_own_keeps_its_words_and_they_theirs(is_lat
         [pred.tolist() for _, pred, _ in events],
         [hint.tolist() for _, _, hint in events],
     )
-    codes = np.ones((BY.n_codebooks, len(text)), np.int16)
+    codes = np.ones((BY.layout.n_codebooks, len(text)), np.int16)
     whole = replace(own, text=text, answer_mask=mask, codes=codes, oracle=more)
     other = substituted(whole, PIECES, random.Random(6))
     assert other is not None

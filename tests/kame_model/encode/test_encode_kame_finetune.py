@@ -105,7 +105,7 @@ def test_the_export_says_what_it_was_made_from(exported: Path) -> None:
     told = json.loads((exported / "export.json").read_text(encoding="utf-8"))
     assert told["format"] == "kame_finetune"
     assert told["dialogues"] == {"train": 1}
-    assert told["made_with"]["n_codebooks"] == 8
+    assert told["made_with"]["layout"]["sizes"] == [2048] * 8
 
 
 def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:

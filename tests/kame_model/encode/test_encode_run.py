@@ -43,7 +43,7 @@ def test_every_dialogue_becomes_a_row_of_both_channels(data: Path, vocabulary: s
         assert row.split == dialogue.split
     assert manifest.counts.n_rows == 20
     assert (manifest.counts.n_events, manifest.counts.n_failed_events) == (40, 20)
-    assert (dataset.codec_digest, dataset.card) == (DoubleCodec(DoubleCodecOptions()).digest, CARD)
+    assert (dataset.codec_digest, dataset.layout.card) == (DoubleCodec(DoubleCodecOptions()).digest, CARD)
 
 
 def test_encoding_again_makes_nothing(data: Path, vocabulary: str, encoded: list[int]) -> None:

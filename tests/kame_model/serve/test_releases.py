@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 
 from backends.codec.mimi import Mimi
 from backends.codec.nano_mimi import mimi_kwargs
+from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import ConfigError
 from kame_model.checkpoint.export import make_stock_state
 from kame_model.checkpoint.folder import ORACLE_KEY
@@ -58,7 +59,7 @@ def release(tmp_path: Path, small_mimi: dict[str, Any], monkeypatch: pytest.Monk
         codec = {name: value.contiguous() for name, value in random_model(small_mimi).state_dict().items()}
         save_file(codec, folder / MIMI)
         torch.manual_seed(0)
-        front_end = build_front_end(tiny_config(), tokenizer.text_card, TINY.card, N_CODEBOOKS)
+        front_end = build_front_end(tiny_config(), tokenizer.text_card, CodeLayout.of_mimi(N_CODEBOOKS, TINY.card))
         state = make_stock_state(front_end.eval(), torch.bfloat16)
         if "kame" not in kind:
             del state[ORACLE_KEY]
