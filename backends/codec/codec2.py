@@ -154,7 +154,7 @@ class VocoderCodec(ABC):
 
     def read_bits(self, parts: Sequence[bytes]) -> NDArray[np.uint8]:
         """The bits of frames of Codec 2, [n_parts, n_bits]."""
-        return np.unpackbits(np.frombuffer(b"".join(parts), np.uint8)).reshape(len(parts), -1)
+        return np.unpackbits(np.frombuffer(b"".join(parts), np.uint8)).reshape(len(parts), 8 * self.n_part_bytes)
 
     def _encode(self, sound: Samples) -> Codes:
         n_frames = n_frames_covering(len(sound))

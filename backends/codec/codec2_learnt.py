@@ -45,6 +45,7 @@ _BEAM: Final = 8
 _N_ITERATIONS: Final = 12
 _LEAST_EXAMPLES: Final = 20
 """Halves of frames with sound that an entry is to be learnt from, on average."""
+_MOST_ENTRIES: Final = 512
 
 
 class LearntCodec2Options(Options):
@@ -161,8 +162,12 @@ def read_codebooks(file: Path) -> Codebooks:
         raise BackendError(f"{file} holds no codebooks: {error}.", "Copy or make it again.") from error
 
 
-def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int, seed: int) -> Codebooks:
+def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None, seed: int) -> Codebooks:
     """Codebooks by k-means on sounds at 24 kHz: some minutes of each voice that is to be coded.
+
+    Args:
+        n_stages: codebooks of the spectrum.
+        card: entries of each codebook; None: 512, or the power of two that the speech is enough for.
 
     Raises:
         DatasetError: there is too little speech.
@@ -172,7 +177,9 @@ def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int, seed:
         whole += [part for frame in codes.T for part in codec.to_parts(frame)]
     by_half = read_parameters(codec.read_bits(whole)).pair()
     has_sound = (by_half.power_db > _SILENT_DB).any(axis=1)
-    if has_sound.sum() < _LEAST_EXAMPLES * card:
+    n_enough = int(has_sound.sum()) // _LEAST_EXAMPLES
+    card = card or max(2, min(_MOST_ENTRIES, 1 << max(0, n_enough.bit_length() - 1)))
+    if n_enough < card:
         raise DatasetError(
             f"{has_sound.sum() * 0.04:.0f} s of speech are too little for {card} entries.",
             f"Give {_LEAST_EXAMPLES * card * 0.04:.0f} s at least, or ask for fewer entries.",

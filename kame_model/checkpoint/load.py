@@ -96,8 +96,6 @@ class Checkpoint(NamedTuple):
             return {"path": str(found[0].parent)} if found else {}
         weights = self.place.require(self.contents.codec)
         kwargs = None if self.contents.codec_kwargs is None else self.place.require(self.contents.codec_kwargs)
-        if facts.name == "nano-mimi":
-            return {"path": str(weights.parent)}
         return {"path": str(weights), **({} if kwargs is None else {"kwargs": str(kwargs)})}
 
     def _codec_facts(self) -> CodecFacts:

@@ -31,7 +31,7 @@ from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
 from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.session import Session
-from tests.support.codecs import tiny_nano_mimi
+from tests.support.codecs import tiny_mimi
 from tests.support.front_ends import tiny_config
 from tests.support.inline_threads import InlineThreads
 from tests.support.vocabularies import make_vocabulary
@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 
 def tiny_checkpoint(folder: Path, seed: int = 0) -> Checkpoint:
     """A whole export with random weights, its codec and its vocabulary."""
-    codec = tiny_nano_mimi(folder / "codec", seed)
+    codec = tiny_mimi(folder / "codec", seed)
     tokenizer = make_vocabulary(folder)
     torch.manual_seed(seed)
     front_end = build_front_end(tiny_config(), tokenizer.text_card, codec.layout)

@@ -10,8 +10,7 @@ from moshi.models import loaders
 from moshi.models.lm import LMModel
 from safetensors.torch import load_file, save_file
 
-from backends.codec.mimi import Mimi, MimiOptions
-from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
+from backends.codec.mimi import Mimi
 from data_schemas.config.model import LoraConfig, SamplingConfig
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import Store, Written
@@ -25,7 +24,7 @@ from kame_model.frames.ids import ZERO_ID
 from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.text.tokenizer import Tokenizer
-from tests.support.codecs import TINY, TINY_LAYOUT, tiny_nano_mimi
+from tests.support.codecs import TINY_LAYOUT, open_mimi, tiny_mimi
 from tests.support.front_ends import (
     LED_BY_TEXT,
     audio_of,
@@ -54,7 +53,7 @@ TRAINING = TrainingFacts(stage="dialogues", step=120, data=["0123456789abcdef"],
 def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A codec's folder and a vocabulary, of sizes that go together with `speaking`."""
     folder = tmp_path_factory.mktemp("voice")
-    tiny_nano_mimi(folder / "codec")
+    tiny_mimi(folder / "codec")
     make_vocabulary(folder, 300).path.rename(folder / "tokenizer.model")
     return folder
 
@@ -66,7 +65,7 @@ def speaking(seed: int = 0) -> FrontEnd:
 
 
 def exported(voice: Path, out: Path, front_end: FrontEnd | None = None) -> Path:
-    codec = NanoMimi(NanoMimiOptions(path=str(voice / "codec")))
+    codec = open_mimi(voice / "codec")
     export_checkpoint(front_end or speaking(), Tokenizer(voice / "tokenizer.model"), codec, out, TRAINING)
     return out
 
@@ -105,7 +104,7 @@ def test_moshis_own_reader_finds_every_file(voice: Path, tmp_path: Path) -> None
         config_path=out / "config.json",
     )
     mimi = info.get_mimi()
-    assert (mimi.num_codebooks, mimi.cardinality) == (TINY.n_codebooks, TINY.card)
+    assert (mimi.num_codebooks, mimi.cardinality) == (TINY_LAYOUT.n_codebooks, TINY_LAYOUT.card)
     assert info.get_text_tokenizer().vocab_size() == 300
     assert info.get_moshi(load_weight=False, dtype=torch.float32).dim == 32
 
@@ -130,21 +129,12 @@ def test_all_comes_back(voice: Path, tmp_path: Path) -> None:
     assert checkpoint.facts.training == TRAINING
     assert checkpoint.tokenizer().digest == checkpoint.facts.tokenizer_digest
     codec = checkpoint.codec()
-    assert isinstance(codec, NanoMimi)
-    assert codec.digest == tiny_nano_mimi(tmp_path / "again").digest
+    assert isinstance(codec, Mimi)
+    assert codec.digest == tiny_mimi(tmp_path / "again").digest
 
 
-@pytest.mark.parametrize("is_nano", [True, False], ids=["nano-mimi", "mimi"])
-def test_a_mimi_is_found_as_its_facts_say_and_as_before_they_named_files(
-    is_nano: bool, voice: Path, tmp_path: Path
-) -> None:
-    out, folder = tmp_path / "out", voice / "codec"
-    own = {
-        "path": str(folder / "mimi.safetensors"),
-        "kwargs": str(folder / "mimi.json"),
-        "n_codebooks": TINY.n_codebooks,
-    }
-    codec = NanoMimi(NanoMimiOptions(path=str(folder))) if is_nano else Mimi(MimiOptions.model_validate(own))
+def test_a_mimi_is_found_as_its_facts_say_and_as_before_they_named_files(voice: Path, tmp_path: Path) -> None:
+    out, codec = tmp_path / "out", open_mimi(voice / "codec")
     facts = export_checkpoint(speaking(), None, codec, out, TRAINING).codec
     assert facts is not None
     assert (facts.files, facts.options) == (["mimi.json", "mimi.safetensors"], {"n_codebooks": 3})
@@ -231,7 +221,7 @@ def test_the_summary_tells_without_reading_tensors(voice: Path, tmp_path: Path) 
     told = dict(summary.rows())
     assert told["vocabulary"] == "300 pieces"
     assert told["right.text"] == "1.25"
-    assert "nano-mimi" in told["codec"]
+    assert "mimi" in told["codec"]
     assert json.loads(json.dumps(summary.as_json()))["facts"]["training"]["step"] == 120
 
 
@@ -300,14 +290,14 @@ def test_a_full_disk_leaves_nothing_behind(tiny_disk: Path) -> None:
 def test_vocabulary_and_codec_of_other_sizes_are_refused(voice: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"vocabulary of 40, .* one of 300"):
         export_checkpoint(tiny_front_end(), Tokenizer(voice / "tokenizer.model"), None, tmp_path / "out", TRAINING)
-    codec = NanoMimi(NanoMimiOptions(path=str(voice / "codec")))
-    with pytest.raises(ConfigError, match="3 codebooks of 24 entries, codec nano-mimi has 3 of 32"):
+    codec = open_mimi(voice / "codec")
+    with pytest.raises(ConfigError, match="3 codebooks of 24 entries, codec mimi has 3 of 32"):
         export_checkpoint(tiny_front_end(), None, codec, tmp_path / "out", TRAINING)
 
 
 def test_a_codec_put_in_anothers_place_is_found_out(voice: Path, tmp_path: Path) -> None:
     out = exported(voice, tmp_path / "out")
-    tiny_nano_mimi(tmp_path / "other", seed=9)
+    tiny_mimi(tmp_path / "other", seed=9)
     shutil.copy(tmp_path / "other" / "mimi.safetensors", out)
     with pytest.raises(StoreError, match="The codec in"):
         load_checkpoint(out).codec()

@@ -118,7 +118,7 @@ def test_another_shape_is_named_by_both_values(
 
 
 def test_another_vocabulary_or_codec_of_the_same_size_is_named_too(tmp_path: Path) -> None:
-    codec = {"name": "nano-mimi", "digest": "cccc", "options": {}}
+    codec = {"name": "mimi", "digest": "cccc", "options": {}}
     out = edited(exported(tmp_path / "out"), tokenizer_digest="aaaa", codec=codec)
     init_from(tiny_front_end(), out, tokenizer_digest="aaaa", codec_digest="cccc")
     with pytest.raises(ConfigError, match="trained with vocabulary aaaa, the data was encoded with bbbb"):
