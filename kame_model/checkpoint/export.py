@@ -343,6 +343,7 @@ def _write_codec(folder: Path, codec: Codec) -> CodecFacts:
         options=options,
         files=names if is_mimi else [f"{CODEC}/{name}" for name in names],
         package="" if plugin is None else plugin.package,
+        is_mimi=is_mimi,
     )
 
 

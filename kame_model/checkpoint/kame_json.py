@@ -30,6 +30,10 @@ class CodecFacts(Config):
         "null: those of a Mimi that config.json names, as before files were told here.",
     )
     package: str = Field(default="", description="Package and version that brought it; empty: it is one of ours.")
+    is_mimi: bool = Field(
+        default=True,
+        description="Whether stock moshi loads it, from mimi.safetensors beside the weights; the LM it does.",
+    )
 
 
 class TrainingFacts(Config):

@@ -10,6 +10,7 @@ from moshi.models import loaders
 from moshi.models.lm import LMModel
 from safetensors.torch import load_file, save_file
 
+from backends.codec.codec2_learnt import LearntCodec2, LearntCodec2Options
 from backends.codec.mimi import Mimi
 from data_schemas.config.model import LoraConfig, SamplingConfig
 from data_schemas.errors import ConfigError, StoreError
@@ -24,7 +25,7 @@ from kame_model.frames.ids import ZERO_ID
 from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.text.tokenizer import Tokenizer
-from tests.support.codecs import TINY_LAYOUT, open_mimi, tiny_mimi
+from tests.support.codecs import TINY_LAYOUT, open_mimi, tiny_mimi, write_codebooks
 from tests.support.front_ends import (
     LED_BY_TEXT,
     audio_of,
@@ -145,6 +146,25 @@ def test_a_mimi_is_found_as_its_facts_say_and_as_before_they_named_files(voice: 
     assert load_checkpoint(out).codec().digest == codec.digest
 
 
+def test_a_codec_of_no_mimi_has_its_files_apart_and_the_card_says_what_stock_moshi_lacks(tmp_path: Path) -> None:
+    write_codebooks(tmp_path / "codec", n_stages=2, card=8)
+    codec = LearntCodec2(LearntCodec2Options(path=str(tmp_path / "codec")))
+    front_end = build_front_end(tiny_config(), 300, codec.layout).eval()
+    facts = export_checkpoint(front_end, None, codec, out := tmp_path / "out", TRAINING)
+    assert (out / "codec" / "codebooks.safetensors").is_file()
+    assert not list(out.glob("mimi*"))
+    assert not {"mimi_name", "mimi_config_name"} & json.loads((out / "config.json").read_text()).keys()
+    assert facts.codec is not None
+    assert (facts.codec.name, facts.codec.files, facts.codec.is_mimi) == (
+        "codec2-learnt",
+        ["codec/codebooks.safetensors"],
+        False,
+    )
+    assert "Its LM loads in stock moshi, its codec `codec2-learnt` does not" in (out / "README.md").read_text()
+    shutil.rmtree(tmp_path / "codec")
+    assert load_checkpoint(out).codec().digest == facts.codec.digest
+
+
 def test_sampling_and_trained_delays_are_told_and_older_folders_do_without(tmp_path: Path) -> None:
     out, own = tmp_path / "out", SamplingConfig(temp_text=0.3)
     delays = TrainedDelays(min_s=0.1, max_s=0.8)
@@ -196,6 +216,7 @@ def test_the_card_tells_sampling_and_delays(voice: Path, tmp_path: Path) -> None
     card = (exported(voice, tmp_path / "out") / "README.md").read_text()
     assert "temperature 0.7 for text and 0.8 for sound" in card
     assert "back-end in training | not known" in card
+    assert "stock moshi, its codec" not in card, "which stock moshi loads"
 
 
 def test_adapters_are_merged(tmp_path: Path) -> None:
