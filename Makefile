@@ -72,7 +72,7 @@ demo: install voices ## make a dataset of 12 dialogues, train a small front-end 
 	  --source hssbench=examples/items/hssbench.jsonl --licence gsm8k=CC0-1.0 --licence mmlu_pro=CC0-1.0 \
 	  --licence hssbench=CC0-1.0 --out $(DEMO)
 	@$(BIN)/kame inspect $(DEMO) --wav $(DEMO)/listen.wav
-	@$(BIN)/kame train $(DEMO) --preset nano --max-steps 40 --vocabulary 500 --codec-minutes 0.5 --evaluate 4 \
+	@$(BIN)/kame train $(DEMO) --preset nano --max-steps 40 --vocabulary 500 --evaluate 4 \
 	  --set 'evaluation.splits=[test]' --set keep.log_every=1 --set optim.warmup_steps=4 --out $(DEMO)-front-end --checkpoints $(DEMO)-checkpoints || { \
 	  [ $$? != 2 ] || echo "If the folders $(DEMO)* are of an older demo, type: make clean-demo DEMO=$(DEMO)" >&2; exit 1; }
 	@$(BIN)/kame talk $(DEMO)/listen.wav --checkpoint $(DEMO)-checkpoints/nano-$(notdir $(DEMO))-front-end-40 \

@@ -220,14 +220,6 @@ ENTRIES: tuple[BackendEntry, ...] = (
     ),
     _core(
         "codec",
-        "nano-mimi",
-        "nano_mimi:NanoMimi",
-        _MOSHI,
-        "MIT; weights your own",
-        "small; `kame codec train` makes one",
-    ),
-    _core(
-        "codec",
         "codec2",
         "codec2:Codec2",
         ("pycodec2", "scipy"),

@@ -1,12 +1,12 @@
 """How fast dialogues become codes, and what it takes to read token rows at random.
 
-    python -m benchmarks.encode [--n 24] [--codec nano-mimi|mimi] [--path DIR|FILE] [--device auto] [--json]
+    python -m benchmarks.encode [--n 24] [--codec codec2|mimi] [--path FILE] [--device auto] [--json]
     python -m benchmarks.encode --storage [--rows 2000]
 
 Encoding: one dialogue at a time in one process; windows of dialogues, as `kame encode` gives them to a codec, in one
 process; windows in a process a core. All three with the same codec and sound, turn about in one run, best of three
-rounds; one thread a process on a CPU. Their codes must be equal. Without `--path` the codec has random weights, which
-take the same time as trained ones.
+rounds; one thread a process on a CPU. Their codes must be equal. Without `--path` Mimi has random weights, which
+take the same time as trained ones; Codec 2 has none.
 
 Storage: rows of 12 to 56 s with 8 codebooks and 10 to 40 oracle events, read in random order with every byte summed up,
 from the packed arrays of the product (Arrow IPC, mapped), from one `.npy` file an array, and from Parquet by row groups
@@ -30,15 +30,13 @@ import numpy as np
 import soundfile
 
 from backends import registry
-from backends.codec.folder import WEIGHTS, write_folder
-from backends.codec.nano_mimi import mimi_kwargs
+from backends.codec.folder import WEIGHTS
+from backends.options import OptionValue
 from benchmarks.token_storage import FORMATS, write_all
-from data_schemas.config.codec import NanoMimiConfig
 from data_schemas.config.encode import EncodeConfig
-from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from kame_model.encode.sound import Encoded, Encoders, Sound
-from tests.support.codecs import random_model
+from tests.support.codecs import random_model, write_mimi
 
 N_ROUNDS = 3
 SEED = 5
@@ -68,20 +66,20 @@ def in_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
 
 
 @contextmanager
-def weights_of(codec: str, path: str | None) -> Iterator[str]:
-    """Where a codec's weights are: the path given, or random ones of its shape for the time of the block."""
-    if path is not None:
-        yield path
+def options_of(codec: str, path: str | None, device: str) -> Iterator[dict[str, OptionValue]]:
+    """A codec's options; where no weights are given Mimi's are random ones for the time of the block."""
+    if codec == "codec2" or path is not None:
+        yield {} if codec == "codec2" else {"path": str(path), "device": device}
         return
     from moshi.models import loaders
 
     with tempfile.TemporaryDirectory() as folder:
-        kwargs: dict[str, Any] = dict(loaders._mimi_config) if codec == "mimi" else mimi_kwargs(NanoMimiConfig())
-        write_folder(random_model(kwargs, SEED), kwargs, Store(folder))
-        yield str(Path(folder) / WEIGHTS) if codec == "mimi" else folder
+        kwargs: dict[str, Any] = dict(loaders._mimi_config)
+        write_mimi(Path(folder), random_model(kwargs, SEED), kwargs)
+        yield {"path": str(Path(folder) / WEIGHTS), "device": device}
 
 
-def measure_encoding(codec_name: str, options: dict[str, str | int | float | bool], n: int) -> dict[str, float]:
+def measure_encoding(codec_name: str, options: dict[str, OptionValue], n: int) -> dict[str, float]:
     """Dialogues a second, three ways, and the seconds of sound that a second takes in."""
     codec, sounds = registry.build("codec", codec_name, options), noise(n)
     n_cores = os.cpu_count() or 1
@@ -132,8 +130,8 @@ def main() -> None:
     """Prints one of the two."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=24, help="dialogues to encode")
-    parser.add_argument("--codec", default="nano-mimi", choices=["nano-mimi", "mimi"], help="codec back-end")
-    parser.add_argument("--path", help="nano-mimi's folder or mimi's file of weights; else random ones")
+    parser.add_argument("--codec", default="codec2", choices=["codec2", "mimi"], help="codec back-end")
+    parser.add_argument("--path", help="mimi's file of weights; else random ones")
     parser.add_argument("--device", default="auto", help="cpu, cuda, or auto: cuda where there is one")
     parser.add_argument("--storage", action="store_true", help="measure reading instead")
     parser.add_argument("--rows", type=int, default=2000, help="rows to read")
@@ -142,8 +140,8 @@ def main() -> None:
     if args.storage:
         found = measure_storage(args.rows)
     else:
-        with weights_of(args.codec, args.path) as path:
-            found = measure_encoding(args.codec, {"path": path, "device": args.device}, args.n)
+        with options_of(args.codec, args.path, args.device) as options:
+            found = measure_encoding(args.codec, options, args.n)
     if args.json:
         print(json.dumps(found))
         return

@@ -94,7 +94,7 @@ def benchmark_config(
 def make_inputs(config: TrainConfig) -> None:
     """Made-up dialogues of 15 to 40 s, as long as the corpus's, and the weights beside which adapters stand."""
     is_nano = config.model.preset == "nano"
-    by = made_with(text_card=1500, card=512, n_codebooks=8) if is_nano else made_with(32_000, 2048, 8)
+    by = made_with(text_card=1500, card=512, n_codebooks=6) if is_nano else made_with(32_000, 2048, 8)
     write_made(Path(config.data.datasets[0].path), 64, 1, by, n_words=(20, 50))
     if config.init_from is not None:
         random_base(Path(config.init_from), config.model, by, find_device(config.hardware.device))
@@ -102,7 +102,7 @@ def make_inputs(config: TrainConfig) -> None:
 
 def random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.device) -> None:
     """A checkpoint of random weights in bf16."""
-    front_end = build_front_end(model, by.text_card, by.card, by.n_codebooks, device)
+    front_end = build_front_end(model, by.text_card, by.layout, device)
     export_checkpoint(front_end, None, None, folder, TrainingFacts(), torch.bfloat16)
 
 
@@ -119,13 +119,13 @@ class Bare:
 
     def __init__(self, config: TrainConfig) -> None:
         (dataset, *_) = open_datasets(config.data.datasets)
-        kwargs = lm_kwargs(config.model, dataset.text_card, dataset.card, dataset.n_codebooks)
+        kwargs = lm_kwargs(config.model, dataset.text_card, dataset.layout)
         self.device = find_device(config.hardware.device)
         self.is_mixed = config.hardware.precision == "bf16-mixed"
         self.lm = LMModel(device=self.device, dtype=torch.float32, **kwargs)
         if config.lora is not None:
             frozen_type = torch.bfloat16 if self.is_mixed else torch.float32
-            add_lora(FrontEnd(self.lm, config.model.oracle, kwargs), config.lora, frozen_type)
+            add_lora(FrontEnd(self.lm, config.model.oracle, kwargs, dataset.layout), config.lora, frozen_type)
 
     def step(self, batch: Batch) -> float:
         """Seconds of one forward and backward pass."""

@@ -51,11 +51,6 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
     "AlignmentConfig": {
         "aligner_options": "the back-end's digest stands for those that change the times; paths and devices do not",
     },
-    "CodecTrainConfig": {
-        "threads": "how fast a step is",
-        "device": "where a step is computed",
-        "save_every_s": "how much a killed training loses, not what it becomes",
-    },
     "DataConfig": {
         "datasets": "paths; the datasets' fingerprints and weights count instead",
         "workers": "who makes a batch does not change it",

@@ -14,7 +14,7 @@ class Preset:
 
     `copying` and `dialogues` hold what differs from `TrainConfig`'s defaults, which are KAME's release, at the stage of
     that name; both may be left out. `begins_with` holds fields of `FrontEndConfig` that are taken where nothing else is
-    said; where a codec is among them the size speaks no other.
+    said; where weights are among them the size speaks no other codec.
     """
 
     model: ModelConfig
@@ -60,7 +60,7 @@ _SHARES: Final[dict[str, Any]] = {
 """What befalls dialogues of models trained from scratch."""
 
 _PRESETS: Final = (
-    # Trains on a laptop's CPU: 8.8 M parameters with 1,500 pieces and 8 codebooks of 512. The temporal shape, the tied
+    # Trains on a laptop's CPU: 7.6 M parameters with 1,500 pieces and 6 codebooks of 512. The temporal shape, the tied
     # oracle and the tied text head are those of a trial that learnt to copy within minutes. Learning rates and the
     # share of dropped sound: those of the trial on two cores in docs/training.md.
     Preset(
@@ -118,6 +118,7 @@ _PRESETS: Final = (
             "dropout": {"own_audio_dialogue": 0.3},
             "hardware": {"precision": "bf16-mixed"},
         },
+        begins_with={"codec": "mimi"},
     ),
     # Kyutai's Moshi and KAME's front-end, to be started from their weights (moshi/models/loaders.py, `_lm_kwargs`).
     # KAME's release: 3e-5 for both transformers, its skips and shifts; answers wait for late oracles.

@@ -1,1 +1,1 @@
-"""Audio codecs: Codec 2, Mimi, and the small `nano-mimi` that `kame codec train` makes of Mimi's parts."""
+"""Audio codecs: Mimi, and Codec 2 with its own codebooks or learnt ones."""

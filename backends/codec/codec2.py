@@ -24,6 +24,7 @@ from backends.codec.protocol import CodecStream, Codes
 from backends.engine import Samples
 from backends.options import Options, OptionValue
 from data_schemas import ids
+from data_schemas.code_layout import CodeLayout
 from data_schemas.fingerprint import versions
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ, n_frames_covering
 
@@ -43,6 +44,13 @@ _N_TAPS: Final = 145
 """Of the low-pass, 6 dB down at its cutoff and 57 dB at 4.2 kHz: 3 ms of delay each way."""
 _CUTOFF_HZ: Final = 3_850
 _SILENT_RMS: Final = 10 ** (-60 / 20) * _FULL_SCALE
+
+TEXT_LEAD: Final = 2
+"""Frames by which a front-end's text is ahead of its sound, as in the trial in which a small one learnt to speak.
+
+A word's first pieces are written by the time that it is begun. No codebook carries the others' meaning, as Mimi's first
+one does, so that all come at once and weigh the same.
+"""
 
 _SETTLED: Final = 50
 """Frames of nothing after which the library's codes of them no longer change."""
@@ -97,8 +105,18 @@ class VocoderCodec(ABC):
 
     @property
     @abstractmethod
+    def layout(self) -> CodeLayout:
+        """Codes of 80 ms, all at once, behind their text."""
+
+    @property
     def n_codebooks(self) -> int:
         """Codes of 80 ms."""
+        return self.layout.n_codebooks
+
+    @property
+    def card(self) -> int:
+        """Entries of the largest codebook."""
+        return self.layout.card
 
     @abstractmethod
     def to_codes(self, parts: Sequence[bytes]) -> NDArray[np.int16]:
@@ -136,7 +154,7 @@ class VocoderCodec(ABC):
 
     def read_bits(self, parts: Sequence[bytes]) -> NDArray[np.uint8]:
         """The bits of frames of Codec 2, [n_parts, n_bits]."""
-        return np.unpackbits(np.frombuffer(b"".join(parts), np.uint8)).reshape(len(parts), -1)
+        return np.unpackbits(np.frombuffer(b"".join(parts), np.uint8)).reshape(len(parts), 8 * self.n_part_bytes)
 
     def _encode(self, sound: Samples) -> Codes:
         n_frames = n_frames_covering(len(sound))
@@ -150,7 +168,8 @@ class VocoderCodec(ABC):
 class Codec2(VocoderCodec):
     """Speech as the fields of a mode of Codec 2, by `_LAYOUTS`: codebooks by field, and of a field by time.
 
-    Each codebook has its own size, `card` at most; a code beyond it, which a front-end may draw, counts modulo that.
+    Each codebook has its own size, `card` at most; a code beyond it, which another's front-end may draw, counts modulo
+    that.
     """
 
     name = "codec2"
@@ -161,22 +180,17 @@ class Codec2(VocoderCodec):
             np.concatenate([np.arange(first, first + n_bits) for first, n_bits in spans])
             for spans in _LAYOUTS[options.bits_per_s]
         ]
-        self.sizes: Final = tuple(2 ** len(bits) for bits in self._bits for _ in range(self.n_parts))
 
     @property
     def digest(self) -> str:
         """The library's version, this file's recipe and the mode."""
         return ids.digest("codec2", RECIPE, versions("pycodec2"), self.mode)
 
-    @property
-    def n_codebooks(self) -> int:
-        """Codes of 80 ms: each field of each of Codec 2's frames in it."""
-        return len(self.sizes)
-
-    @property
-    def card(self) -> int:
-        """Entries of the largest codebook."""
-        return int(max(self.sizes))
+    @cached_property
+    def layout(self) -> CodeLayout:
+        """Each field of each of Codec 2's frames in one of ours."""
+        sizes = [2 ** len(bits) for bits in self._bits for _ in range(self.n_parts)]
+        return CodeLayout.of_parameters(sizes, TEXT_LEAD, temp=0.8)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
         """Writes nothing: the mode is all there is."""

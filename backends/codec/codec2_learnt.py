@@ -7,6 +7,7 @@ together, by the example nearest to each mean. With two halves of a frame and on
 
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from backends.codec.codec2 import RECIPE, Codec2, Codec2Options, VocoderCodec, read_number, write_number
+from backends.codec.codec2 import RECIPE, TEXT_LEAD, Codec2, Codec2Options, VocoderCodec, read_number, write_number
 from backends.options import FilePath, Options, OptionValue
 from data_schemas import ids
+from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import BackendError, ConfigError, DatasetError
 from data_schemas.fingerprint import versions
 
@@ -31,6 +33,9 @@ _LINE_STEP_HZ: Final = 25.0  # `lsp_cbd` of Codec 2: each line's distance from t
 _LEAST_DB, _ENERGY_STEP_DB = -10.0, 50 / 32  # E_MIN_DB, and E_MAX_DB of 32 levels (src/quantise.h)
 _LEAST_PITCH_HZ, _PITCH_STEP_HZ = 50.0, 350 / 128  # periods of 160 to 20 samples in 128 levels
 
+_TEMP: Final = 0.4
+"""Temperature at which a front-end draws codes: that of the trial in which a small one learnt to speak them."""
+
 _SILENT_DB: Final = 12.0
 """Power of 20 ms below which there is no spectrum and no pitch to be told."""
 
@@ -40,6 +45,7 @@ _BEAM: Final = 8
 _N_ITERATIONS: Final = 12
 _LEAST_EXAMPLES: Final = 20
 """Halves of frames with sound that an entry is to be learnt from, on average."""
+_MOST_ENTRIES: Final = 512
 
 
 class LearntCodec2Options(Options):
@@ -102,15 +108,11 @@ class LearntCodec2(VocoderCodec):
             "codec2-learnt", RECIPE, versions("pycodec2"), ids.sha256_of(self._file), len(self._books.lines)
         )
 
-    @property
-    def n_codebooks(self) -> int:
+    @cached_property
+    def layout(self) -> CodeLayout:
         """The stages of the spectrum and one more, of each half of a frame."""
-        return 2 * (len(self._books.lines) + 1)
-
-    @property
-    def card(self) -> int:
-        """Entries of each codebook."""
-        return int(self._books.lines.shape[1])
+        n_stages, card, _ = self._books.lines.shape
+        return CodeLayout.of_parameters([card] * 2 * (n_stages + 1), TEXT_LEAD, _TEMP)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
         """Copies the codebooks, all that there are."""
@@ -160,8 +162,12 @@ def read_codebooks(file: Path) -> Codebooks:
         raise BackendError(f"{file} holds no codebooks: {error}.", "Copy or make it again.") from error
 
 
-def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int, seed: int) -> Codebooks:
+def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None, seed: int) -> Codebooks:
     """Codebooks by k-means on sounds at 24 kHz: some minutes of each voice that is to be coded.
+
+    Args:
+        n_stages: codebooks of the spectrum.
+        card: entries of each codebook; None: 512, or the power of two that the speech is enough for.
 
     Raises:
         DatasetError: there is too little speech.
@@ -171,7 +177,9 @@ def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int, seed:
         whole += [part for frame in codes.T for part in codec.to_parts(frame)]
     by_half = read_parameters(codec.read_bits(whole)).pair()
     has_sound = (by_half.power_db > _SILENT_DB).any(axis=1)
-    if has_sound.sum() < _LEAST_EXAMPLES * card:
+    n_enough = int(has_sound.sum()) // _LEAST_EXAMPLES
+    card = card or max(2, min(_MOST_ENTRIES, 1 << max(0, n_enough.bit_length() - 1)))
+    if n_enough < card:
         raise DatasetError(
             f"{has_sound.sum() * 0.04:.0f} s of speech are too little for {card} entries.",
             f"Give {_LEAST_EXAMPLES * card * 0.04:.0f} s at least, or ask for fewer entries.",

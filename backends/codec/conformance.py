@@ -28,7 +28,8 @@ def check_codec(codec: Codec) -> None:
         PromiseBroken: it does not hold.
     """
     check_identity(codec)
-    require(codec.n_codebooks >= 1 and codec.card >= 2, "a frame has at least one code, a codebook two entries")
+    found = (codec.n_codebooks, codec.card)
+    require(found == (codec.layout.n_codebooks, codec.layout.card), "its layout is of all codebooks and the largest")
     _check_whole(codec)
     _check_any_codes(codec)
     _check_streams(codec)
@@ -44,7 +45,8 @@ def _check_whole(codec: Codec) -> None:
     for sound, codes in zip(sounds, encoded, strict=True):
         n_frames = n_frames_covering(len(sound))
         require(codes.shape == (codec.n_codebooks, n_frames), f"{len(sound)} samples have {n_frames} frames of codes")
-        require(codes.dtype == np.int16 and np.all((codes >= 0) & (codes < codec.card)), "codes are int16 in [0, card)")
+        below = np.array(codec.layout.sizes)[:, None]
+        require(codes.dtype == np.int16 and np.all((codes >= 0) & (codes < below)), "codes are int16 in [0, size)")
         decoded = codec.decode(codes)
         require(decoded.shape == (n_frames * FRAME_N_SAMPLES,), "codes become 1,920 samples a frame")
         _check_decoded(decoded)

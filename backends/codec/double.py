@@ -11,6 +11,7 @@ from backends.codec.protocol import CodecStream, Codes
 from backends.engine import Samples
 from backends.options import Options, OptionValue
 from data_schemas import ids
+from data_schemas.code_layout import CodeLayout
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
 
 _PRIME = 1_000_003
@@ -36,6 +37,11 @@ class DoubleCodec:
     def digest(self) -> str:
         """Stands for the shape of the codes."""
         return ids.digest("double codec", self.n_codebooks, self.card)
+
+    @property
+    def layout(self) -> CodeLayout:
+        """Mimi's."""
+        return CodeLayout.of_mimi(self.n_codebooks, self.card)
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
         """The codes of each sound, [n_codebooks, n_frames]."""

@@ -8,41 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data_schemas.errors import BackendError, ConfigError
-from data_schemas.store import Store
 
 if TYPE_CHECKING:
     from moshi.models.compression import MimiModel
 
 WEIGHTS = "mimi.safetensors"
 KWARGS = "mimi.json"
-
-
-def write_folder(model: "MimiModel", kwargs: dict[str, Any], store: Store) -> None:
-    """Writes a codec, each file whole or not at all, `mimi.json` last: with it the codec is there.
-
-    Raises:
-        StoreError: the folder cannot be written.
-    """
-    from safetensors.torch import save
-
-    weights = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    store.write_bytes(WEIGHTS, save(weights))
-    store.write_bytes(KWARGS, (json.dumps(kwargs, indent=1) + "\n").encode())
-
-
-def read_folder(folder: Path) -> tuple[dict[str, Any], Path]:
-    """A codec's keyword arguments and the path of its weights.
-
-    Raises:
-        ConfigError: the folder holds no codec.
-        BackendError: its keyword arguments are damaged.
-    """
-    weights, kwargs = folder / WEIGHTS, folder / KWARGS
-    if not (weights.is_file() and kwargs.is_file()):
-        raise ConfigError(
-            f"{folder} holds no codec: {WEIGHTS} and {KWARGS} are wanted.", "Make one with `kame codec train`."
-        )
-    return read_kwargs(kwargs), weights
 
 
 def read_kwargs(file: Path) -> dict[str, Any]:
@@ -54,7 +25,7 @@ def read_kwargs(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise BackendError(f"{file} holds no keyword arguments of Mimi: {error}.", "Copy or train it again.") from error
+        raise BackendError(f"{file} holds no keyword arguments of Mimi: {error}.", "Copy it again.") from error
 
 
 def load_model(weights: Path, kwargs: dict[str, Any], n_codebooks: int | None, device: str) -> "MimiModel":
@@ -74,6 +45,4 @@ def load_model(weights: Path, kwargs: dict[str, Any], n_codebooks: int | None, d
         return loaders.get_mimi(weights, kwargs, device=device, num_codebooks=n_codebooks or n_there)
     except (SafetensorError, RuntimeError, OSError, TypeError, KeyError, AssertionError) as error:
         what = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BackendError(
-            f"{weights} is not the Mimi of its keyword arguments: {what}", "Copy or train it again."
-        ) from error
+        raise BackendError(f"{weights} is not the Mimi of its keyword arguments: {what}", "Copy it again.") from error

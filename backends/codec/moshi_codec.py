@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from backends.codec.protocol import CodecStream, Codes
 from backends.engine import Samples
 from backends.options import OptionValue
+from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
 
@@ -87,6 +88,11 @@ class MoshiCodec:
     def card(self) -> int:
         """Entries of each codebook."""
         return int(self.model.cardinality)
+
+    @property
+    def layout(self) -> CodeLayout:
+        """Mimi's."""
+        return CodeLayout.of_mimi(self.n_codebooks, self.card)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
         """Copies its files, byte by byte: all the codebooks there are, of which the options say how many are used."""

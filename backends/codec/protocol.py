@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from backends.engine import Engine, Samples
 from backends.options import OptionValue
+from data_schemas.code_layout import CodeLayout
 
 Codes = NDArray[np.int16]
 """A sound as a codec's tokens, shape [n_codebooks, n_frames], 12.5 frames a second; each in [0, card)."""
@@ -42,7 +43,11 @@ class Codec(Engine, Protocol):
 
     @property
     def card(self) -> int:
-        """Entries of each codebook."""
+        """Entries of the largest codebook."""
+
+    @property
+    def layout(self) -> CodeLayout:
+        """How a front-end is to read and say its codes: entries, delays and loss weight of each codebook."""
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
         """The codes of each sound, of any lengths; what else is in `sounds` does not change them.

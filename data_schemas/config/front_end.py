@@ -102,9 +102,10 @@ class FrontEndConfig(Config):
         default=1500, ge=200, le=64_000, title="Pieces", description="Pieces of a vocabulary that is trained here."
     )
     codec: str = Field(
-        default="nano-mimi",
+        default="codec2-learnt",
         title="Codec",
-        description="nano-mimi: a small one; mimi: Kyutai's, as moshi-7b needs it; others: `kame backends` lists them.",
+        description="codec2-learnt: Codec 2, for small models; mimi: Kyutai's, as moshi-7b needs it; others: `kame "
+        "backends` lists them.",
     )
     codec_options: dict[str, str | int | float | bool] = Field(
         default_factory=dict,
@@ -114,11 +115,8 @@ class FrontEndConfig(Config):
     codec_path: str | None = Field(
         default=None,
         title="Codec's weights",
-        description="Folder or file; empty: nano-mimi is trained on the datasets' speech, mimi comes from the Hub, "
-        "others have none.",
-    )
-    codec_minutes: float = Field(
-        default=10.0, gt=0, le=10_000, title="Codec, minutes", description="How long a nano-mimi is trained."
+        description="Folder or file; empty: codec2-learnt's codebooks are learnt from the datasets' voices, mimi comes "
+        "from the Hub, others have none.",
     )
     copy_steps: int = Field(
         default=0, ge=0, le=10_000_000, title="Copying, steps", description="Steps on random words first; 0: none."
@@ -225,6 +223,7 @@ class FrontEndConfig(Config):
             raise ValueError("datasets: name at least one folder")
         if any(each.weight <= 0 for each in self.shares):
             raise ValueError("datasets: a weight is more than 0")
-        if self.codec != (codec := PRESETS[self.preset].begins_with.get("codec", self.codec)):
-            raise ValueError(f"codec: {self.preset} speaks {codec} alone; choose it")
+        begun = PRESETS[self.preset].begins_with
+        if "init_from" in begun and self.codec != begun["codec"]:
+            raise ValueError(f"codec: {self.preset} speaks {begun['codec']} alone; choose it")
         return self

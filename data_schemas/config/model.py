@@ -57,7 +57,10 @@ class ModelConfig(Config):
 
 
 class LossConfig(Config):
-    """Weights of the parts of the loss. The defaults are those of KAME's release; see kame_model/model/loss.py."""
+    """Weights of the parts of the loss. The defaults are those of KAME's release; see kame_model/model/loss.py.
+
+    Those of the codebooks are the codec's (`CodeLayout`).
+    """
 
     text_weight: float = Field(default=1.0, ge=0, le=100, description="Weight of the text loss in the sum.")
     padding_weight: float = Field(
@@ -65,9 +68,6 @@ class LossConfig(Config):
     )
     audio_weight: float = Field(
         default=1.0, ge=0, le=100, description="Weight of the audio loss in the sum; the paper says 1.5, its code 1."
-    )
-    semantic_weight: float = Field(
-        default=100.0, ge=0, le=10_000, description="Weight of a semantic code where an acoustic one weighs 1."
     )
     answer_weight: float = Field(
         default=1.0, ge=0, le=100, description="Weight of a text token of the answer where other words' weigh 1."

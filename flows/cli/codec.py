@@ -1,7 +1,5 @@
-"""`kame codec`: a small codec from a dataset's own speech, and what a codec does to speech."""
+"""`kame codec`: codebooks from a dataset's own speech, and what a codec does to speech."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,12 +11,10 @@ if TYPE_CHECKING:
 
     from backends.codec.protocol import Codec
     from backends.engine import Samples
-    from data_schemas.config.codec import CodecTrainConfig
     from data_schemas.records import AudioDialogue
     from kame_model.codec.report import CodecReport, Listen, WordErrors
-    from kame_model.codec.training import StepFigures
 
-app = typer.Typer(help="A small codec from your own speech, and what a codec does to speech.", no_args_is_help=True)
+app = typer.Typer(help="Codebooks from your own speech, and what a codec does to speech.", no_args_is_help=True)
 
 Datasets = Annotated[list[str], typer.Argument(help="Folders of datasets.", metavar="DATASET...")]
 Asr = Annotated[str, typer.Option("--asr", help="Recogniser that listens to the round trip (`kame backends`).")]
@@ -26,88 +22,53 @@ NDialogues = Annotated[int, typer.Option("--dialogues", min=1, help="Validation 
 
 
 @app.command()
-def train(
-    datasets: Datasets,
-    out: Annotated[str, typer.Option("--out", help="Folder to write; the same again goes on.")],
-    minutes: Annotated[float | None, typer.Option("--minutes", help="How long to train; else 10.")] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Steps to train, in place of minutes.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Any field: model.card=256 (docs/codec.md lists them).")
-    ] = None,
-    asr: Asr = "moonshine",
-    n_dialogues: NDialogues = 20,
-    as_json: AsJson = False,
-) -> None:
-    """Train nano-mimi, moshi's Mimi at a laptop's size, and measure it. Running again resumes."""
-    with speaking_plainly(as_json):
-        from backends.registry import build
-        from data_schemas.reader import DatasetReader
-        from kame_model.codec.run import train_codec
-        from kame_model.codec.speech import held_out
-
-        config = _config(minutes, steps, settings or [])
-        readers = [DatasetReader(folder) for folder in datasets]
-        with _bar(quiet=as_json) as step:
-            record = train_codec(readers, config, out, step)
-        rows = held_out(readers, n_dialogues)
-        if not rows:
-            typer.echo("kame: no validation dialogues: the codec is trained, and not measured.", err=True)
-        codec = build("codec", "nano-mimi", {"path": out, "device": config.device})
-        report = _measure(codec, rows, asr, as_json) if rows else None
-        _write_and_tell(out, report, record, as_json)
-
-
-@app.command()
 def learn(
     datasets: Datasets,
     out: Annotated[str, typer.Option("--out", help="Folder to write.")],
     speakers: Annotated[
-        str, typer.Option("--speakers", help="Whose speech: A (the assistant), B (the user) or AB.")
-    ] = "AB",
-    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="Most speech to learn from.")] = 60.0,
-    stages: Annotated[int, typer.Option("--stages", min=1, max=8, help="Codes for the spectrum of 40 ms.")] = 1,
-    card: Annotated[int, typer.Option("--card", min=2, max=4096, help="Entries of each codebook.")] = 512,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the choice of dialogues and of the search.")] = 0,
+        str | None, typer.Option("--speakers", help="Whose speech: A (the assistant), B (the user) or AB, mostly A.")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="Most speech to learn from; else 60.")] = None,
+    stages: Annotated[int | None, typer.Option("--stages", help="Codes for the spectrum of 40 ms; else 2.")] = None,
+    card: Annotated[
+        int | None, typer.Option("--card", help="Entries of each codebook; else 512, or fewer of little speech.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of dialogues and of the search.")] = 0,
     asr: Asr = "moonshine",
     n_dialogues: NDialogues = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Learn codebooks for Codec 2 from a dataset's voices, and measure them."""
+    """Learn codebooks for Codec 2 from a dataset's voices, in a minute, and measure them."""
     with speaking_plainly(as_json):
-        from safetensors.numpy import save
-
-        from backends.codec.codec2_learnt import BOOKS, learn_codebooks
-        from backends.registry import build
-        from data_schemas.errors import ConfigError
+        from backends.registry import build as build_backend
+        from data_schemas.config.codec import CodecLearnConfig
         from data_schemas.reader import DatasetReader
-        from data_schemas.store import Store
-        from kame_model.codec.speech import draw_voices, held_out
+        from flows.settings import build
+        from kame_model.codec.learning import learn_codec
+        from kame_model.codec.speech import held_out
 
-        if speakers not in ("A", "B", "AB"):
-            raise ConfigError(f"There are no speakers {speakers!r}.", "Choose A, B or AB.")
-        store = Store(out)
-        if store.exists(BOOKS):
-            raise ConfigError(f"{out} holds a codec already.", "Name another folder with --out.")
+        most_speech_s = None if minutes is None else 60 * minutes
+        typed = {"speakers": speakers, "most_speech_s": most_speech_s, "n_stages": stages, "card": card, "seed": seed}
+        config = build(CodecLearnConfig, {}, typed)
         readers = [DatasetReader(folder) for folder in datasets]
-        sounds = list(draw_voices(readers, speakers, 60 * minutes, seed))
-        store.write_bytes(BOOKS, save(learn_codebooks(sounds, stages, card, seed)._asdict()))
+        record = learn_codec(readers, config, out)
         rows = held_out(readers, n_dialogues)
         if not rows:
             typer.echo("kame: no validation dialogues: the codec is learnt, and not measured.", err=True)
-        codec = build("codec", "codec2-learnt", {"path": out})
-        _write_and_tell(out, _measure(codec, rows, asr, as_json) if rows else None, {}, as_json)
+        codec = build_backend("codec", "codec2-learnt", {"path": out})
+        _write_and_tell(out, _measure(codec, rows, asr, as_json) if rows else None, record, as_json)
 
 
 @app.command()
 def report(
-    codec: Annotated[str, typer.Argument(help="A codec's name (`kame backends`), or nano-mimi's folder.")],
+    codec: Annotated[str, typer.Argument(help="A codec's name (`kame backends`), or the folder of learnt codebooks.")],
     datasets: Datasets,
     codec_option: CodecOptions = [],  # noqa: B006
     asr: Asr = "moonshine",
     n_dialogues: NDialogues = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Codebook use, spectral distance, words and numbers misheard; written beside a folder's weights."""
+    """Codebook use, spectral distance, words and numbers misheard; written beside codebooks."""
     with speaking_plainly(as_json):
         from backends.registry import build, entries
         from data_schemas.reader import DatasetReader
@@ -116,18 +77,11 @@ def report(
 
         is_name = codec in {each.name for each in entries("codec")}
         options = parse_settings(codec_option, "--codec-option")
-        built = build("codec", codec, options) if is_name else build("codec", "nano-mimi", options | {"path": codec})
+        name, own = (codec, options) if is_name else ("codec2-learnt", options | {"path": codec})
+        built = build("codec", name, own)
         rows = held_out([DatasetReader(folder) for folder in datasets], n_dialogues)
         measured = _measure(built, rows, asr, as_json)
         _write_and_tell(None if is_name else codec, measured, {}, as_json)
-
-
-def _config(minutes: float | None, steps: int | None, settings: list[str]) -> "CodecTrainConfig":
-    from data_schemas.config.codec import CodecTrainConfig
-    from flows.settings import build, parse_settings
-
-    start = {} if steps is None else {"minutes": None, "steps": steps}  # steps take the place of the usual minutes
-    return build(CodecTrainConfig, start, parse_settings(settings), {"minutes": minutes})
 
 
 def _measure(codec: "Codec", rows: "list[AudioDialogue]", asr: str, quiet: bool) -> "CodecReport":
@@ -157,16 +111,17 @@ def _listening(asr: str) -> "Listen":
 
 def _write_and_tell(folder: str | None, measured: "CodecReport | None", record: dict[str, Any], as_json: bool) -> None:
     from flows.cli import show
-    from kame_model.codec.run import write_report
+    from kame_model.codec.report import write_report
 
     written = write_report(folder, measured) if folder and measured else None
     if as_json:
-        print_json({"report": measured and measured.as_json(), "training": record, "file": written})
+        print_json({"report": measured and measured.as_json(), "learnt": record, "file": written})
         return
     console = show.console()
     if record:
-        minutes, millions = record["training_s"] / 60, record["n_parameters"] / 1e6
-        console.print(f"{folder}: {record['n_steps']} steps in {minutes:.1f} minutes, {millions:.2f} M parameters.")
+        console.print(
+            f"{folder}: codebooks of {record['card']} from {record['speech_s'] / 60:.1f} minutes of channels."
+        )
     if measured:
         _tell(console, measured)
     if written:
@@ -207,20 +162,3 @@ def _shown_share(share: float | None) -> str:
 
 def _shown(rate: "WordErrors") -> str:
     return f"{rate.wer:.1%} ({rate.low:.1%} to {rate.high:.1%})"
-
-
-@contextmanager
-def _bar(quiet: bool) -> "Iterator[Callable[[StepFigures], None]]":
-    """A training's progress on the error stream, with the time that is left and the last step's figures."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        task = progress.add_task("reading speech", total=1.0)
-
-        def step(figures: "StepFigures") -> None:
-            phase = "codec" if figures.has_codebooks else "autoencoder"
-            told = f"{phase}, step {figures.step}: loss {figures.loss:.2f}, log-mel {figures.log_mel:.2f}"
-            progress.update(task, completed=figures.done, description=told)
-
-        yield step

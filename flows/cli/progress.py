@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -17,7 +16,6 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from kame_model.codec.training import StepFigures
     from pipelines.run.parts import Part, PartRecord
 
 
@@ -94,18 +92,3 @@ class TrainingBar:
 
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
-
-
-class CodecLine:
-    """A line for every tenth of a codec's training."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
-        self._tenth = 0
-
-    def __call__(self, figures: "StepFigures") -> None:
-        """A step is done."""
-        tenth = int(figures.done * 10)
-        if tenth > self._tenth and not self._quiet:
-            self._tenth = tenth
-            typer.echo(f"codec: {tenth * 10} %, loss {figures.loss:.3f}", err=True)

@@ -53,11 +53,8 @@ HeldOut = Annotated[
 Vocabulary = Annotated[
     int | None, typer.Option("--vocabulary", help="Of datasets: pieces of a vocabulary that is trained.")
 ]
-CodecName = Annotated[str | None, typer.Option("--codec", help="Of datasets: nano-mimi, mimi or another.")]
-CodecPath = Annotated[str | None, typer.Option("--codec-path", help="Of datasets: its weights; else one is trained.")]
-CodecMinutes = Annotated[
-    float | None, typer.Option("--codec-minutes", help="Of datasets: how long a nano-mimi is trained.")
-]
+CodecName = Annotated[str | None, typer.Option("--codec", help="Of datasets: codec2-learnt, mimi or another.")]
+CodecPath = Annotated[str | None, typer.Option("--codec-path", help="Of datasets: its files; else some are learnt.")]
 CheckpointsFolder = Annotated[
     str | None, typer.Option("--checkpoints", help="Of datasets: folder where the checkpoint is registered.")
 ]
@@ -99,7 +96,6 @@ def train(
     codec: CodecName = None,
     codec_path: CodecPath = None,
     codec_option: CodecOptions = [],  # noqa: B006
-    codec_minutes: CodecMinutes = None,
     checkpoints: CheckpointsFolder = None,
     voice: Voice = None,
     evaluate: EvaluateItems = None,
@@ -128,7 +124,6 @@ def train(
         "held_out": held_out,
         "codec": codec,
         "codec_path": codec_path,
-        "codec_minutes": codec_minutes,
         "checkpoints": checkpoints,
         "voice": voice,
         "evaluate_items": evaluate,
@@ -228,7 +223,7 @@ def _refuse_for_datasets(stage: str, file: Path | None) -> None:
     """
     from data_schemas.errors import ConfigError
 
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # each would train a codec and encode, all in one folder
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # each would learn a codec and encode, all in one folder
         raise ConfigError(
             "Several processes train on token rows, not on datasets.",
             "Encode first, with `kame encode`, and name its folder to `torchrun … kame train`.",
@@ -278,14 +273,14 @@ def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
         typed: fields of `FrontEndConfig`; None: not typed.
     """
     from data_schemas.config.front_end import FrontEndConfig
-    from flows.cli.progress import CodecLine, TrainingBar
+    from flows.cli.progress import TrainingBar
     from flows.runs.train import run_front_end
     from flows.settings import build
     from kame_model.evaluate.recall import tell_row
 
     config = build(FrontEndConfig, {}, typed)
     with TrainingBar(quiet=as_json) as bar:
-        made = run_front_end(config, bar, CodecLine(quiet=as_json))
+        made = run_front_end(config, bar)
     if as_json:
         print_json({"checkpoint": made.checkpoint, **made.facts.model_dump(mode="json"), "recall": made.figures})
         return

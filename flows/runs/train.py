@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backends.options import OptionValue
 from backends.registry import check_options, choose_device
@@ -47,14 +47,8 @@ from kame_model.train.parallel import find_device
 from kame_model.train.run import RunResult, train
 from kame_model.train.trainer import SILENT, Progress
 
-if TYPE_CHECKING:
-    from kame_model.codec.training import StepFigures
-
 HELD_OUT = "held-out"
 _OF_BOTH_STAGES = ("model.", "hardware.", "copying.")
-
-
-OnCodecStep = Callable[["StepFigures"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +70,6 @@ class Stopped(KameError):
 def run_front_end(
     config: FrontEndConfig,
     progress: Progress = SILENT,
-    on_codec_step: OnCodecStep = lambda figures: None,
     run_task: Callable[[Task[Any]], None] = Task.run,
 ) -> Made:
     """Makes, or goes on making, a registered checkpoint of datasets.
@@ -96,19 +89,17 @@ def run_front_end(
     check_vocabulary(config)
     hear = hearing() if config.listen else None
     Path(config.out).mkdir(parents=True, exist_ok=True)
-    return run_tasks(front_end_tasks(config, progress, on_codec_step, hear), run_task)
+    return run_tasks(front_end_tasks(config, progress, hear), run_task)
 
 
-def front_end_tasks(
-    config: FrontEndConfig, progress: Progress, on_codec_step: OnCodecStep, hear: Hearing | None
-) -> Tasks[Made]:
+def front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Hearing | None) -> Tasks[Made]:
     """The tasks of a run from datasets to a registered checkpoint.
 
     Args:
         hear: listens to what the evaluated checkpoint says; None: nobody does.
     """
     text = Task("text", "", partial(make_text, config))
-    codec = Task("codec", "", partial(make_codec, config, on_codec_step))
+    codec = Task("codec", "", partial(make_codec, config))
     yield [text, codec]
     rows = {}
     for name in named_shares(config):  # one after the other: each takes codes of the same sound from those before
@@ -173,9 +164,9 @@ def make_text(config: FrontEndConfig) -> str:
     return make_run_vocabulary(list(map(reader_of, config.shares)), config.vocabulary, config.out)
 
 
-def _is_codec_trained(config: FrontEndConfig) -> bool:
+def _is_codec_learnt(config: FrontEndConfig) -> bool:
     """Whether the run makes its own codec."""
-    return config.codec == "nano-mimi" and config.codec_path is None
+    return config.codec == "codec2-learnt" and config.codec_path is None
 
 
 def check_codec(config: FrontEndConfig) -> None:
@@ -184,7 +175,7 @@ def check_codec(config: FrontEndConfig) -> None:
     Raises:
         ConfigError: there is no such codec, or it does not take what it is told.
     """
-    path = {"path": str(Path(config.out) / "codec")} if _is_codec_trained(config) else {}
+    path = {"path": str(Path(config.out) / "codec")} if _is_codec_learnt(config) else {}
     check_options("codec", config.codec, _codec_options(config) | path)
 
 
@@ -194,17 +185,16 @@ def _codec_options(config: FrontEndConfig) -> dict[str, OptionValue]:
     return {**config.codec_options, **path, **choose_device("codec", config.codec, device)}
 
 
-def make_codec(config: FrontEndConfig, on_step: OnCodecStep = lambda figures: None) -> dict[str, OptionValue]:
-    """The codec's options: what is named, or a nano-mimi trained on the datasets' speech."""
+def make_codec(config: FrontEndConfig) -> dict[str, OptionValue]:
+    """The codec's options: what is named, or codebooks learnt from the datasets' voices."""
     options = _codec_options(config)
-    if not _is_codec_trained(config):
+    if not _is_codec_learnt(config):
         return options
-    from data_schemas.config.codec import CodecTrainConfig
-    from kame_model.codec.run import train_codec
+    from data_schemas.config.codec import CodecLearnConfig
+    from kame_model.codec.learning import learn_codec
 
     folder = str(Path(config.out) / "codec")
-    settings = CodecTrainConfig(minutes=config.codec_minutes, device=str(find_device(config.device)))
-    train_codec(spoken_datasets(config.shares), settings, folder, on_step)
+    learn_codec(spoken_datasets(config.shares), CodecLearnConfig(), folder)
     return {**options, "path": folder}
 
 

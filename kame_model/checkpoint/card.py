@@ -1,6 +1,6 @@
 """The model's card: what it is, what it learnt from, how good it is, and how to use it."""
 
-from kame_model.checkpoint.folder import CODEC_WEIGHTS, CONFIG, CUE_KEY, FACTS, ORACLE_KEY, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.folder import CONFIG, CUE_KEY, FACTS, ORACLE_KEY, TOKENIZER, WEIGHTS
 from kame_model.checkpoint.kame_json import KameJson
 
 _WITH_US = """\
@@ -73,11 +73,7 @@ def render_card(facts: KameJson, n_parameters: int) -> str:
         _WITH_US,
         "## With stock moshi",
         "As a Moshi without oracle. moshi loads strictly, so the one key that is ours goes first."
-        + (
-            " Its codec is none that moshi loads: there are codes then, and no sound."
-            if _has_other_codec(facts)
-            else ""
-        ),
+        + _render_stock_codec(facts),
         _WITH_STOCK,
         "## Files",
         _render_files(facts),
@@ -88,9 +84,11 @@ def render_card(facts: KameJson, n_parameters: int) -> str:
     return "\n\n".join(section.strip("\n") for section in sections) + "\n"
 
 
-def _has_other_codec(facts: KameJson) -> bool:
-    """Whether the folder has a codec that stock moshi does not load."""
-    return facts.codec is not None and facts.codec.files is not None and CODEC_WEIGHTS not in facts.codec.files
+def _render_stock_codec(facts: KameJson) -> str:
+    """What stock moshi lacks of a codec that it does not load."""
+    if facts.codec is None or facts.codec.is_mimi:
+        return ""
+    return f" Its LM loads in stock moshi, its codec `{facts.codec.name}` does not: there are codes then, and no sound."
 
 
 def _render_model(facts: KameJson) -> str:

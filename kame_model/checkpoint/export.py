@@ -25,6 +25,7 @@ from torch import Tensor
 
 from backends.codec.protocol import Codec
 from backends.registry import build, entry
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import Voice
 from data_schemas.config.training import OracleFeedConfig
@@ -90,7 +91,8 @@ def export_checkpoint(
         out: a folder that does not exist yet.
         training: where the weights come from.
         dtype: of the weights in the file; None: as they are.
-        sampling: how it is to be run; None: moshi's way.
+        sampling: how it is to be run, of which only the fields count that were given when it was made; all else is
+            moshi's way, but for the temperature of the codes, which is their layout's.
         trained_delays: how long the back-end took in training; None: not known.
         voice: how users are to hear it.
 
@@ -105,7 +107,11 @@ def export_checkpoint(
                 training = training.model_copy(update={"lora": True})
             codec_facts = None if codec is None else _write_codec(aside, codec)
             facts = _collect_facts(front_end, tokenizer, codec_facts, training).model_copy(
-                update={"sampling": sampling or SamplingConfig(), "trained_delays": trained_delays, "voice": voice}
+                update={
+                    "sampling": _sampling(front_end.layout, sampling),
+                    "trained_delays": trained_delays,
+                    "voice": voice,
+                }
             )
             _write(aside, front_end, tokenizer, facts, dtype)
     except SafetensorError as error:
@@ -133,7 +139,7 @@ def export_run(
         tokenizer: the vocabulary that the data was encoded with; None: that of the run's settings.
         which: the last weights, or the best on validation by the run's `keep.best_by`.
         dtype: of the weights in the file; None: as they were trained.
-        sampling: how it is to be run; None: moshi's way.
+        sampling: how it is to be run, as `export_checkpoint` takes it.
         voice: how users are to hear it.
 
     Raises:
@@ -310,6 +316,11 @@ def _check_sizes(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: Codec 
         )
 
 
+def _sampling(layout: CodeLayout, told: SamplingConfig | None) -> SamplingConfig:
+    own = SamplingConfig(temp=layout.temp)
+    return own if told is None else own.model_copy(update=told.model_dump(exclude_unset=True))
+
+
 def _collect_facts(
     front_end: FrontEnd, tokenizer: Tokenizer | None, codec: CodecFacts | None, training: TrainingFacts
 ) -> KameJson:
@@ -321,6 +332,7 @@ def _collect_facts(
         text_card=front_end.text_card,
         card=front_end.card,
         n_codebooks=front_end.n_codebooks,
+        layout=front_end.layout,
         tokenizer_digest=None if tokenizer is None else tokenizer.digest,
         codec=codec,
         training=training,
@@ -346,6 +358,7 @@ def _write_codec(folder: Path, codec: Codec) -> CodecFacts:
         options=options,
         files=names if is_mimi else [f"{CODEC}/{name}" for name in names],
         package="" if plugin is None else plugin.package,
+        is_mimi=is_mimi,
     )
 
 

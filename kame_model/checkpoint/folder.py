@@ -17,6 +17,7 @@ from torch import Tensor
 
 from backends.codec import folder as codec_folder
 from data_schemas import ids
+from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import BackendError, ConfigError, StoreError
 from data_schemas.presets import PRESETS
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
@@ -181,7 +182,7 @@ def digest_files(paths: Sequence[Path]) -> str:
 
 def _kwargs_7b() -> dict[str, Any]:
     """Moshi's own: what stock moshi takes where a repository has no configuration."""
-    return lm_kwargs(PRESETS["moshi-7b"].model, text_card=32_000, card=2048, n_codebooks=8)
+    return lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.of_mimi(8, 2048))
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -7,13 +7,14 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.base import Config
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import Voice
 from data_schemas.errors import StoreError
 
-FORMAT: Final = 2
-"""Version of `kame.json` and of the folder around it. 2: sampling and the delays of training."""
+FORMAT: Final = 3
+"""Version of `kame.json` and of the folder around it. 2: sampling and the delays of training. 3: the codes' layout."""
 
 
 class CodecFacts(Config):
@@ -30,6 +31,10 @@ class CodecFacts(Config):
         "null: those of a Mimi that config.json names, as before files were told here.",
     )
     package: str = Field(default="", description="Package and version that brought it; empty: it is one of ours.")
+    is_mimi: bool = Field(
+        default=True,
+        description="Whether stock moshi loads it, from mimi.safetensors beside the weights; the LM it does.",
+    )
 
 
 class TrainingFacts(Config):
@@ -96,7 +101,7 @@ class FreeShare(Config):
 class KameJson(Config):
     """A checkpoint's facts."""
 
-    format: Literal[1, 2] = FORMAT
+    format: Literal[1, 2, 3] = FORMAT
     preset: str = Field(description="Name of the shape.")
     oracle: Literal["table", "tied"] = Field(description="How the oracle embedding was trained; the file has a table.")
     cue: bool = Field(
@@ -108,6 +113,10 @@ class KameJson(Config):
     text_card: int = Field(ge=4, description="Size of the vocabulary; the id that starts an oracle.")
     card: int = Field(ge=1, description="Entries of a codebook.")
     n_codebooks: int = Field(ge=1, description="Codebooks of one voice.")
+    layout: CodeLayout | None = Field(
+        default=None,
+        description="How the codes are read and said; empty: as Mimi's are, with the delays of config.json.",
+    )
     tokenizer_digest: str | None = Field(default=None, description="Digest of tokenizer.model; empty: there is none.")
     codec: CodecFacts | None = Field(default=None, description="The codec in the folder; empty: there is none.")
     training: TrainingFacts = Field(default_factory=TrainingFacts, description="Where the weights come from.")

@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 
 import torch
 from moshi.models import loaders
+from moshi.models.lm import LMModel
 from torch import Tensor, nn
 
 from backends.codec.protocol import Codec
 from backends.options import OptionValue
 from backends.registry import build, choose_device, entries
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.checkpoint.folder import TEXT_HEAD_KEY, Contents, Place, find_place, read_contents
@@ -25,8 +27,9 @@ _NO_WEIGHTS = ("context", "depformer_context")
 _NAMES = {
     "text_card": ("vocabulary", "Encode the data with the checkpoint's tokenizer."),
     "card": ("codebook size", "Encode the data with the checkpoint's codec."),
-    "n_q": ("number of codebooks, both voices'", "Encode the data with the checkpoint's codec."),
     "dep_q": ("number of codebooks of a voice", "Encode the data with the checkpoint's codec."),
+    "n_q": ("number of codebooks, both voices'", "Encode the data with the checkpoint's codec."),
+    "delays": ("delays of text and codes", "Encode the data with the checkpoint's codec."),
 }
 
 
@@ -93,8 +96,6 @@ class Checkpoint(NamedTuple):
             return {"path": str(found[0].parent)} if found else {}
         weights = self.place.require(self.contents.codec)
         kwargs = None if self.contents.codec_kwargs is None else self.place.require(self.contents.codec_kwargs)
-        if facts.name == "nano-mimi":
-            return {"path": str(weights.parent)}
         return {"path": str(weights), **({} if kwargs is None else {"kwargs": str(kwargs)})}
 
     def _codec_facts(self) -> CodecFacts:
@@ -130,7 +131,8 @@ def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> C
         raise StoreError(f"The configuration beside {contents.weights} is none of moshi's: {error}.", _AGAIN) from error
     _fill(lm, state, contents, assign=True)  # the model takes these tensors for its own: none is made twice
     preset = "custom" if contents.facts is None else contents.facts.preset
-    front_end = FrontEnd(lm.requires_grad_(True), "table", contents.lm_kwargs, preset, cue=cue is not None)
+    layout = (None if contents.facts is None else contents.facts.layout) or _layout_of(lm)
+    front_end = FrontEnd(lm.requires_grad_(True), "table", contents.lm_kwargs, layout, preset, cue=cue is not None)
     _fill_cue(front_end, cue, contents)
     if table is not None:
         wanted = front_end.oracle.embedding.weight.shape
@@ -191,6 +193,12 @@ def init_from(
     return contents.facts
 
 
+def _layout_of(lm: LMModel) -> CodeLayout:
+    """That of a model of others, or one that was exported before kame.json had it: Mimi's, with the model's delays."""
+    delays = {"delays": tuple(lm.delays[1 : 1 + lm.dep_q]), "other_delays": tuple(lm.delays[1 + lm.dep_q :])}
+    return CodeLayout.of_mimi(lm.dep_q, lm.card).model_copy(update=delays)
+
+
 def _fill(module: nn.Module, state: dict[str, Tensor], contents: Contents, assign: bool = False) -> None:
     try:
         module.load_state_dict(state, strict=True, assign=assign)
@@ -212,7 +220,7 @@ def _check_digest(what: str, found: str, recorded: str | None, place: Place, rem
 
 
 def _check_shapes(front_end: FrontEnd, theirs: dict[str, Any], source: str) -> None:
-    for key in sorted(front_end.lm_kwargs.keys() & theirs.keys(), key=lambda key: (key not in _NAMES, key)):
+    for key in sorted(front_end.lm_kwargs.keys() & theirs.keys(), key=lambda key: ([*_NAMES, key].index(key), key)):
         ours = front_end.lm_kwargs[key]
         if key in _NO_WEIGHTS or ours == theirs[key]:
             continue

@@ -1,1 +1,1 @@
-"""Training `nano-mimi` on a dataset's own speech, and measuring what a codec does to it."""
+"""Learning codebooks from a dataset's own speech, and measuring what a codec does to it."""

@@ -2,8 +2,7 @@
 
 The distance of one resolution is that of Yamamoto et al. 2020 (Parallel WaveGAN, equations 5 and 6): spectral
 convergence, and the absolute difference of log magnitudes; beside it the same difference of log-mel magnitudes, which
-weighs low bands as ears do (as in EnCodec and DAC). No adversarial loss: a discriminator costs more than the codec and
-pays only after hours.
+weighs low bands as ears do (as in EnCodec and DAC).
 """
 
 from dataclasses import dataclass

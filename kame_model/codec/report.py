@@ -3,8 +3,10 @@
 Measured on whole dialogues, both channels, as a front-end meets them: half of it is silence.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +17,12 @@ from backends.codec.protocol import Codec, Codes
 from backends.engine import Samples
 from data_schemas.errors import DatasetError
 from data_schemas.records import AudioDialogue, Utterance
+from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES, FRAMES_PER_S, samples_to_seconds, seconds_to_samples
 from kame_model.codec.losses import spectral_distance
 from kame_model.codec.speech import PCM_SCALE, channels_of
 
+REPORT = "report.json"
 _SILENT_RMS = 10 ** (-60 / 20)
 _N_RESAMPLES = 2_000
 
@@ -142,6 +146,12 @@ def measure(
         wer_original=_rates(seen, lambda each: each.original),
         wer_round_trip=_rates(seen, lambda each: each.round_trip),
     )
+
+
+def write_report(folder: str, report: CodecReport) -> str:
+    """Writes `report.json` beside a codec's files and returns its path."""
+    content = (json.dumps(report.as_json(), indent=1) + "\n").encode()
+    return str(Path(folder) / Store(folder).write_bytes(REPORT, content).path)
 
 
 def _channel(row: AudioDialogue, speaker: str, sound: Samples, codes: Codes, decoded: Samples, listen: Listen) -> _Seen:

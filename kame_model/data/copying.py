@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
 from data_schemas.errors import ConfigError
 from kame_model.frames.batch import Example
@@ -59,18 +60,16 @@ class Pieces:
         first: ids of pieces that begin a word.
         more: ids of pieces that go on with one.
         text_card: size of the vocabulary.
-        card: entries of a codebook.
-        n_codebooks: codebooks of one voice.
+        layout: of the codes.
     """
 
     first: Sequence[int]
     more: Sequence[int]
     text_card: int
-    card: int
-    n_codebooks: int
+    layout: CodeLayout
 
 
-def pieces_of(tokenizer: Tokenizer, card: int, n_codebooks: int) -> Pieces:
+def pieces_of(tokenizer: Tokenizer, layout: CodeLayout) -> Pieces:
     """A vocabulary's pieces, less those that stand for no text.
 
     Raises:
@@ -83,7 +82,7 @@ def pieces_of(tokenizer: Tokenizer, card: int, n_codebooks: int) -> Pieces:
         raise ConfigError(
             f"{tokenizer.path} has no pieces that begin words, or none that go on with one.", "Train another one."
         )
-    return Pieces(first, more, tokenizer.text_card, card, n_codebooks)
+    return Pieces(first, more, tokenizer.text_card, layout)
 
 
 def _is_said(tokenizer: Tokenizer, token: int) -> bool:
@@ -260,10 +259,10 @@ def speak(
             if cue.token not in begins and cue.token != PADDING_ID:
                 gap = min(1 + gap, MOST_SLOW_FRAMES) if is_slow else 0
             ready = at + 1 + gap
-    silence = np.full((pieces.n_codebooks, n_frames - 1), ZERO_ID, np.int32)
-    columns = lay_sequence(text[:-1], silence, silence, pieces.text_card, pieces.card)
+    silence = np.full((pieces.layout.n_codebooks, n_frames - 1), ZERO_ID, np.int32)
+    columns = lay_sequence(text[:-1], silence, silence, pieces.text_card, pieces.layout)
     columns[1:] = ZERO_ID
-    audio_labels = np.full((pieces.n_codebooks, n_frames), ZERO_ID, np.int32)
+    audio_labels = np.full((pieces.layout.n_codebooks, n_frames), ZERO_ID, np.int32)
     return Example(columns, script.oracle, labels, audio_labels, known, script.oracle != PADDING_ID)
 
 

@@ -251,7 +251,7 @@ class ExampleMaker:
         """All columns of a dialogue, and the unit's chunk of them."""
         dataset = self._datasets[unit.dataset]
         own, other = sides
-        columns = lay_sequence(own.text, own.codes, other.codes, dataset.text_card, dataset.card)
+        columns = lay_sequence(own.text, own.codes, other.codes, dataset.text_card, dataset.layout)
         return columns, chunks(columns.shape[1], self._config.max_columns)[unit.chunk]
 
     def _stream(self, events: list[OracleTokenEvent], chunk: Chunk) -> NDArray[np.int32]:
@@ -261,7 +261,7 @@ class ExampleMaker:
     def _example(self, sides: Sides, columns: NDArray[np.int32], chunk: Chunk, oracle: NDArray[np.int32]) -> Example:
         answers = np.append(sides.own.answer_mask, False)[chunk.start : chunk.stop - 1]  # False: the tail
         dataset = self._datasets[0]
-        return Example.of(columns[:, chunk.start : chunk.stop], oracle, answers, dataset.text_card, dataset.card)
+        return Example.of(columns[:, chunk.start : chunk.stop], oracle, answers, dataset.text_card, dataset.layout.card)
 
 
 def sides_of(row: TokenRow, speaker: Speaker) -> Sides:

@@ -11,8 +11,7 @@ _MUST_AGREE = {
     "tokenizer_digest": "vocabulary",
     "codec_digest": "codec",
     "text_card": "size of the vocabulary",
-    "n_codebooks": "number of codebooks",
-    "card": "size of the codebooks",
+    "layout": "order of the codes",
 }
 
 

@@ -103,7 +103,9 @@ def _check_made_with(store: Store, by: MadeWith) -> None:
     try:
         there = MadeWith.model_validate_json(store.read_bytes(MADE_WITH))
     except ValidationError as error:
-        raise StoreError(f"{store.at(MADE_WITH)} is damaged.", "Remove the folder and run again.") from error
+        raise StoreError(
+            f"{store.at(MADE_WITH)} is damaged, or of an older kame.", "Remove the folder and run again."
+        ) from error
     other = [
         f"{name} {getattr(there, name)}, not {getattr(by, name)}"
         for name in MadeWith.model_fields

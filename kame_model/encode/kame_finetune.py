@@ -14,7 +14,7 @@
 | `X_oracle_hint_values`, `X_oracle_hint_offsets` | int32 lists [..], [E + 1] | the true answer; empty while r <= 0.5 |
 
 X is A, the left channel and the voice the model becomes, or B, the user; events stand under the speaker who will say
-the predicted words. KAME has n = 8; a codec with fewer or more codebooks gives as many rows.
+the predicted words. KAME has n = 8 of Mimi; fewer or more codebooks give as many rows.
 """
 
 import json
@@ -28,6 +28,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from data_schemas.code_layout import CodeLayout
+from data_schemas.errors import ConfigError
 from data_schemas.store import new_folder
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
@@ -69,17 +71,30 @@ def export_kame_finetune(folder: str, out: str, on_dialogues: Callable[[int], No
         on_dialogues: told of so many more dialogues that are written.
 
     Raises:
-        ConfigError: `out` is there already.
+        ConfigError: `out` is there already, or the codes are not laid out as Mimi's are.
         DatasetError: `folder` holds no token rows.
         StoreError: a file cannot be read, or `out` cannot be written.
     """
     with new_folder(out) as aside:
-        return _write(TokenDataset(folder), aside, on_dialogues)
+        dataset = TokenDataset(folder)
+        _check_codes(dataset)
+        return _write(dataset, aside, on_dialogues)
 
 
 def to_table(rows: Iterable[TokenRow]) -> pa.Table:
     """Rows as kame_finetune has them."""
     return pa.Table.from_pylist([_make_record(row) for row in rows], schema=SCHEMA)
+
+
+def _check_codes(dataset: TokenDataset) -> None:
+    """Requires codes that are laid out as Mimi's; kame_finetune knows no others."""
+    layout = dataset.layout
+    if layout != CodeLayout.of_mimi(layout.n_codebooks, layout.card):
+        raise ConfigError(
+            f"{dataset.folder} holds codes of {dataset.manifest.made_with.codec}. kame_finetune wants Mimi's: it "
+            "delays all codebooks but the first by a frame, and weighs the first a hundredfold.",
+            "Encode the dataset with --codec mimi.",
+        )
 
 
 def _write(dataset: TokenDataset, folder: Path, on_dialogues: Callable[[int], None]) -> Exported:

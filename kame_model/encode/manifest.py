@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError
 
 from backends.codec.protocol import Codec
 from data_schemas import ids
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.base import Config
 from data_schemas.errors import DatasetError
 from data_schemas.store import Store
@@ -16,7 +17,7 @@ from kame_model.text.tokenizer import Tokenizer
 MANIFEST = "tokens.json"
 CODES_VERSION = 1
 """Version of how sound becomes codes; raising it makes everything anew."""
-ROWS_VERSION = 1
+ROWS_VERSION = 2
 """Version of the rows' form and of how they are made; raising it makes all rows anew, and leaves their codes."""
 
 
@@ -25,8 +26,7 @@ class MadeWith(Config):
 
     codec: str = Field(description="The codec's name.")
     codec_digest: str
-    n_codebooks: int = Field(description="Codebooks of one voice.")
-    card: int = Field(description="Entries of a codebook.")
+    layout: CodeLayout = Field(description="How the codes are read and said.")
     tokenizer_digest: str
     text_card: int = Field(description="Size of the vocabulary; the oracle's start id and the text's initial one.")
 
@@ -36,8 +36,7 @@ class MadeWith(Config):
         return cls(
             codec=codec.name,
             codec_digest=codec.digest,
-            n_codebooks=codec.n_codebooks,
-            card=codec.card,
+            layout=codec.layout,
             tokenizer_digest=tokenizer.digest,
             text_card=tokenizer.text_card,
         )

@@ -31,7 +31,7 @@ class TokenDataset:
         fingerprint: stands for the content of all rows.
         counts: sums over the rows, and what was left out of them.
         codec_digest, tokenizer_digest: what made them; a model must have been made for the same.
-        n_codebooks, card: codebooks of one voice, and entries of each.
+        layout: how the codes are read and said.
         text_card: size of the vocabulary; the oracle's start id.
         lengths: int32[N], frames of each row.
         n_events_of: int32[N] of each speaker, a (the assistant) and b: oracle events for what that one says.
@@ -50,7 +50,7 @@ class TokenDataset:
         self.fingerprint, self.counts = self.manifest.fingerprint, self.manifest.counts
         by = self.manifest.made_with
         self.codec_digest, self.tokenizer_digest = by.codec_digest, by.tokenizer_digest
-        self.n_codebooks, self.card, self.text_card = by.n_codebooks, by.card, by.text_card
+        self.layout, self.text_card = by.layout, by.text_card
         self._shard = lru_cache(maxsize=MAX_OPEN)(self._open)
         self._starts = [0]
         self.splits: list[str] = []

@@ -151,10 +151,10 @@ def run_freely(
 
 
 def _run(front_end: FrontEnd, gen: Generator, scripts: Sequence[Script]) -> Iterator[FreeRun]:
-    """One call more than there are frames: a frame is given back by the call after the one that reads it."""
+    """More calls than there are frames, by the longest delay: so much later a frame is given back whole."""
     n_frames = max(script.other.shape[1] for script in scripts)
-    n_codebooks = front_end.n_codebooks
-    others = np.zeros((len(scripts), n_codebooks, n_frames + 1), np.int64)
+    n_codebooks, n_late = front_end.n_codebooks, front_end.layout.longest_delay
+    others = np.zeros((len(scripts), n_codebooks, n_frames + n_late), np.int64)
     for row, script in zip(others, scripts, strict=True):
         row[:, 1 : script.other.shape[1] + 1] = script.other  # call s reads frame s - 1
     heard = torch.from_numpy(others).to(front_end.lm.device)
@@ -162,13 +162,13 @@ def _run(front_end: FrontEnd, gen: Generator, scripts: Sequence[Script]) -> Iter
     text = np.full((len(scripts), n_frames), PADDING_ID, np.int32)
     own = np.zeros((len(scripts), n_codebooks, n_frames), np.int16)
     with gen.streaming(len(scripts)):
-        for call in range(n_frames + 1):
+        for call in range(n_frames + n_late):
             oracle = torch.tensor([slot.feed(call - 1) for slot in slots], device=heard.device)
-            frame = gen.step(heard[:, :, call], oracle)
-            if call > 0:
-                text[:, call - 1], own[:, :, call - 1] = frame.text.cpu().numpy(), frame.own.cpu().numpy()
-                for slot, token in zip(slots, text[:, call - 1].tolist(), strict=True):
-                    slot.hear(call - 1, token)
+            frame, at = gen.step(heard[:, :, call], oracle), call - n_late
+            if at >= 0:
+                text[:, at], own[:, :, at] = frame.text.cpu().numpy(), frame.own.cpu().numpy()
+                for slot, token in zip(slots, text[:, at].tolist(), strict=True):
+                    slot.hear(at, token)
     for at, slot in enumerate(slots):
         n_own = slot.script.other.shape[1]
         yield FreeRun(text[at, :n_own], own[at, :, :n_own], slot.correction_frame)

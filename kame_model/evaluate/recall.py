@@ -262,8 +262,8 @@ def _check_belongs(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
     front_end, facts = checkpoint.front_end, checkpoint.facts
     for what, ours, theirs in (
         ("size of vocabulary", front_end.text_card, dataset.text_card),
-        ("size of codebooks", front_end.card, dataset.card),
-        ("number of codebooks", front_end.n_codebooks, dataset.n_codebooks),
+        ("size of codebooks", front_end.card, dataset.layout.card),
+        ("number of codebooks", front_end.n_codebooks, dataset.layout.n_codebooks),
         ("vocabulary", facts and facts.tokenizer_digest, dataset.tokenizer_digest),
         ("codec", facts and facts.codec_digest, dataset.codec_digest),
     ):

@@ -62,7 +62,8 @@ def lay_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -
 
 def find_words(text: NDArray[np.integer]) -> NDArray[np.bool_]:
     """bool[T], the frames of a text that hold a token of a word."""
-    return (text != PADDING_ID) & (text != END_OF_PADDING_ID)
+    is_word: NDArray[np.bool_] = (text != PADDING_ID) & (text != END_OF_PADDING_ID)
+    return is_word
 
 
 def read_words(tokens: Sequence[int] | NDArray[np.integer], tokenizer: Tokenizer) -> list[tuple[int, str]]:

@@ -11,14 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from data_schemas.code_layout import CodeLayout
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent
 
 MAX_COLUMNS = 512
 """Longest chunk of the released recipe (kame_finetune, `max_length`): 41 s. `data.max_columns` says another."""
-
-ACOUSTIC_DELAY = 1
-"""Frames by which all but a voice's first codebook come later (Moshi, arXiv 2410.00037, section 3.4.4)."""
 
 
 class Chunk(NamedTuple):
@@ -28,27 +26,25 @@ class Chunk(NamedTuple):
     stop: int
 
 
-def delays(n_codebooks: int) -> tuple[int, ...]:
-    """Frames by which each of the 1 + 2n rows comes later, as `LMModel(delays=…)` takes them."""
-    voice = (0, *[ACOUSTIC_DELAY] * (n_codebooks - 1))
-    return (0, *voice, *voice)
-
-
 def lay_sequence(
-    text: NDArray[np.int32], own: NDArray[np.integer], other: NDArray[np.integer], text_card: int, card: int
+    text: NDArray[np.int32],
+    own: NDArray[np.integer],
+    other: NDArray[np.integer],
+    text_card: int,
+    layout: CodeLayout,
 ) -> NDArray[np.int32]:
     """All columns of a dialogue, delayed.
 
-    A row that comes d frames later starts with d more initial ids. After its last token comes text padding, or `card`,
-    which is no code and so never a label: the tail's text is trained, its first codebook is not, and its other
-    codebooks are those of the last frame.
+    A row that comes d frames later starts with d more initial ids. After its last token comes text padding, or the
+    layout's `card`, which is no code and so never a label: the tail's text is trained, codes without delay are not, and
+    those a frame late are the last frame's. What is later than that falls off the end.
 
     Args:
         text: int32[T], text on frames of the speaker learnt.
         own: [n_codebooks, T], codes of that speaker; `ZERO_ID` where there is none.
         other: [n_codebooks, T], codes of the other one.
         text_card: initial id of the text.
-        card: initial id of the codes.
+        layout: delays of the codes; its `card` is their initial id.
 
     Returns:
         int32[1 + 2 * n_codebooks, T + 2].
@@ -59,11 +55,12 @@ def lay_sequence(
     n_codebooks, n_frames = own.shape
     if text.shape != (n_frames,) or other.shape != own.shape:
         raise ValueError(f"text {text.shape}, own {own.shape} and other {other.shape} are not of one dialogue")
-    columns = np.full((1 + 2 * n_codebooks, n_frames + 1 + ACOUSTIC_DELAY), card, np.int32)
+    columns = np.full((1 + 2 * n_codebooks, n_frames + 2), layout.card, np.int32)
     columns[0] = PADDING_ID
     columns[0, 0] = text_card
-    for row, (tokens, delay) in enumerate(zip((text, *own, *other), delays(n_codebooks), strict=True)):
-        columns[row, 1 + delay : 1 + delay + n_frames] = tokens
+    for row, (tokens, delay) in enumerate(zip((text, *own, *other), layout.of_rows, strict=True)):
+        kept = tokens[: max(0, n_frames + 1 - delay)]
+        columns[row, 1 + delay : 1 + delay + len(kept)] = kept
     return columns
 
 

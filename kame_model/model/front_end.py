@@ -15,10 +15,10 @@ from moshi.utils.compile import no_compile
 from torch import Tensor, nn
 from torch.nn import functional
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import InputDropoutConfig, ModelConfig
 from kame_model.frames.cue import lay_cues
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
-from kame_model.frames.sequence import delays
 from kame_model.model.oracle_embedding import CueEmbedding, OracleEmbedding
 
 SOUND_WEIGHTS = ("lm.emb.", "lm.depformer", "lm.linears.")
@@ -63,6 +63,7 @@ class FrontEnd(nn.Module):
         lm: the model as moshi builds it; its `dep_q` codebooks are the own voice's.
         oracle: "table" or "tied", see `OracleEmbedding`.
         lm_kwargs: the keyword arguments that `lm` was built with; they become a checkpoint's `config.json`.
+        layout: how it reads and says codes; `lm_kwargs` has the same delays.
         preset: name of the shape, for `kame.json`.
         tie_text_head: whether the text head is the text embedding.
         cue: whether it is given, at each position, the oracle's next token that it has not said.
@@ -73,6 +74,7 @@ class FrontEnd(nn.Module):
         lm: LMModel,
         oracle: Literal["table", "tied"],
         lm_kwargs: Mapping[str, Any],
+        layout: CodeLayout,
         preset: str = "custom",
         tie_text_head: bool = False,
         cue: bool = False,
@@ -82,6 +84,7 @@ class FrontEnd(nn.Module):
         self.oracle = OracleEmbedding(lm.text_emb, oracle)
         self.cue = CueEmbedding(lm.text_emb) if cue else None
         self.lm_kwargs = dict(lm_kwargs)
+        self.layout = layout
         self.preset = preset
         self.tie_text_head = tie_text_head
         if tie_text_head:
@@ -147,21 +150,20 @@ class FrontEnd(nn.Module):
         return torch.tensor([lay_cues(*row, self.text_card) for row in rows], device=text.device)
 
 
-def lm_kwargs(config: ModelConfig, text_card: int, card: int, n_codebooks: int) -> dict[str, Any]:
+def lm_kwargs(config: ModelConfig, text_card: int, layout: CodeLayout) -> dict[str, Any]:
     """Keyword arguments of `LMModel`: the keys of Kyutai's `_lm_kwargs`, and no others.
 
     Args:
         text_card: size of the text vocabulary.
-        card: entries of a codebook.
-        n_codebooks: codebooks of one voice.
+        layout: of the codes.
     """
     return {
         "dim": config.dim,
         "text_card": text_card,
         "existing_text_padding_id": PADDING_ID,
-        "n_q": 2 * n_codebooks,
-        "dep_q": n_codebooks,
-        "card": card,
+        "n_q": 2 * layout.n_codebooks,
+        "dep_q": layout.n_codebooks,
+        "card": layout.card,
         "num_heads": config.num_heads,
         "num_layers": config.num_layers,
         "hidden_scale": config.hidden_scale,
@@ -178,20 +180,19 @@ def lm_kwargs(config: ModelConfig, text_card: int, card: int, n_codebooks: int) 
         "depformer_num_layers": config.depformer_num_layers,
         "depformer_layer_scale": None,
         "depformer_multi_linear": True,
-        "depformer_context": n_codebooks,
+        "depformer_context": layout.n_codebooks,
         "depformer_max_period": config.max_period,
         "depformer_gating": "silu",
         "depformer_pos_emb": "none",
         "depformer_weights_per_step": True,  # without it stock moshi cannot stream the depth transformer
-        "delays": list(delays(n_codebooks)),
+        "delays": list(layout.of_rows),
     }
 
 
 def build_front_end(
     config: ModelConfig,
     text_card: int,
-    card: int,
-    n_codebooks: int,
+    layout: CodeLayout,
     device: torch.device | str = "cpu",
 ) -> FrontEnd:
     """A front-end with random float32 weights, from torch's global generator: seed it first.
@@ -199,12 +200,11 @@ def build_front_end(
     Args:
         config: its shape.
         text_card: size of the text vocabulary.
-        card: entries of a codebook.
-        n_codebooks: codebooks of one voice.
+        layout: of the codes.
     """
-    kwargs = lm_kwargs(config, text_card, card, n_codebooks)
+    kwargs = lm_kwargs(config, text_card, layout)
     lm = LMModel(device=device, dtype=torch.float32, **kwargs)
-    return FrontEnd(lm, config.oracle, kwargs, config.preset, config.tie_text_head, config.cue)
+    return FrontEnd(lm, config.oracle, kwargs, layout, config.preset, config.tie_text_head, config.cue)
 
 
 def drop_inputs(inputs: Tensor, config: InputDropoutConfig, generator: torch.Generator) -> Tensor:

@@ -1,14 +1,16 @@
 """The loss as KAME's release has it, in nats, and the means that are told apart while training.
 
     text  = mean over text that is not padding + 0.5 x mean over padding, of one micro-batch
-    audio = (100 x sum over semantic codes + sum over acoustic codes) / (100 x their number + the others' number)
+    audio = sum over codes of weight x nats / sum of their weights
     total = text + audio                                         (the paper, arXiv 2510.02327: text + 1.5 x audio)
 
-Padding is id 3; the end of padding, id 0, counts as other text. Semantic is a voice's first codebook, acoustic the
-others. The weights 0.5 and 100 are moshi-finetune's too (`text_padding_weight`, `first_codebook_weight_multiplier` of
-https://github.com/kyutai-labs/moshi-finetune); all stand in `LossConfig`.
+Padding is id 3; the end of padding, id 0, counts as other text. A code's weight is its codebook's, which the codec
+states: of Mimi 100 for the first and 1 for the others. These and 0.5 are moshi-finetune's too (`text_padding_weight`,
+`first_codebook_weight_multiplier` of https://github.com/kyutai-labs/moshi-finetune); all others stand in `LossConfig`.
+In the metrics semantic is a voice's first codebook, acoustic the others, whatever the codec.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -57,12 +59,13 @@ def means(tallies: Tensor) -> dict[str, float]:
     return {name: total / count for name, (total, count) in rows.items() if count}
 
 
-def compute_loss(logits: Logits, batch: Batch, config: LossConfig) -> LossParts:
+def compute_loss(logits: Logits, batch: Batch, config: LossConfig, code_weights: Sequence[float]) -> LossParts:
     """The loss of a micro-batch and its metrics. A part without any label is zero.
 
     Args:
         logits: of `FrontEnd.forward` on the batch.
         batch: `text_labels` [B, S], `audio_labels` [B, n, S] (-1: no loss), `answer_mask` and `oracle_fed` [B, S].
+        code_weights: of each codebook (`CodeLayout.weights`).
     """
     text_nats, labels = _compute_nats(logits.text, batch.text_labels), batch.text_labels
     words = (labels != ZERO_ID) & (labels != PADDING_ID)
@@ -84,8 +87,7 @@ def compute_loss(logits: Logits, batch: Batch, config: LossConfig) -> LossParts:
     if logits.audio is not None:
         audio_nats, coded = _compute_nats(logits.audio, batch.audio_labels), batch.audio_labels != ZERO_ID
         semantic, acoustic = audio_nats[:, :1], audio_nats[:, 1:]
-        scale = torch.ones_like(audio_nats)
-        scale[:, 0] = config.semantic_weight
+        scale = torch.tensor(code_weights, device=audio_nats.device)[:, None]
         total = total + config.audio_weight * _mean(audio_nats, coded * scale)
         measured |= {
             "semantic": (semantic, coded[:, :1]),

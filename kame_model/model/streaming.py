@@ -3,24 +3,26 @@
     gen = FrontEndGen(front_end, SamplingConfig())
     with gen.streaming(batch_size):
         for other, oracle in …:                 # one call a frame
-            frame = gen.step(other, oracle)     # what is said in the frame before
+            frame = gen.step(other, oracle)     # what is said in a frame before
 
-Call s reads column s of the training layout and samples column s + 1 (see kame_model/frames/sequence.py):
+Call s reads column s of the training layout and samples column s + 1 (see kame_model/frames/sequence.py), and gives a
+frame back when its last code is there, after the longest delay of the codes' layout, d (of Mimi 1):
 
     call      reads, of the other's codes    reads, of the oracle    gives back
     0         nothing: the initial ids       position 0 (idle)       nothing yet
-    s         frame s - 1                    position s              frame s - 1
+    s         frame s - 1                    position s              frame s - d; nothing yet where s < d
 
 so a back-end's event at frame f is fed from call f + 1 on.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from moshi.models.lm import LMGen
-from torch import Tensor
+from torch import Tensor, nn
 
 from data_schemas.config.model import SamplingConfig
 from kame_model.frames.cue import Cue
@@ -57,7 +59,17 @@ class FrontEndGen:
         """A block in which `step` may be called; each has fresh state, and leaves none behind."""
         self._cues = [Cue(self._front_end.text_card) for _ in range(batch_size)]
         self._running = list(range(batch_size))
-        with eager_on_cpu(self._front_end.lm.device), self._gen.streaming(batch_size):
+        with eager_on_cpu(self._front_end.lm.device), self._only_entries(), self._gen.streaming(batch_size):
+            yield
+
+    @contextmanager
+    def _only_entries(self) -> Iterator[None]:
+        """A block in which a codebook that is smaller than the largest has no ids but its own."""
+        layout = self._front_end.layout
+        with ExitStack() as hooks:
+            for head, size in zip(self._front_end.lm.linears, layout.sizes, strict=True):
+                if size < layout.card:
+                    hooks.callback(head.register_forward_hook(partial(_rule_out_from, size)).remove)
             yield
 
     @torch.no_grad()
@@ -68,7 +80,7 @@ class FrontEndGen:
             other: [B, n] the other's codes of the frame just heard; what the first call is given is not read.
             oracle: [B] the oracle's id for this position; padding where there is none.
             impose: [B, 1 + n] text and own codes to say in place of what is sampled, `UNSAID` where the model is free;
-                the column after this one, so acoustic codes are those of a frame earlier.
+                the column after this one, so codes that come late are those of earlier frames.
         """
         self._gen.condition = self._front_end.condition(oracle[:, None], self._feed_cues(oracle))
         self._gen.imposed = impose
@@ -131,6 +143,11 @@ class _OracleLMGen(LMGen):
     def _impose_own(self, sampled: Tensor) -> None:
         if self.imposed is not None:
             _impose(sampled, self.imposed[:, 1:])
+
+
+def _rule_out_from(size: int, head: nn.Module, args: tuple[Tensor], logits: Tensor) -> Tensor:
+    """A head's logits without the ids from `size` on; what a forward hook is."""
+    return logits.masked_fill(torch.arange(logits.shape[-1], device=logits.device) >= size, -torch.inf)
 
 
 def _impose(sampled: Tensor, imposed: Tensor) -> None:

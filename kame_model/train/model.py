@@ -56,7 +56,8 @@ class ForwardPass:
 def build_shape(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass) -> FrontEnd:
     """The front-end that is trained, with adapters where it has them, on PyTorch's meta device: it takes no memory."""
     with torch.device("meta"):
-        return _prepare_training(build_front_end(config.model, *speaks_with.sizes, "meta"), config, forward)
+        front_end = build_front_end(config.model, speaks_with.text_card, speaks_with.layout, "meta")
+        return _prepare_training(front_end, config, forward)
 
 
 def build_model(
@@ -87,7 +88,7 @@ def build_model(
 def _load_weights(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass, is_new: bool) -> FrontEnd:
     """All weights on this process's device."""
     torch.manual_seed(ids.seed_for("weights", config.seed))
-    model = build_front_end(config.model, *speaks_with.sizes, forward.processes.device)
+    model = build_front_end(config.model, speaks_with.text_card, speaks_with.layout, forward.processes.device)
     if config.init_from is not None and (is_new or config.lora is not None):  # adapters' checkpoints lack the rest
         start_from(model, config.init_from, speaks_with)
     return _prepare_training(model, config, forward)

@@ -157,7 +157,7 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
         evaluator=Evaluator(judged, config.data.batch_frames, config.loss, forward) if judged else None,
         forward=forward,
         checkpoints=checkpoints,
-        speedometer=Speedometer(frame_flops, peak, 1 + 2 * speaks_with.n_codebooks),
+        speedometer=Speedometer(frame_flops, peak, 1 + 2 * speaks_with.layout.n_codebooks),
         measure_copying=_measure_copying(config, datasets[0], processes) if judged else None,
     )
     return Trainer(config, parts), sizes
@@ -270,7 +270,7 @@ def _read_pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
             f"{config.tokenizer} is not the vocabulary that {dataset.folder} was encoded with.",
             "Name the file that `kame encode` was given.",
         )
-    return copying.pieces_of(tokenizer, dataset.card, dataset.n_codebooks)
+    return copying.pieces_of(tokenizer, dataset.layout)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 from torch.distributed.checkpoint.state_dict import get_model_state_dict
 
 from data_schemas import ids
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config import Config
 from data_schemas.config.front_end import COPY, RUN, find_seed_folders
 from data_schemas.config.model import ModelConfig
@@ -49,18 +50,12 @@ class SpeaksWith(Config):
     tokenizer_digest: str
     text_card: int = Field(description="Size of the vocabulary.")
     codec_digest: str
-    card: int = Field(description="Entries of a codebook.")
-    n_codebooks: int = Field(description="Codebooks of one voice.")
+    layout: CodeLayout = Field(description="How the codes are read and said.")
 
     @classmethod
     def of(cls, dataset: TokenDataset) -> Self:
         """What a dataset was encoded with."""
         return cls(**{name: getattr(dataset, name) for name in cls.model_fields})
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Vocabulary, entries of a codebook, codebooks of one voice: what a model's shape depends on."""
-        return self.text_card, self.card, self.n_codebooks
 
 
 class RunFacts(Config):
@@ -228,7 +223,7 @@ def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tup
         ConfigError: a run with adapters whose `init_from` is gone, or has other weights now.
     """
     facts = read_facts(folder)
-    model = build_front_end(facts.config.model, *facts.speaks_with.sizes)
+    model = build_front_end(facts.config.model, facts.speaks_with.text_card, facts.speaks_with.layout)
     if facts.config.lora is not None and facts.config.init_from is not None:  # neither without the other
         check_base(folder, facts, digest_weights(facts.config.init_from))
         start_from(model, facts.config.init_from)
@@ -288,7 +283,7 @@ def _check_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
     """Whether a run's weights fit a model, told before any of them is read."""
     theirs = facts.config.model
     there = {
-        **lm_kwargs(theirs, *facts.speaks_with.sizes),
+        **lm_kwargs(theirs, facts.speaks_with.text_card, facts.speaks_with.layout),
         "oracle": theirs.oracle,
         "cue": theirs.cue,
         "tie_text_head": theirs.tie_text_head,

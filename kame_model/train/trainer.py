@@ -229,7 +229,7 @@ class Trainer:
             batch = (micro.batch if micro.with_guesses is None else self._with_own_past(micro)).to(device)
             inputs = drop_inputs(batch.inputs, config.dropout, draw)
             logits = forward(model, batch, inputs, with_audio=not micro.is_rehearsal)
-            parts = compute_loss(logits, batch, config.loss)
+            parts = compute_loss(logits, batch, config.loss, model.layout.weights)
             (parts.total / len(batches)).backward()  # type: ignore[no-untyped-call]
             losses[place] = parts.total.detach()
             tallies += parts.tallies.flatten()

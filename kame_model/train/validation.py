@@ -12,6 +12,7 @@ from kame_model.data.example import Judged
 from kame_model.data.plan import cut_by_frames
 from kame_model.frames.batch import Batch, collate
 from kame_model.frames.ids import PADDING_ID
+from kame_model.model.front_end import FrontEnd
 from kame_model.model.loss import METRICS, compute_loss, means
 from kame_model.train.model import ForwardPass
 
@@ -42,7 +43,7 @@ class Evaluator:
         self._loss, self._forward = loss, forward
 
     @torch.no_grad()
-    def __call__(self, model: torch.nn.Module) -> Evaluation:
+    def __call__(self, model: FrontEnd) -> Evaluation:
         """Figures of all columns; the model is left in the mode it was in."""
         was_training = model.training
         model.eval()
@@ -53,7 +54,7 @@ class Evaluator:
             right, wrong = on_cpu.to(device), wrong_oracle.to(device)
             for row, oracle in enumerate((right.oracle, wrong, torch.full_like(wrong, PADDING_ID))):
                 batch = replace(right, oracle=oracle)
-                parts = compute_loss(self._forward(model, batch), batch, self._loss)
+                parts = compute_loss(self._forward(model, batch), batch, self._loss, model.layout.weights)
                 if number < len(self._batches):
                     sums[row] += torch.cat([parts.tallies.flatten(), parts.total[None].double()]).cpu()
         model.train(was_training)

@@ -13,7 +13,7 @@ from backends.codec.conformance import check_codec
 from backends.listener.conformance import check_streaming_recogniser
 from backends.tts.conformance import check_text_to_speech
 from data_schemas.config import ChatConfig
-from tests.support.codecs import tiny_nano_mimi
+from tests.support.codecs import tiny_mimi
 from tests.support.spoken_question import WORDS, spoken_question
 
 pytestmark = pytest.mark.full
@@ -39,7 +39,7 @@ def test_the_streaming_recogniser() -> None:
 
 
 def test_the_codec(tmp_path: Path) -> None:
-    check_codec(tiny_nano_mimi(tmp_path))
+    check_codec(tiny_mimi(tmp_path))
 
 
 def test_the_chat_model() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from data_schemas import config as configs
 from data_schemas.config import Config
-from data_schemas.config.codec import CodecTrainConfig
 from data_schemas.config.training import DataConfig
 from data_schemas.fingerprint import DOES_NOT_MATTER, fingerprint, what_matters
 
@@ -22,7 +21,7 @@ STAGE_CONFIGS: dict[str, Config] = {
         configs.ChatConfig,
     )
 }
-TRAINING_CONFIGS: dict[str, type[Config]] = {each.__name__: each for each in (CodecTrainConfig, DataConfig)}
+TRAINING_CONFIGS: dict[str, type[Config]] = {each.__name__: each for each in (DataConfig,)}
 FIELDS = [(name, field) for name, config in STAGE_CONFIGS.items() for field in type(config).model_fields]
 
 

@@ -46,7 +46,6 @@ def _front_end_config(made: Path, tmp_path: Path) -> FrontEndConfig:
         out=str(tmp_path / "run"),
         checkpoints=str(tmp_path / "checkpoints"),
         vocabulary=400,
-        codec_minutes=0.01,
         max_steps=3,
         evaluate_items=1,
         evaluate_splits=["train"],
@@ -58,10 +57,10 @@ def _front_end_config(made: Path, tmp_path: Path) -> FrontEndConfig:
 
 @pytest.fixture
 def quick_config(config: FrontEndConfig, tmp_path: Path) -> FrontEndConfig:
-    """As `config`, with a codec that is there: to make and use one of the usual size takes most of such a training."""
-    from tests.support.codecs import tiny_nano_mimi  # heavy: moshi
+    """As `config`, with a codec that is there."""
+    from tests.support.codecs import write_codebooks  # heavy: moshi
 
-    tiny_nano_mimi(tmp_path / "codec")
+    write_codebooks(tmp_path / "codec", n_stages=1, card=16)
     return config.model_copy(update={"codec_path": str(tmp_path / "codec")})
 
 

@@ -16,7 +16,7 @@ from flows.cli.app import app
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.encode.manifest import read_manifest
 from kame_model.encode.run import encode_dataset
-from tests.support.codecs import tiny_nano_mimi
+from tests.support.codecs import tiny_mimi
 from tests.support.small_datasets import encode_settings, noisy_dialogue, write_dataset
 from tests.support.train_runs import TINY
 from tests.support.vocabularies import make_vocabulary
@@ -42,19 +42,22 @@ def recipes() -> list[list[str]]:
 def tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the page's commands are typed: a folder with `tokens` in it, as `kame encode` leaves it."""
     monkeypatch.chdir(tmp_path)
-    tiny_nano_mimi(tmp_path / "codec")
+    tiny_mimi(tmp_path / "codec")
     shards = [[noisy_dialogue(at) for at in range(4)], [noisy_dialogue(at, "validation") for at in (10, 11)]]
     data = write_dataset(tmp_path / "dataset", shards)
     vocabulary = str(make_vocabulary(tmp_path).path)
-    named = {"path": "codec", "device": "cpu"}
-    encode_dataset(encode_settings(data, vocabulary, codec="nano-mimi", codec_options=named))
+    named = {"path": "codec", "device": "cpu", "n_codebooks": 3}
+    encode_dataset(encode_settings(data, vocabulary, codec="mimi", codec_options=named))
     return tmp_path / "tokens"
 
 
 @pytest.mark.full
 def test_the_recipe_that_the_page_opens_with(tokens: Path, tmp_path: Path) -> None:
     options = read_manifest(Store(str(tokens))).codec_options
-    assert options == {"path": str(tmp_path / "codec")}  # found from anywhere; where it ran is nobody's business
+    assert options == {
+        "path": str(tmp_path / "codec"),
+        "n_codebooks": 3,
+    }  # found from anywhere; where it ran is nobody's business
     (tmp_path / "smaller.yaml").write_text(json.dumps(SMALLER))  # JSON is YAML
     for line in recipes()[0]:
         typed = shlex.split(re.sub(r"--max-steps \d+", "--max-steps 2", line))[1:]

@@ -1,4 +1,4 @@
-"""Codecs for tests: `nano-mimi` at its smallest, with random weights and codebooks that are all used."""
+"""Codecs for tests: a tiny Mimi of random weights whose codebooks are all used, and codebooks of noise for Codec 2."""
 
 import json
 import shutil
@@ -6,38 +6,37 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import safetensors.numpy
+import safetensors.torch
 import torch
 from moshi.models import loaders
 from moshi.models.compression import MimiModel
+from moshi.quantization.core_vq import EuclideanCodebook
+from torch import Tensor, nn
 
+from backends.codec.codec2 import VocoderCodec
+from backends.codec.codec2_learnt import BOOKS, Codebooks
 from backends.codec.double import DoubleCodec
-from backends.codec.folder import write_folder
+from backends.codec.folder import KWARGS, WEIGHTS
+from backends.codec.mimi import Mimi, MimiOptions
 from backends.codec.moshi_codec import MoshiCodec
-from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions, mimi_kwargs
 from backends.codec.protocol import Codes
 from backends.conformance import make_chirps
 from backends.engine import Samples
-from data_schemas.config.codec import NanoMimiConfig
+from data_schemas.code_layout import CodeLayout
 from data_schemas.manifest import DATA, MANIFEST
-from data_schemas.store import Store
-from kame_model.codec.parts import codebooks_of, scale_to
 
-TINY = NanoMimiConfig(
-    n_codebooks=3,
-    card=32,
-    codebook_dim=8,
-    dim=16,
-    n_filters=2,
-    n_residual_layers=0,
-    n_layers=1,
-    n_heads=2,
-    dim_feedforward=32,
-    context=10,
-)
+TINY_LAYOUT = CodeLayout.of_mimi(n_codebooks=3, card=32)
+"""Of the tiny Mimi."""
+
+_DIM = 16
 
 
-def count_encoded(codec: type[MoshiCodec] | type[DoubleCodec], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def count_encoded(
+    codec: type[MoshiCodec] | type[DoubleCodec] | type[VocoderCodec], monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
     """How many samples codecs of a class are given from now on, sound by sound."""
     given: list[int] = []
     encode = codec.encode
@@ -59,19 +58,76 @@ def with_validation(made: Path, folder: Path) -> Path:
     return folder
 
 
+def tiny_kwargs(n_codebooks: int = TINY_LAYOUT.n_codebooks) -> dict[str, Any]:
+    """Moshi's keyword arguments of a Mimi of some thousand weights, at 12.5 Hz throughout: no resampling of latents."""
+    known: dict[str, Any] = loaders._mimi_config
+    seanet: dict[str, Any] = {"dimension": _DIM, "n_filters": 2, "n_residual_layers": 0, "ratios": [8, 8, 6, 5]}
+    quantizer = {"dimension": 8, "n_q": n_codebooks, "bins": TINY_LAYOUT.card}
+    transformer: dict[str, Any] = {"d_model": _DIM, "num_heads": 2, "num_layers": 1, "layer_scale": 0.1, "context": 10}
+    transformer |= {"dim_feedforward": 32, "input_dimension": _DIM, "output_dimensions": [_DIM]}
+    return {
+        **known,
+        "seanet": {**known["seanet"], **seanet},
+        "quantizer": {**known["quantizer"], **quantizer, "input_dimension": _DIM, "output_dimension": _DIM},
+        "transformer": {**known["transformer"], **transformer},
+    }
+
+
 def random_model(kwargs: dict[str, Any], seed: int = 0) -> MimiModel:
-    """A model of random weights whose codebooks lie where its latents do."""
+    """A model of random weights whose codebooks lie where its latents do, and whose sound is no louder than speech."""
     torch.manual_seed(seed)
     model = loaders.get_mimi(None, kwargs, num_codebooks=kwargs["quantizer"]["n_q"])
-    scale_to(model, torch.from_numpy(make_chirps(seed, 10 * 1920))[None, None])
-    for codebook in codebooks_of(model):
-        codebook.embedding_sum.normal_()
-        codebook._initialized.fill_(1)
+    for module in model.modules():
+        if isinstance(module, EuclideanCodebook):
+            module.embedding_sum.normal_()
+            module._initialized.fill_(1)
+    convolutions = [each for each in model.modules() if isinstance(each, nn.Conv1d | nn.ConvTranspose1d)]
+    last = [each for each in model.decoder.modules() if isinstance(each, nn.Conv1d)][-1]
+
+    def rescale(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+        """Moshi's classes start with weights under which speech fades from layer to layer."""
+        scale = (0.1 if module is last else 1.0) / output.std().clamp(min=1e-8)
+        module.get_parameter("weight").mul_(scale)
+        return output.mul(scale)
+
+    for module in convolutions:
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    hooks = [module.register_forward_hook(rescale) for module in convolutions]
+    with torch.no_grad():
+        model.decode(model.encode(torch.from_numpy(make_chirps(seed, 10 * 1920))[None, None]))
+    for hook in hooks:
+        hook.remove()
     return model
 
 
-def tiny_nano_mimi(folder: Path, seed: int = 0) -> NanoMimi:
+def write_mimi(folder: Path, model: MimiModel, kwargs: dict[str, Any]) -> None:
+    """A folder that the codec `mimi` reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    safetensors.torch.save_file(
+        {name: each.contiguous() for name, each in model.state_dict().items()}, folder / WEIGHTS
+    )
+    (folder / KWARGS).write_text(json.dumps(kwargs))
+
+
+def open_mimi(folder: Path, n_codebooks: int = TINY_LAYOUT.n_codebooks) -> Mimi:
+    """The tiny Mimi of a folder, on the CPU."""
+    return Mimi(MimiOptions(path=str(folder), n_codebooks=n_codebooks, device="cpu"))
+
+
+def tiny_mimi(folder: Path, seed: int = 0) -> Mimi:
     """A codec of random weights, written to `folder`."""
-    kwargs = mimi_kwargs(TINY)
-    write_folder(random_model(kwargs, seed), kwargs, Store(str(folder)))
-    return NanoMimi(NanoMimiOptions(path=str(folder)))
+    kwargs = tiny_kwargs()
+    write_mimi(folder, random_model(kwargs, seed), kwargs)
+    return open_mimi(folder)
+
+
+def write_codebooks(folder: Path, n_stages: int, card: int, seed: int = 0) -> None:
+    """A folder that the codec `codec2-learnt` reads, with codebooks of noise about the middle of what speech has."""
+    draw = np.random.default_rng(seed)
+    lines = draw.normal(0, 1, (n_stages, card, 10)).astype(np.float32)
+    lines[0] = np.sort(draw.uniform(4, 20, (card, 10)), axis=1)
+    voicing, pitch = draw.integers(0, 2, (card, 2, 2)), draw.integers(10, 60, (card, 2))
+    power_db = draw.uniform(10, 50, (card, 2)).astype(np.float32)
+    folder.mkdir(parents=True, exist_ok=True)
+    safetensors.numpy.save_file(Codebooks(lines, voicing, pitch, power_db)._asdict(), folder / BOOKS)

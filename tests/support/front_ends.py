@@ -8,6 +8,7 @@ from moshi.models.lm import LMModel
 from moshi.utils.compile import no_compile
 from torch import Tensor
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import ModelConfig
 from kame_model.frames.batch import Batch, Example, collate
 from kame_model.frames.ids import PADDING_ID
@@ -16,6 +17,9 @@ from kame_model.frames.sequence import lay_sequence
 from kame_model.model.front_end import FrontEnd, Logits, build_front_end
 
 TEXT_CARD, CARD, N_CODEBOOKS = 40, 24, 3
+LAYOUT = CodeLayout.of_mimi(N_CODEBOOKS, CARD)
+LED_BY_TEXT = CodeLayout.of_parameters([CARD, 5, CARD], text_lead=2, temp=0.4)
+"""A layout as far from Mimi's as Codec 2's is; one codebook is smaller."""
 
 torch.set_num_threads(1)
 
@@ -35,22 +39,25 @@ def tiny_config(**changes: Any) -> ModelConfig:
     return ModelConfig.model_validate(shape | changes)
 
 
-def tiny_front_end(seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any) -> FrontEnd:
+def tiny_front_end(
+    seed: int = 0, dtype: torch.dtype = torch.float32, layout: CodeLayout = LAYOUT, **changes: Any
+) -> FrontEnd:
     """A front-end with random weights, in evaluation mode; its oracle's vectors are none of its text's."""
     torch.manual_seed(seed)
-    front_end = build_front_end(tiny_config(**changes), TEXT_CARD, CARD, N_CODEBOOKS).to(dtype).eval()
+    front_end = build_front_end(tiny_config(**changes), TEXT_CARD, layout).to(dtype).eval()
     with torch.no_grad():
         for parameter in front_end.oracle.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     return front_end
 
 
-def random_example(n_frames: int = 20, seed: int = 0) -> Example:
+def random_example(n_frames: int = 20, seed: int = 0, layout: CodeLayout = LAYOUT) -> Example:
     """A dialogue of random tokens, with an oracle of five tokens at frame 4 and a newer one of six at frame 7."""
     random = np.random.default_rng(seed)
     text = np.where(random.random(n_frames) < 0.5, PADDING_ID, random.integers(0, TEXT_CARD, n_frames))
-    own, other = random.integers(0, CARD, (2, N_CODEBOOKS, n_frames))
-    columns = lay_sequence(text.astype(np.int32), own, other, TEXT_CARD, CARD)
+    sizes = np.array(layout.sizes)[:, None]
+    own, other = random.integers(0, sizes, (2, N_CODEBOOKS, n_frames))
+    columns = lay_sequence(text.astype(np.int32), own, other, TEXT_CARD, layout)
     oracles = [(frame, random.integers(4, TEXT_CARD, n_tokens, np.int32)) for frame, n_tokens in ((4, 5), (7, 6))]
     oracle = lay_oracle(oracles, n_frames + 1, TEXT_CARD)
     return Example.of(columns, oracle, random.random(n_frames + 1) < 0.3, TEXT_CARD, CARD)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_schemas import ids
+from data_schemas.code_layout import CodeLayout
 from data_schemas.store import Store
 from kame_model.encode.manifest import MANIFEST, Counts, MadeWith, TokenFile, TokenManifest, TokenShard, make_manifest
 from kame_model.encode.rows import SpeakerTokens, TokenRow, write_codes, write_rows
@@ -27,8 +28,7 @@ def made_with(text_card: int = 200, card: int = 32, n_codebooks: int = 4, tokeni
     return MadeWith(
         codec="made",
         codec_digest="made",
-        n_codebooks=n_codebooks,
-        card=card,
+        layout=CodeLayout.of_mimi(n_codebooks, card),
         tokenizer_digest=tokenizer_digest,
         text_card=text_card,
     )
@@ -115,10 +115,10 @@ def _text(placed: _Placed, n_frames: int) -> NDArray[np.int32]:
 
 
 def _codes(placed: _Placed, n_frames: int, by: MadeWith) -> NDArray[np.int16]:
-    codes = np.full((by.n_codebooks, n_frames), SILENCE, np.int16)
+    codes = np.full((by.layout.n_codebooks, n_frames), SILENCE, np.int16)
     for frame, word in placed:
-        for codebook in range(by.n_codebooks):
-            codes[codebook, frame : frame + 3] = ids.seed_for("code", word, codebook) % by.card
+        for codebook in range(by.layout.n_codebooks):
+            codes[codebook, frame : frame + 3] = ids.seed_for("code", word, codebook) % by.layout.card
     return codes
 
 

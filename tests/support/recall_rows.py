@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from data_schemas.code_layout import CodeLayout
 from kame_model.encode.manifest import MadeWith
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
@@ -99,8 +100,7 @@ def write_recall_rows(folder: Path, rows: Sequence[TokenRow], tokenizer: Tokeniz
     by = {
         "codec": "made",
         "codec_digest": "c",
-        "n_codebooks": N_CODEBOOKS,
-        "card": CARD,
+        "layout": CodeLayout.of_mimi(N_CODEBOOKS, CARD),
         "tokenizer_digest": tokenizer.digest,
         "text_card": TEXT_CARD,
     }

@@ -31,7 +31,7 @@ from kame_model.serve.parts import Parts
 from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.session import Session
 from kame_model.serve.voice.speaker import Speaker
-from tests.support.codecs import TINY, tiny_nano_mimi
+from tests.support.codecs import tiny_mimi
 from tests.support.front_ends import tiny_config
 from tests.support.inline_threads import InlineThreads
 from tests.support.vocabularies import make_vocabulary
@@ -44,10 +44,10 @@ _T = TypeVar("_T")
 
 def tiny_checkpoint(folder: Path, seed: int = 0) -> Checkpoint:
     """A whole export with random weights, its codec and its vocabulary."""
-    codec = tiny_nano_mimi(folder / "codec", seed)
+    codec = tiny_mimi(folder / "codec", seed)
     tokenizer = make_vocabulary(folder)
     torch.manual_seed(seed)
-    front_end = build_front_end(tiny_config(), tokenizer.text_card, TINY.card, TINY.n_codebooks)
+    front_end = build_front_end(tiny_config(), tokenizer.text_card, codec.layout)
     facts = TrainingFacts(stage="dialogues", step=1, data=[], figures={})
     export_checkpoint(front_end.eval(), tokenizer, codec, folder / "export", facts)
     return load_checkpoint(folder / "export")

@@ -6,6 +6,7 @@ from typing import Any
 
 from sentencepiece import sentencepiece_model_pb2
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, Quality, Surroundings, Turn, WordTiming
 from data_schemas.store import Store
 from kame_model.encode.folder import put_record
@@ -25,7 +26,9 @@ QUALITY = Quality(
     name_recall=None,
 )
 SURROUNDINGS = Surroundings(level_dbfs=-27.0, noise_dbfs=None, room_rt60_s=None, is_telephone=False)
-MADE_WITH = MadeWith(codec="made", codec_digest="c", n_codebooks=8, card=2048, tokenizer_digest="t", text_card=16)
+MADE_WITH = MadeWith(
+    codec="made", codec_digest="c", layout=CodeLayout.of_mimi(8, 2048), tokenizer_digest="t", text_card=16
+)
 
 
 def vocabulary_of(pieces: Sequence[str], path: Path) -> Tokenizer:

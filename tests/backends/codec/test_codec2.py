@@ -101,7 +101,7 @@ def test_a_code_that_its_codebook_does_not_have_counts_modulo_its_size(codec: Co
     codes = codec.encode([SOUND])[0]
     beyond = codes.copy()
     beyond[2] += 16  # voicing, of 16 entries
-    assert codec.sizes[2] == 16
+    assert codec.layout.sizes[2] == 16
     assert np.array_equal(codec.decode(beyond), codec.decode(codes))
 
 

@@ -22,7 +22,7 @@ from backends.listener.kyutai import KyutaiListener
 from backends.listener.kyutai_model import KyutaiModel
 from backends.listener.protocol import Heard
 from data_schemas.errors import BackendError, ConfigError
-from tests.support.codecs import TINY, tiny_nano_mimi
+from tests.support.codecs import TINY_LAYOUT, tiny_mimi
 from tests.support.vocabularies import train_with
 
 pytestmark = pytest.mark.full
@@ -30,10 +30,10 @@ pytestmark = pytest.mark.full
 torch.set_num_threads(1)
 # The keys of huggingface.co/kyutai/stt-2.6b-en's config.json, with other sizes.
 SHAPE: dict[str, Any] = {
-    "card": TINY.card,
-    "n_q": TINY.n_codebooks,
+    "card": TINY_LAYOUT.card,
+    "n_q": TINY_LAYOUT.n_codebooks,
     "dep_q": 0,
-    "delays": [0] * (TINY.n_codebooks + 1),
+    "delays": [0] * (TINY_LAYOUT.n_codebooks + 1),
     "dim": 32,
     "existing_text_padding_id": 3,
     "num_heads": 2,
@@ -70,7 +70,7 @@ OTHER: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("stt")
-    tiny_nano_mimi(made)
+    tiny_mimi(made)
     (made / "mimi.safetensors").rename(made / OTHER["mimi_name"])
     pieces = sentencepiece.SentencePieceProcessor(str(train_with(made / OTHER["tokenizer_name"], vocab_size=400)))
     shape = SHAPE | {"text_card": pieces.get_piece_size()}

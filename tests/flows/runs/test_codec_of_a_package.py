@@ -58,7 +58,7 @@ def test_a_packages_codec_travels_with_its_files_in_the_checkpoint(
             assert (told["files"], told["options"]) == (["codec/levels.npy"], {"n_codebooks": 4})
             assert "mimi_name" not in json.loads((Path(folder) / "config.json").read_text())
         card = (Path(made.checkpoint) / "README.md").read_text()
-        for line in ("of the package kame-hum 1.0.0", "`codec/levels.npy` | the codec", "none that moshi loads"):
+        for line in ("of the package kame-hum 1.0.0", "`codec/levels.npy` | the codec", "its codec `hum` does not"):
             assert line in card
         checkpoint = load_checkpoint(made.checkpoint)
         assert checkpoint.codec("cuda:7").n_codebooks == 4  # it has no choice of a device

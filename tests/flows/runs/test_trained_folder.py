@@ -64,7 +64,7 @@ def test_the_folder_of_a_training_on_datasets_is_exported_and_evaluated(
     made = cli.invoke(app, ["checkpoint", "export", config.out, str(tmp_path / "exported"), "--json"])
     assert made.exit_code == 0, made.output
     told = json.loads(made.stdout)
-    assert (told["run"], told["seed"], told["codec"]["name"]) == (str(run), 1, "nano-mimi")
+    assert (told["run"], told["seed"], told["codec"]["name"]) == (str(run), 1, "codec2-learnt")
     assert "the run of seed 1; of seed 2 name the run's folder" in made.stderr
     (rows,) = (Path(config.out) / "tokens").iterdir()
     typed = [str(rows), "--split", "train", "--n", "1", "--device", "cpu", "--json", "--out"]

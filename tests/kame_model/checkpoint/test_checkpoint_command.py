@@ -8,7 +8,6 @@ import pytest
 from torch.distributed.checkpoint.state_dict_saver import save
 from typer.testing import CliRunner
 
-from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
 from data_schemas.config.serving import ServeConfig
 from data_schemas.config.training import DataConfig, DatasetMixConfig, TrainConfig
 from flows.cli import serve
@@ -18,26 +17,27 @@ from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.train.run_folder import RunFacts, SpeaksWith, read_facts
-from tests.support.codecs import TINY, tiny_nano_mimi
+from tests.support.codecs import TINY_LAYOUT, open_mimi, tiny_mimi
 from tests.support.front_ends import tiny_config
 from tests.support.vocabularies import make_vocabulary
 
 EVALUATION = {"right": {"loss": 2.5, "text": 1.5}, "none": {"loss": 4.0}}
 
+MIMI = ["--codec", "mimi", "--codec-option", "n_codebooks=3", "--codec-path"]
+
 
 def make_run(folder: Path) -> tuple[Path, Path, FrontEnd]:
     """A run's folder with one checkpoint, its codec's folder, and the front-end that it came to."""
     tokenizer = make_vocabulary(folder, 300)
-    codec = tiny_nano_mimi(folder / "codec")
-    front_end = build_front_end(tiny_config(), 300, TINY.card, TINY.n_codebooks)
+    codec = tiny_mimi(folder / "codec")
+    front_end = build_front_end(tiny_config(), 300, TINY_LAYOUT)
     data = DataConfig(datasets=[DatasetMixConfig(path="rows")])  # never opened: what a run learnt from may be gone
     config = TrainConfig(stage="copy", tokenizer=str(tokenizer.path), model=tiny_config(), data=data)
     speaks_with = SpeaksWith(
         tokenizer_digest=tokenizer.digest,
         text_card=300,
         codec_digest=codec.digest,
-        card=codec.card,
-        n_codebooks=codec.n_codebooks,
+        layout=codec.layout,
     )
     facts = RunFacts(config=config, speaks_with=speaks_with, datasets=["0123456789abcdef"])
     step = folder / "run" / "checkpoints" / "step-00000007"
@@ -66,7 +66,18 @@ def test_how_it_is_to_be_run_is_typed(tmp_path: Path) -> None:
 def test_a_run_becomes_a_folder_and_is_told(tmp_path: Path) -> None:
     run, codec, front_end = make_run(tmp_path)
     out, cli = tmp_path / "out", CliRunner()
-    typed = ["export", str(run), str(out), "--codec", "nano-mimi", "--codec-path", str(codec), "--json"]
+    typed = [
+        "export",
+        str(run),
+        str(out),
+        "--codec",
+        "mimi",
+        "--codec-path",
+        str(codec),
+        "--codec-option",
+        "n_codebooks=3",
+        "--json",
+    ]
     made = cli.invoke(app, typed)
     assert made.exit_code == 0, made.output
     told = json.loads(made.stdout)
@@ -89,8 +100,18 @@ def test_a_run_becomes_a_folder_and_is_told(tmp_path: Path) -> None:
 
 def test_a_codec_that_the_run_does_not_speak_is_refused(tmp_path: Path) -> None:
     run, _, _ = make_run(tmp_path)
-    other = tiny_nano_mimi(tmp_path / "other", seed=9)
-    typed = ["export", str(run), str(tmp_path / "out"), "--codec", "nano-mimi", "--codec-path", str(tmp_path / "other")]
+    other = tiny_mimi(tmp_path / "other", seed=9)
+    typed = [
+        "export",
+        str(run),
+        str(tmp_path / "out"),
+        "--codec",
+        "mimi",
+        "--codec-path",
+        str(tmp_path / "other"),
+        "--codec-option",
+        "n_codebooks=3",
+    ]
     refused = CliRunner().invoke(app, typed)
     assert refused.exit_code == 2
     assert f"the one named is {other.digest}" in refused.stderr
@@ -105,7 +126,7 @@ def test_without_its_codec_a_folder_still_says_which_one_it_speaks(tmp_path: Pat
     facts = load_checkpoint(tmp_path / "out").facts
     assert facts is not None
     assert facts.codec is None
-    assert facts.codec_digest == NanoMimi(NanoMimiOptions(path=str(codec))).digest
+    assert facts.codec_digest == open_mimi(codec).digest
     assert facts.codec_digest in (tmp_path / "out" / "README.md").read_text()
 
 
@@ -129,7 +150,20 @@ def test_the_cards_own_lines_serve_it(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(serve, "_serve", lambda config, as_json: served.append(config))
     run, codec, _ = make_run(tmp_path)
     with_codec, mute, cli = tmp_path / "out", tmp_path / "mute", CliRunner()
-    cli.invoke(app, ["export", str(run), str(with_codec), "--codec", "nano-mimi", "--codec-path", str(codec)])
+    cli.invoke(
+        app,
+        [
+            "export",
+            str(run),
+            str(with_codec),
+            "--codec",
+            "mimi",
+            "--codec-path",
+            str(codec),
+            "--codec-option",
+            "n_codebooks=3",
+        ],
+    )
     cli.invoke(app, ["export", str(run), str(mute), "--codec", "none"])
     block = (with_codec / "README.md").read_text().split("## Serving it")[1].split("```sh")[1].split("```")[0]
     for line in block.strip().replace("FOLDER", str(with_codec)).splitlines()[:2]:

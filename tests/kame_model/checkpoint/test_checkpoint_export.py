@@ -10,22 +10,31 @@ from moshi.models import loaders
 from moshi.models.lm import LMModel
 from safetensors.torch import load_file, save_file
 
-from backends.codec.mimi import Mimi, MimiOptions
-from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
+from backends.codec.codec2_learnt import LearntCodec2, LearntCodec2Options
+from backends.codec.mimi import Mimi
 from data_schemas.config.model import LoraConfig, SamplingConfig
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import Store, Written
 from kame_model.checkpoint.export import export_checkpoint, record_free_running
 from kame_model.checkpoint.folder import digest_files
 from kame_model.checkpoint.kame_json import FreeShare, TrainedDelays, TrainingFacts, read_kame_json, voice_of
-from kame_model.checkpoint.load import load_checkpoint
+from kame_model.checkpoint.load import init_from, load_checkpoint
 from kame_model.checkpoint.summary import summarise
+from kame_model.frames.batch import collate
 from kame_model.frames.ids import ZERO_ID
 from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.text.tokenizer import Tokenizer
-from tests.support.codecs import TINY, tiny_nano_mimi
-from tests.support.front_ends import audio_of, random_batch, stock_logits, tiny_config, tiny_front_end
+from tests.support.codecs import TINY_LAYOUT, open_mimi, tiny_mimi, write_codebooks
+from tests.support.front_ends import (
+    LED_BY_TEXT,
+    audio_of,
+    random_batch,
+    random_example,
+    stock_logits,
+    tiny_config,
+    tiny_front_end,
+)
 from tests.support.vocabularies import make_vocabulary
 
 SAID = FreeShare(
@@ -45,7 +54,7 @@ TRAINING = TrainingFacts(stage="dialogues", step=120, data=["0123456789abcdef"],
 def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A codec's folder and a vocabulary, of sizes that go together with `speaking`."""
     folder = tmp_path_factory.mktemp("voice")
-    tiny_nano_mimi(folder / "codec")
+    tiny_mimi(folder / "codec")
     make_vocabulary(folder, 300).path.rename(folder / "tokenizer.model")
     return folder
 
@@ -53,11 +62,11 @@ def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def speaking(seed: int = 0) -> FrontEnd:
     """A front-end that speaks that codec and vocabulary."""
     torch.manual_seed(seed)
-    return build_front_end(tiny_config(), 300, TINY.card, TINY.n_codebooks).eval()
+    return build_front_end(tiny_config(), 300, TINY_LAYOUT).eval()
 
 
 def exported(voice: Path, out: Path, front_end: FrontEnd | None = None) -> Path:
-    codec = NanoMimi(NanoMimiOptions(path=str(voice / "codec")))
+    codec = open_mimi(voice / "codec")
     export_checkpoint(front_end or speaking(), Tokenizer(voice / "tokenizer.model"), codec, out, TRAINING)
     return out
 
@@ -96,7 +105,7 @@ def test_moshis_own_reader_finds_every_file(voice: Path, tmp_path: Path) -> None
         config_path=out / "config.json",
     )
     mimi = info.get_mimi()
-    assert (mimi.num_codebooks, mimi.cardinality) == (TINY.n_codebooks, TINY.card)
+    assert (mimi.num_codebooks, mimi.cardinality) == (TINY_LAYOUT.n_codebooks, TINY_LAYOUT.card)
     assert info.get_text_tokenizer().vocab_size() == 300
     assert info.get_moshi(load_weight=False, dtype=torch.float32).dim == 32
 
@@ -121,21 +130,12 @@ def test_all_comes_back(voice: Path, tmp_path: Path) -> None:
     assert checkpoint.facts.training == TRAINING
     assert checkpoint.tokenizer().digest == checkpoint.facts.tokenizer_digest
     codec = checkpoint.codec()
-    assert isinstance(codec, NanoMimi)
-    assert codec.digest == tiny_nano_mimi(tmp_path / "again").digest
+    assert isinstance(codec, Mimi)
+    assert codec.digest == tiny_mimi(tmp_path / "again").digest
 
 
-@pytest.mark.parametrize("is_nano", [True, False], ids=["nano-mimi", "mimi"])
-def test_a_mimi_is_found_as_its_facts_say_and_as_before_they_named_files(
-    is_nano: bool, voice: Path, tmp_path: Path
-) -> None:
-    out, folder = tmp_path / "out", voice / "codec"
-    own = {
-        "path": str(folder / "mimi.safetensors"),
-        "kwargs": str(folder / "mimi.json"),
-        "n_codebooks": TINY.n_codebooks,
-    }
-    codec = NanoMimi(NanoMimiOptions(path=str(folder))) if is_nano else Mimi(MimiOptions.model_validate(own))
+def test_a_mimi_is_found_as_its_facts_say_and_as_before_they_named_files(voice: Path, tmp_path: Path) -> None:
+    out, codec = tmp_path / "out", open_mimi(voice / "codec")
     facts = export_checkpoint(speaking(), None, codec, out, TRAINING).codec
     assert facts is not None
     assert (facts.files, facts.options) == (["mimi.json", "mimi.safetensors"], {"n_codebooks": 3})
@@ -144,6 +144,25 @@ def test_a_mimi_is_found_as_its_facts_say_and_as_before_they_named_files(
     del told["codec"]["files"], told["codec"]["package"]  # as older versions wrote it
     (out / "kame.json").write_text(json.dumps(told))
     assert load_checkpoint(out).codec().digest == codec.digest
+
+
+def test_a_codec_of_no_mimi_has_its_files_apart_and_the_card_says_what_stock_moshi_lacks(tmp_path: Path) -> None:
+    write_codebooks(tmp_path / "codec", n_stages=2, card=8)
+    codec = LearntCodec2(LearntCodec2Options(path=str(tmp_path / "codec")))
+    front_end = build_front_end(tiny_config(), 300, codec.layout).eval()
+    facts = export_checkpoint(front_end, None, codec, out := tmp_path / "out", TRAINING)
+    assert (out / "codec" / "codebooks.safetensors").is_file()
+    assert not list(out.glob("mimi*"))
+    assert not {"mimi_name", "mimi_config_name"} & json.loads((out / "config.json").read_text()).keys()
+    assert facts.codec is not None
+    assert (facts.codec.name, facts.codec.files, facts.codec.is_mimi) == (
+        "codec2-learnt",
+        ["codec/codebooks.safetensors"],
+        False,
+    )
+    assert "Its LM loads in stock moshi, its codec `codec2-learnt` does not" in (out / "README.md").read_text()
+    shutil.rmtree(tmp_path / "codec")
+    assert load_checkpoint(out).codec().digest == facts.codec.digest
 
 
 def test_sampling_and_trained_delays_are_told_and_older_folders_do_without(tmp_path: Path) -> None:
@@ -155,8 +174,8 @@ def test_sampling_and_trained_delays_are_told_and_older_folders_do_without(tmp_p
     assert (facts.sampling, facts.trained_delays) == (own, delays)
     assert dict(summarise(out).rows())["back-end in training"] == "0.1 to 0.8 s"
     told = json.loads((out / "kame.json").read_text())
-    assert told["format"] == 2
-    for name in ("sampling", "trained_delays", "free_running"):
+    assert told["format"] == 3
+    for name in ("sampling", "trained_delays", "free_running", "layout"):
         del told[name]
     told["format"] = 1
     (out / "kame.json").write_text(json.dumps(told))
@@ -164,6 +183,24 @@ def test_sampling_and_trained_delays_are_told_and_older_folders_do_without(tmp_p
     assert older.facts is not None
     assert older.facts.trained_delays is None
     assert older.sampling(SamplingConfig()) == SamplingConfig()
+    assert older.front_end.layout == TINY_LAYOUT
+
+
+def test_the_codes_layout_comes_back_and_stock_moshi_has_its_delays(tmp_path: Path) -> None:
+    front_end, batch = tiny_front_end(layout=LED_BY_TEXT), collate([random_example(layout=LED_BY_TEXT)])
+    told = SamplingConfig(top_k=9)
+    facts = export_checkpoint(front_end, None, None, tmp_path / "out", TRAINING, sampling=told)
+    assert facts.sampling == SamplingConfig(top_k=9, temp=0.4), "the codec's own temperature, where nobody says another"
+    assert export_checkpoint(
+        front_end, None, None, tmp_path / "warm", TRAINING, sampling=SamplingConfig(temp=1.5)
+    ).sampling == SamplingConfig(temp=1.5)
+    loaded = load_checkpoint(tmp_path / "out").front_end
+    assert loaded.layout == LED_BY_TEXT
+    assert loaded.lm.delays == [0, 2, 2, 2, 0, 0, 0]
+    with torch.no_grad():
+        assert torch.equal(front_end(batch.columns, batch.oracle).text, loaded(batch.columns, batch.oracle).text)
+    with pytest.raises(ConfigError, match=r"The delays of text and codes of .* is \[0, 2, 2, 2, 0, 0, 0\]"):
+        init_from(tiny_front_end(), tmp_path / "out")
 
 
 def test_what_is_set_stands_over_the_checkpoints_sampling_and_nothing_else(tmp_path: Path) -> None:
@@ -193,6 +230,7 @@ def test_the_card_tells_sampling_voice_and_delays(voice: Path, tmp_path: Path) -
     assert "| `decoded`: its own" in card
     assert "temperature 0.7 for text and 0.8 for sound" in card
     assert "back-end in training | not known" in card
+    assert "stock moshi, its codec" not in card, "which stock moshi loads"
 
 
 def test_adapters_are_merged(tmp_path: Path) -> None:
@@ -218,7 +256,7 @@ def test_the_summary_tells_without_reading_tensors(voice: Path, tmp_path: Path) 
     told = dict(summary.rows())
     assert told["vocabulary"] == "300 pieces"
     assert told["right.text"] == "1.25"
-    assert "nano-mimi" in told["codec"]
+    assert "mimi" in told["codec"]
     assert json.loads(json.dumps(summary.as_json()))["facts"]["training"]["step"] == 120
 
 
@@ -287,14 +325,14 @@ def test_a_full_disk_leaves_nothing_behind(tiny_disk: Path) -> None:
 def test_vocabulary_and_codec_of_other_sizes_are_refused(voice: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"vocabulary of 40, .* one of 300"):
         export_checkpoint(tiny_front_end(), Tokenizer(voice / "tokenizer.model"), None, tmp_path / "out", TRAINING)
-    codec = NanoMimi(NanoMimiOptions(path=str(voice / "codec")))
-    with pytest.raises(ConfigError, match="3 codebooks of 24 entries, codec nano-mimi has 3 of 32"):
+    codec = open_mimi(voice / "codec")
+    with pytest.raises(ConfigError, match="3 codebooks of 24 entries, codec mimi has 3 of 32"):
         export_checkpoint(tiny_front_end(), None, codec, tmp_path / "out", TRAINING)
 
 
 def test_a_codec_put_in_anothers_place_is_found_out(voice: Path, tmp_path: Path) -> None:
     out = exported(voice, tmp_path / "out")
-    tiny_nano_mimi(tmp_path / "other", seed=9)
+    tiny_mimi(tmp_path / "other", seed=9)
     shutil.copy(tmp_path / "other" / "mimi.safetensors", out)
     with pytest.raises(StoreError, match="The codec in"):
         load_checkpoint(out).codec()

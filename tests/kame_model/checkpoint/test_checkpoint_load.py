@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import BackendError, ConfigError, StoreError
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
@@ -135,13 +136,13 @@ def test_attention_may_look_farther_than_the_checkpoints(tmp_path: Path) -> None
 def test_another_shape_is_named_by_both_values(
     text_card: int, card: int, n_codebooks: int, dim: int, said: str, tmp_path: Path
 ) -> None:
-    begun = build_front_end(tiny_config(dim=dim), text_card, card, n_codebooks)
+    begun = build_front_end(tiny_config(dim=dim), text_card, CodeLayout.of_mimi(n_codebooks, card))
     with pytest.raises(ConfigError, match=said):
         init_from(begun, exported(tmp_path / "out"))
 
 
 def test_another_vocabulary_or_codec_of_the_same_size_is_named_too(tmp_path: Path) -> None:
-    codec = {"name": "nano-mimi", "digest": "cccc", "options": {}}
+    codec = {"name": "mimi", "digest": "cccc", "options": {}}
     out = edited(exported(tmp_path / "out"), tokenizer_digest="aaaa", codec=codec)
     init_from(tiny_front_end(), out, tokenizer_digest="aaaa", codec_digest="cccc")
     with pytest.raises(ConfigError, match="trained with vocabulary aaaa, the data was encoded with bbbb"):
@@ -151,9 +152,9 @@ def test_another_vocabulary_or_codec_of_the_same_size_is_named_too(tmp_path: Pat
 
 
 def test_a_checkpoint_of_a_newer_kame_is_said_to_be_one(tmp_path: Path) -> None:
-    out = edited(exported(tmp_path / "out"), format=3)
+    out = edited(exported(tmp_path / "out"), format=4)
     for read in (load_checkpoint, summarise):
-        with pytest.raises(StoreError, match="is of format 3; this kame reads 2"):
+        with pytest.raises(StoreError, match="is of format 4; this kame reads 3"):
             read(out)
 
 

@@ -3,6 +3,7 @@ import random
 import numpy as np
 import pytest
 
+from data_schemas.code_layout import CodeLayout
 from kame_model.data.augment import answer_span, lead_of, spoken, stalled, substituted, swapped, told, waiting
 from kame_model.data.copying import Pieces
 from kame_model.data.splicing import QUIET_FRAMES, Sides, handover
@@ -16,7 +17,7 @@ TWO = dialogue(
     "..RRR............................",
     "...........mmm..ghij.............", (6, "ghij"),
 )  # fmt: skip
-PIECES = Pieces([ord(each) for each in "abcdefgh"], [ord(each) for each in "ijklmnop"], 200, 200, 2)
+PIECES = Pieces([ord(each) for each in "abcdefgh"], [ord(each) for each in "ijklmnop"], 200, CodeLayout.of_mimi(2, 200))
 
 
 def drawn(*lines: str) -> str:

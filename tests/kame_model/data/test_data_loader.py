@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.data.copying import Pieces
@@ -22,7 +23,7 @@ from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows
 from tests.support.train_runs import tiny_dataset
 
-PIECES = Pieces(range(10, 120), range(120, 200), 200, 32, 4)
+PIECES = Pieces(range(10, 120), range(120, 200), 200, CodeLayout.of_mimi(4, 32))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_both_speakers_may_be_learnt(rows: Path) -> None:
     assert len(met) == 2 * dataset.splits.count("train")
     maker = ExampleMaker([dataset], config, seed=0)
     of_a, of_b = (maker.judge(unit).example for unit in units_of(0, dataset, "validation", "both").units[:2])
-    n = dataset.n_codebooks
+    n = dataset.layout.n_codebooks
     assert (of_a.columns[1 : 1 + n] == of_b.columns[1 + n :]).all()  # A's own voice is B's other
 
 
@@ -312,7 +313,7 @@ def test_datasets_of_two_vocabularies_do_not_go_together(rows: Path, tmp_path: P
 
 def test_datasets_of_two_codecs_do_not_go_together(rows: Path, tmp_path: Path) -> None:
     other = tiny_dataset(tmp_path / "other", card=64)
-    with pytest.raises(ConfigError, match="size of the codebooks: 32 and 64"):
+    with pytest.raises(ConfigError, match=r"order of the codes: sizes=\(32, .* and sizes=\(64, "):
         open_datasets(config_of(rows, other).datasets)
 
 

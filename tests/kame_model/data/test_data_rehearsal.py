@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
 from data_schemas.config.training import DataConfig
 from kame_model.data.copying import Pieces
@@ -28,7 +29,7 @@ def rehearsal_of(folder: Path, copy_share: float) -> Rehearsal:
     settings = {"datasets": [{"path": str(folder)}], "batch_frames": 300, "swap_share": 0.5, "copy_share": copy_share}
     config = DataConfig.model_validate(settings)
     dialogues = DialogueLoader(open_datasets(config.datasets), config, 0, 2)
-    pieces = Pieces(first=range(10, 100), more=range(100, 200), text_card=200, card=32, n_codebooks=4)
+    pieces = Pieces(first=range(10, 100), more=range(100, 200), text_card=200, layout=CodeLayout.of_mimi(4, 32))
     course = CopyConfig(batch_size=8, max_gap_frames=1, max_frames=200)
     return Rehearsal(dialogues, CopyLoader(pieces, course, 0, 2), copy_share)
 

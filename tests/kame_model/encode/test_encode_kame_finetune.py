@@ -10,13 +10,22 @@ import pandas  # type: ignore[import-untyped]
 import pyarrow.parquet as pq
 import pytest
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.records import AudioDialogue, OracleRow
 from kame_model.encode import kame_finetune
 from kame_model.encode.dialogue import make_token_row
 from kame_model.encode.kame_finetune import export_kame_finetune
 from kame_model.encode.rows import TokenRow
-from tests.support.token_rows import audio_dialogue, event, oracle_row, said_turn, vocabulary_of, write_token_rows
+from tests.support.token_rows import (
+    MADE_WITH,
+    audio_dialogue,
+    event,
+    oracle_row,
+    said_turn,
+    vocabulary_of,
+    write_token_rows,
+)
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "kame_finetune.json").read_text(encoding="utf-8"))
 GIVEN, EXPECTED = GOLDEN["input"], GOLDEN["expected"]
@@ -52,6 +61,15 @@ def exported(tmp_path: Path) -> Path:
     write_token_rows(tmp_path / "tokens", [golden_row(tmp_path)])
     export_kame_finetune(str(tmp_path / "tokens"), str(tmp_path / "out"))
     return tmp_path / "out"
+
+
+def test_codes_that_are_not_laid_out_as_mimis_are_refused(tmp_path: Path) -> None:
+    layout = CodeLayout.of_parameters([2048] * 8, text_lead=2, temp=0.4)
+    made_with = MADE_WITH.model_copy(update={"codec": "codec2-learnt", "layout": layout})
+    write_token_rows(tmp_path / "tokens", [golden_row(tmp_path)], made_with=made_with)
+    with pytest.raises(ConfigError, match=r"codes of codec2-learnt\. kame_finetune wants Mimi's"):
+        export_kame_finetune(str(tmp_path / "tokens"), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 def as_lists(value: Any) -> Any:
@@ -105,7 +123,7 @@ def test_the_export_says_what_it_was_made_from(exported: Path) -> None:
     told = json.loads((exported / "export.json").read_text(encoding="utf-8"))
     assert told["format"] == "kame_finetune"
     assert told["dialogues"] == {"train": 1}
-    assert told["made_with"]["n_codebooks"] == 8
+    assert told["made_with"]["layout"]["sizes"] == [2048] * 8
 
 
 def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from kame_model.encode.run import encode_dataset
 from kame_model.encode.sound import Encoders
 from kame_model.encode.token_dataset import TokenDataset
 from pipelines.audio import from_flac
-from tests.support.codecs import tiny_nano_mimi
+from tests.support.codecs import tiny_mimi
 from tests.support.small_datasets import contents, encode_settings, noisy_dialogue, spoil_bit, ten_shards, write_dataset
 
 pytestmark = pytest.mark.full
@@ -43,7 +43,7 @@ def test_every_dialogue_becomes_a_row_of_both_channels(data: Path, vocabulary: s
         assert row.split == dialogue.split
     assert manifest.counts.n_rows == 20
     assert (manifest.counts.n_events, manifest.counts.n_failed_events) == (40, 20)
-    assert (dataset.codec_digest, dataset.card) == (DoubleCodec(DoubleCodecOptions()).digest, CARD)
+    assert (dataset.codec_digest, dataset.layout.card) == (DoubleCodec(DoubleCodecOptions()).digest, CARD)
 
 
 def test_encoding_again_makes_nothing(data: Path, vocabulary: str, encoded: list[int]) -> None:
@@ -89,8 +89,8 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(
 
 def test_any_number_of_processes_gives_the_same_bytes(tmp_path: Path, vocabulary: str) -> None:
     """With moshi's own classes: threads and batches are what could make a difference."""
-    tiny_nano_mimi(tmp_path / "codec")
-    codec = {"codec": "nano-mimi", "codec_options": {"path": str(tmp_path / "codec")}}
+    tiny_mimi(tmp_path / "codec")
+    codec = {"codec": "mimi", "codec_options": {"path": str(tmp_path / "codec"), "n_codebooks": 3}}
     data = write_dataset(tmp_path / "dataset", [[noisy_dialogue(at, n_samples=20_000 + 7_000 * at) for at in range(5)]])
     encode_dataset(encode_settings(data, vocabulary, "one", **codec))
     encode_dataset(encode_settings(data, vocabulary, "two", workers=2, window_s=2.0, **codec))

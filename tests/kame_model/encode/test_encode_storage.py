@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import DatasetError, StoreError
 from data_schemas.store import Store
 from kame_model.encode.manifest import MANIFEST
@@ -94,7 +95,7 @@ def test_rows_come_back_whole_from_several_shards(tmp_path: Path) -> None:
 def test_the_dataset_tells_what_made_it(tmp_path: Path) -> None:
     dataset = write_token_rows(tmp_path, [random_row(1)])
     assert (dataset.codec_digest, dataset.tokenizer_digest) == ("c", "t")
-    assert (dataset.n_codebooks, dataset.card, dataset.text_card) == (8, 2048, MADE_WITH.text_card)
+    assert (dataset.layout, dataset.text_card) == (CodeLayout.of_mimi(8, 2048), MADE_WITH.text_card)
     assert dataset.counts.n_rows == 1
 
 
@@ -137,8 +138,8 @@ def test_a_file_that_is_none_of_ours_is_said_to_be_so(tmp_path: Path) -> None:
 def test_rows_of_a_newer_version_are_refused(tmp_path: Path) -> None:
     write_token_rows(tmp_path, [random_row(1)])
     manifest = (tmp_path / MANIFEST).read_text(encoding="utf-8")
-    (tmp_path / MANIFEST).write_text(manifest.replace('"rows_version":1', '"rows_version":99'), encoding="utf-8")
-    with pytest.raises(DatasetError, match="version 99; this program reads 1"):
+    (tmp_path / MANIFEST).write_text(manifest.replace('"rows_version":2', '"rows_version":99'), encoding="utf-8")
+    with pytest.raises(DatasetError, match="version 99; this program reads 2"):
         TokenDataset(str(tmp_path))
 
 

@@ -4,8 +4,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
 from kame_model.evaluate.free_running import FreeRun, Script, plan_batches, run_freely, script_for
 from kame_model.evaluate.turns import Asked, find_turns
@@ -15,7 +17,7 @@ from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
 from kame_model.frames.sequence import lay_sequence
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import Tokenizer
-from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, tiny_front_end
+from tests.support.front_ends import CARD, LAYOUT, LED_BY_TEXT, N_CODEBOOKS, TEXT_CARD, audio_of, tiny_front_end
 from tests.support.recall_rows import AGAIN, ASKED, make_vocabulary, recall_row
 
 LIKELIEST = SamplingConfig(use_sampling=False)
@@ -28,26 +30,27 @@ def script(n_frames: int, seed: int, events: list[OracleTokenEvent] | None = Non
 
 
 def foreseen(front_end: FrontEnd, given: Script, run: FreeRun, oracle: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """The likeliest next text and codes, when the training forward reads what was said and heard."""
-    columns = lay_sequence(run.text, run.own, given.other, TEXT_CARD, CARD)
+    """The likeliest next text, and the codes' logits, when the training forward reads what was said and heard."""
+    columns = lay_sequence(run.text, run.own, given.other, TEXT_CARD, front_end.layout)
     example = Example.of(columns, oracle, np.zeros(len(oracle), np.bool_), TEXT_CARD, CARD)
     batch = collate([example])
     with torch.no_grad():
         logits = front_end(batch.columns, batch.oracle)
-    return logits.text[0].argmax(-1), audio_of(logits)[0].argmax(-1)
+    return logits.text[0].argmax(-1), audio_of(logits)[0]
 
 
-def test_what_is_said_is_what_the_training_forward_foresees_of_it() -> None:
-    front_end = tiny_front_end()
+@pytest.mark.parametrize("layout", [LAYOUT, LED_BY_TEXT], ids=["Mimi", "text ahead"])
+def test_what_is_said_is_what_the_training_forward_foresees_of_it(layout: CodeLayout) -> None:
+    front_end = tiny_front_end(layout=layout)
     scripts = [script(20, 1), script(14, 2), script(17, 3, [])]
     runs = run_freely(front_end, scripts, LIKELIEST, seed=0)
     for given, run in zip(scripts, runs, strict=True):
         n_frames = given.other.shape[1]
         text, audio = foreseen(front_end, given, run, lay_oracle(given.events, n_frames + 1, TEXT_CARD))
         np.testing.assert_array_equal(run.text, text[:n_frames].numpy())
-        np.testing.assert_array_equal(run.own[0], audio[0, :n_frames].numpy())
-        # A frame later, by the delay; the last frame's stand beside a first code that the recording no longer has.
-        np.testing.assert_array_equal(run.own[1:, :-1], audio[1:, 1:n_frames].numpy())
+        for book, delay in enumerate(layout.delays):  # the last frames' stand beside codes that the recording has not
+            likeliest = audio[book, :n_frames, : layout.sizes[book]].argmax(-1)
+            np.testing.assert_array_equal(run.own[book, : n_frames - delay], likeliest[delay:].numpy())
 
 
 def words_said(run: FreeRun, start: int) -> list[tuple[int, int]]:

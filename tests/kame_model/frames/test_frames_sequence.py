@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from moshi.models.lm_utils import _delay_sequence
 from numpy.typing import NDArray
 
+from data_schemas.code_layout import CodeLayout
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
-from kame_model.frames.sequence import chunks, delays, lay_sequence, make_labels, select_events
+from kame_model.frames.sequence import chunks, lay_sequence, make_labels, select_events
 
 TEXT_CARD, CARD = 1000, 64
+LAYOUT = CodeLayout.of_mimi(2, CARD)
 
 
 def tokens(*rows: list[int]) -> NDArray[np.int32]:
@@ -29,14 +31,14 @@ def dialogue(
 
 
 def example(n_frames: int, events: list[OracleTokenEvent] | None = None) -> Example:
-    columns = lay_sequence(*dialogue(n_frames), TEXT_CARD, CARD)
+    columns = lay_sequence(*dialogue(n_frames), TEXT_CARD, LAYOUT)
     answer = np.arange(n_frames + 1) == 1
     return Example.of(columns, lay_oracle(events or [], n_frames + 1, TEXT_CARD), answer, TEXT_CARD, CARD)
 
 
 def test_a_sequence_by_hand() -> None:
     columns = lay_sequence(tokens([5, 6, 3])[0], tokens([10, 11, 12], [20, 21, 22]), tokens([30, 31, 32], [40, 41, 42]),
-                           TEXT_CARD, CARD)  # fmt: skip
+                           TEXT_CARD, LAYOUT)  # fmt: skip
     assert columns.tolist() == [
         [1000, 5, 6, 3, 3],
         [64, 10, 11, 12, 64],
@@ -51,7 +53,7 @@ def test_a_sequence_by_hand() -> None:
 
 def test_missing_codes_stay_missing_and_are_no_labels() -> None:
     text, own, other = dialogue(4)
-    columns = lay_sequence(text, np.full_like(own, ZERO_ID), other, TEXT_CARD, CARD)
+    columns = lay_sequence(text, np.full_like(own, ZERO_ID), other, TEXT_CARD, LAYOUT)
     assert columns[1, 1:5].tolist() == [ZERO_ID] * 4
     assert set(make_labels(columns, TEXT_CARD, CARD)[1].ravel().tolist()) == {ZERO_ID}
 
@@ -59,23 +61,34 @@ def test_missing_codes_stay_missing_and_are_no_labels() -> None:
 def test_parts_of_different_dialogues_are_refused() -> None:
     text, own, other = dialogue(4)
     with pytest.raises(ValueError, match="not of one dialogue"):
-        lay_sequence(text[:3], own, other, TEXT_CARD, CARD)
+        lay_sequence(text[:3], own, other, TEXT_CARD, LAYOUT)
     with pytest.raises(ValueError, match="not of one dialogue"):
-        lay_sequence(text, own, other[:1], TEXT_CARD, CARD)
+        lay_sequence(text, own, other[:1], TEXT_CARD, LAYOUT)
 
 
-def test_the_delays_are_moshis() -> None:
-    assert delays(8) == (0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1)
-    assert delays(1) == (0, 0, 0)
+def test_text_leads_the_own_sound_and_what_is_heard_comes_at_once() -> None:
+    led = CodeLayout.of_parameters([CARD, 8], text_lead=2, temp=0.4)
+    columns = lay_sequence(tokens([5, 6, 3])[0], tokens([10, 11, 12], [1, 2, 3]), tokens([30, 31, 32], [4, 5, 6]),
+                           TEXT_CARD, led)  # fmt: skip
+    assert columns.tolist() == [
+        [1000, 5, 6, 3, 3],
+        [64, 64, 64, 10, 11],
+        [64, 64, 64, 1, 2],
+        [64, 30, 31, 32, 64],
+        [64, 4, 5, 6, 64],
+    ]
+    assert make_labels(columns, TEXT_CARD, CARD)[1].tolist() == [[-1, -1, 10, 11], [-1, -1, 1, 2]]
 
 
-@given(n_frames=st.integers(1, 12), n_codebooks=st.integers(1, 8), seed=st.integers(0, 99))
-def test_all_but_the_tail_is_what_stock_moshi_delays(n_frames: int, n_codebooks: int, seed: int) -> None:
+@given(n_frames=st.integers(1, 12), n_codebooks=st.integers(1, 8), lead=st.integers(-1, 3), seed=st.integers(0, 99))
+def test_all_but_the_tail_is_what_stock_moshi_delays(n_frames: int, n_codebooks: int, lead: int, seed: int) -> None:
+    of_mimi = CodeLayout.of_mimi(n_codebooks, CARD)
+    layout = of_mimi if lead < 0 else CodeLayout.of_parameters(of_mimi.sizes, lead, temp=1.0)
     text, own, other = dialogue(n_frames, n_codebooks, seed)
     initial = torch.tensor([TEXT_CARD] + [CARD] * 2 * n_codebooks)[None, :, None]
     codes = torch.from_numpy(np.concatenate([text[None], own, other])).long()[None]
-    stock = torch.cat([initial, _delay_sequence(list(delays(n_codebooks)), codes, initial)], dim=2)[0]
-    assert lay_sequence(text, own, other, TEXT_CARD, CARD)[:, :-1].tolist() == stock.tolist()
+    stock = torch.cat([initial, _delay_sequence(list(layout.of_rows), codes, initial)], dim=2)[0]
+    assert lay_sequence(text, own, other, TEXT_CARD, layout)[:, :-1].tolist() == stock.tolist()
 
 
 @given(n_columns=st.integers(1, 3000), longest=st.integers(1, 600))

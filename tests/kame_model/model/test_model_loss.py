@@ -13,6 +13,7 @@ from kame_model.model.front_end import Logits
 from kame_model.model.loss import METRICS, compute_loss, means
 from tests.support.front_ends import (
     CARD,
+    LAYOUT,
     N_CODEBOOKS,
     TEXT_CARD,
     audio_of,
@@ -59,7 +60,19 @@ def test_the_loss_is_that_of_the_release() -> None:
     weighted = {(1.0, 1.0): text + audio, (1.0, 0.0): text, (0.0, 1.0): audio, (1.0, 1.5): text + 1.5 * audio}
     for (text_weight, audio_weight), expected in weighted.items():  # the last as the paper has it
         config = LossConfig(text_weight=text_weight, audio_weight=audio_weight)
-        assert compute_loss(logits, batch, config).total.item() == pytest.approx(expected, rel=1e-5)
+        assert compute_loss(logits, batch, config, LAYOUT.weights).total.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_codebooks_weigh_what_the_codec_says() -> None:
+    batch, weights = random_batch(3), (2.0, 0.0, 5.0)
+    logits = random_logits(batch)
+    codes = [
+        (weights[k], nats(audio_of(logits)[b, k, s], int(batch.audio_labels[b, k, s])))
+        for b, k, s in (batch.audio_labels != ZERO_ID).nonzero().tolist()
+    ]
+    wanted = sum(weight * each for weight, each in codes) / sum(weight for weight, _ in codes)
+    found = compute_loss(logits, batch, LossConfig(text_weight=0), weights).total.item()
+    assert found == pytest.approx(wanted, rel=1e-5)
 
 
 def test_the_end_of_padding_counts_as_text() -> None:
@@ -67,14 +80,14 @@ def test_the_end_of_padding_counts_as_text() -> None:
     batch.text_labels[:] = PADDING_ID
     batch.text_labels[0, 5] = END_OF_PADDING_ID
     logits = random_logits(batch)
-    figures = means(compute_loss(logits, batch, LossConfig()).tallies)
+    figures = means(compute_loss(logits, batch, LossConfig(), LAYOUT.weights).tallies)
     assert figures["text"] == pytest.approx(nats(logits.text[0, 5], END_OF_PADDING_ID), rel=1e-5)
 
 
 def test_where_there_is_no_label_there_is_no_gradient() -> None:
     batch = random_batch(2)
     logits = random_logits(batch)
-    total = compute_loss(logits, batch, LossConfig()).total
+    total = compute_loss(logits, batch, LossConfig(), LAYOUT.weights).total
     text, audio = torch.autograd.grad(total, [logits.text, audio_of(logits)])
     assert (text[batch.text_labels == ZERO_ID] == 0).all()
     assert (audio[batch.audio_labels == ZERO_ID] == 0).all()
@@ -89,7 +102,7 @@ def test_answers_weigh_more_within_the_same_mean() -> None:
     losses = torch.tensor([nats(logits.text[b, s], int(batch.text_labels[b, s])) for b, s in words.nonzero().tolist()])
     weights = 1 + 3 * batch.answer_mask[words].double()
     wanted = (losses * weights).sum() / weights.sum()
-    loss = compute_loss(logits, batch, LossConfig(answer_weight=4, padding_weight=0, audio_weight=0))
+    loss = compute_loss(logits, batch, LossConfig(answer_weight=4, padding_weight=0, audio_weight=0), LAYOUT.weights)
     assert loss.total.item() == pytest.approx(wanted.item(), rel=1e-5)
 
 
@@ -101,8 +114,8 @@ def test_metrics_of_fed_frames_are_of_those_frames() -> None:
     codes = batch.audio_labels.clone()
     codes[~fed[:, None].expand_as(codes)] = ZERO_ID
     of_fed = Batch(batch.columns, batch.oracle, apart, codes, batch.answer_mask, fed)
-    figures = means(compute_loss(logits, batch, LossConfig()).tallies)
-    only = means(compute_loss(logits, of_fed, LossConfig()).tallies)
+    figures = means(compute_loss(logits, batch, LossConfig(), LAYOUT.weights).tallies)
+    only = means(compute_loss(logits, of_fed, LossConfig(), LAYOUT.weights).tallies)
     for name in ("text", "padding", "semantic", "acoustic"):
         assert figures[f"{name}_fed"] == pytest.approx(only[name], rel=1e-9)
         assert figures[name] != pytest.approx(only[name], rel=1e-3)
@@ -115,20 +128,22 @@ def test_tallies_add_up_over_micro_batches() -> None:
     halves = []
     for rows in (slice(0, 2), slice(2, 4)):
         half = Logits(logits.text[rows], audio_of(logits)[rows])
-        halves.append(compute_loss(half, collate(examples[rows]), LossConfig()).tallies)
+        halves.append(compute_loss(half, collate(examples[rows]), LossConfig(), LAYOUT.weights).tallies)
     together = means(halves[0] + halves[1])
-    assert together == pytest.approx(means(compute_loss(logits, whole, LossConfig()).tallies), rel=1e-9)
+    assert together == pytest.approx(means(compute_loss(logits, whole, LossConfig(), LAYOUT.weights).tallies), rel=1e-9)
     assert set(together) == set(METRICS)
 
 
 def test_a_batch_without_audio_or_without_labels_is_no_nan() -> None:
     batch = random_batch(1)
     front_end = tiny_front_end()
-    loss = compute_loss(front_end(batch.columns, batch.oracle, with_audio=False), batch, LossConfig(text_weight=0))
+    loss = compute_loss(
+        front_end(batch.columns, batch.oracle, with_audio=False), batch, LossConfig(text_weight=0), LAYOUT.weights
+    )
     assert loss.total.item() == 0
     assert "semantic" not in means(loss.tallies)
     batch.text_labels[:], batch.audio_labels[:] = ZERO_ID, ZERO_ID
-    nothing = compute_loss(front_end(batch.columns, batch.oracle), batch, LossConfig())
+    nothing = compute_loss(front_end(batch.columns, batch.oracle), batch, LossConfig(), LAYOUT.weights)
     gradients = torch.autograd.grad(nothing.total, list(front_end.parameters()), allow_unused=True)
     assert nothing.total.item() == 0
     assert means(nothing.tallies) == {}
@@ -139,6 +154,6 @@ def test_half_precision_logits_are_summed_in_float32() -> None:
     batch = random_batch(2)
     logits = random_logits(batch)
     half = Logits(logits.text.bfloat16(), audio_of(logits).bfloat16())
-    loss, exact = (compute_loss(each, batch, LossConfig()).total for each in (half, logits))
+    loss, exact = (compute_loss(each, batch, LossConfig(), LAYOUT.weights).total for each in (half, logits))
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(exact.item(), rel=1e-3)

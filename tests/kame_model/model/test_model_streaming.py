@@ -6,12 +6,22 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
 from kame_model.frames.cue import lay_cues
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import UNSAID, Frame, FrontEndGen
-from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_front_end
+from tests.support.front_ends import (
+    CARD,
+    LAYOUT,
+    LED_BY_TEXT,
+    N_CODEBOOKS,
+    TEXT_CARD,
+    audio_of,
+    random_batch,
+    tiny_front_end,
+)
 
 pytestmark = pytest.mark.full
 
@@ -41,7 +51,7 @@ def kept(module: nn.Module, out: list[Tensor]) -> None:
 
 def run_freely(front_end: FrontEnd, heard: Tensor, oracle: Tensor) -> Run:
     """Streams greedily and writes down, by hand and from moshi's layout, the columns that come of it."""
-    batch_size, _, n_positions = heard.shape
+    layout, (batch_size, _, n_positions) = front_end.layout, heard.shape
     text: list[Tensor] = []
     audio: list[list[Tensor]] = [[] for _ in range(N_CODEBOOKS)]
     for module, out in zip([front_end.lm.text_linear, *front_end.lm.linears], [text, *audio], strict=True):
@@ -53,39 +63,54 @@ def run_freely(front_end: FrontEnd, heard: Tensor, oracle: Tensor) -> Run:
     columns = torch.full((batch_size, 1 + 2 * N_CODEBOOKS, n_positions + 1), CARD)
     columns[:, 0, 0] = TEXT_CARD
     columns[:, 0, 1:] = logits[0].argmax(-1)
-    columns[:, 1 : 1 + N_CODEBOOKS, 1:] = logits[1].argmax(-1)
-    columns[:, 2 : 1 + N_CODEBOOKS, 1] = CARD  # acoustic codes come a column later
-    columns[:, 1 + N_CODEBOOKS, 1:-1] = heard[:, 0, 1:]
-    columns[:, 2 + N_CODEBOOKS :, 2:] = heard[:, 1:, 1:]
+    for book, (size, own, other) in enumerate(zip(layout.sizes, layout.delays, layout.other_delays, strict=True)):
+        columns[:, 1 + book, 1 + own :] = logits[1][:, book, own:, :size].argmax(-1)  # before, the initial code stays
+        late = heard[:, book, 1 : n_positions + 1 - other]
+        columns[:, 1 + N_CODEBOOKS + book, 1 + other : 1 + other + late.shape[1]] = late
     return Run(*logits, columns, frames)
 
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, FLOAT32), (torch.bfloat16, BFLOAT16)])
 @pytest.mark.parametrize("mode", ["table", "tied"])
 @pytest.mark.parametrize("fed", [True, False], ids=["oracle on", "oracle off"])
+@pytest.mark.parametrize("layout", [LAYOUT, LED_BY_TEXT], ids=["Mimi", "text ahead"])
 def test_a_streaming_step_is_the_training_forward_position_by_position(
-    fed: bool, mode: str, dtype: torch.dtype, bound: float
+    layout: CodeLayout, fed: bool, mode: str, dtype: torch.dtype, bound: float
 ) -> None:
-    front_end = tiny_front_end(oracle=mode, tie_text_head=mode == "tied", dtype=dtype)
+    front_end = tiny_front_end(oracle=mode, tie_text_head=mode == "tied", dtype=dtype, layout=layout)
     oracle = random_batch().oracle if fed else torch.full((2, 21), PADDING_ID)
     run = run_freely(front_end, heard_by(*oracle.shape), oracle)
     with torch.no_grad():
         whole = front_end(run.columns, oracle if fed else None)
     audio = audio_of(whole)
     assert (whole.text - run.text).abs().max() < bound
-    assert (audio[:, :2] - run.audio[:, :2]).abs().max() < bound
-    # At the first position training has no acoustic code (they come a column later); streaming samples and drops one.
-    assert (audio[:, 2:, 1:] - run.audio[:, 2:, 1:]).abs().max() < bound
+    # Where a code comes late, training has none at the first positions; streaming samples some and drops them, and
+    # the depth transformer has read them for the codebooks behind.
+    for book in range(N_CODEBOOKS):
+        start = max(layout.delays[:book], default=0)
+        assert (audio[:, book, start:] - run.audio[:, book, start:]).abs().max() < bound
 
 
-def test_what_is_given_back_are_whole_frames_and_nothing_at_the_first_call() -> None:
-    run = run_freely(tiny_front_end(), heard_by(2, 10), torch.full((2, 10), PADDING_ID))
-    assert (run.frames[0].text == UNSAID).all()
-    assert (run.frames[0].own == UNSAID).all()
-    for frame, said in enumerate(run.frames[1:]):
+@pytest.mark.parametrize("layout", [LAYOUT, LED_BY_TEXT], ids=["Mimi", "text ahead"])
+def test_what_is_given_back_are_whole_frames_and_nothing_at_the_first_calls(layout: CodeLayout) -> None:
+    run = run_freely(tiny_front_end(layout=layout), heard_by(2, 10), torch.full((2, 10), PADDING_ID))
+    nothing, whole = run.frames[: layout.longest_delay], run.frames[layout.longest_delay :]
+    assert all((each.text == UNSAID).all() and (each.own == UNSAID).all() for each in nothing)
+    for frame, said in enumerate(whole):
         assert torch.equal(said.text, run.columns[:, 0, frame + 1])
-        assert torch.equal(said.own[:, 0], run.columns[:, 1, frame + 1])
-        assert torch.equal(said.own[:, 1:], run.columns[:, 2 : 1 + N_CODEBOOKS, frame + 2])
+        for book, delay in enumerate(layout.delays):
+            assert torch.equal(said.own[:, book], run.columns[:, 1 + book, frame + 1 + delay])
+
+
+def test_a_small_codebook_has_no_ids_but_its_own() -> None:
+    front_end, oracle = tiny_front_end(layout=LED_BY_TEXT), torch.full((2,), PADDING_ID)
+    torch.manual_seed(0)
+    gen = FrontEndGen(front_end, SamplingConfig(temp=5.0))
+    with gen.streaming(2):
+        said = [gen.step(each, oracle).own for each in heard_by(2, 40).unbind(-1)]
+    highest = torch.stack(said).amax(dim=(0, 1))
+    assert highest[1] < LED_BY_TEXT.sizes[1] < highest[0]
+    assert not any(head._forward_hooks for head in front_end.lm.linears), "training has all ids again"
 
 
 def test_an_oracle_changes_what_comes_after_it_and_nothing_before() -> None:

@@ -16,14 +16,14 @@ from moshi.models import loaders
 from safetensors.torch import save_file
 
 from backends.codec.mimi import Mimi
-from backends.codec.nano_mimi import mimi_kwargs
+from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import ConfigError
 from kame_model.checkpoint.export import make_stock_state
 from kame_model.checkpoint.folder import ORACLE_KEY
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.model.front_end import build_front_end
 from kame_model.serve.server import KameServer
-from tests.support.codecs import TINY, random_model
+from tests.support.codecs import TINY_LAYOUT, random_model, tiny_kwargs
 from tests.support.front_ends import tiny_config
 from tests.support.serving import Client, doubles, inline, serve_config
 from tests.support.vocabularies import make_moshi_like
@@ -41,7 +41,7 @@ KINDS = ("kame", "kame_finetune", "moshi", "moshi without config.json")
 @pytest.fixture(autouse=True)
 def small_mimi(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Moshi's own Mimi is of 79 M parameters; here its shape is a small one."""
-    kwargs = mimi_kwargs(TINY.model_copy(update={"n_codebooks": N_CODEBOOKS + 2}))
+    kwargs = tiny_kwargs(N_CODEBOOKS + 2)
     monkeypatch.setattr(loaders, "_mimi_config", kwargs)
     return kwargs
 
@@ -58,7 +58,9 @@ def release(tmp_path: Path, small_mimi: dict[str, Any], monkeypatch: pytest.Monk
         codec = {name: value.contiguous() for name, value in random_model(small_mimi).state_dict().items()}
         save_file(codec, folder / MIMI)
         torch.manual_seed(0)
-        front_end = build_front_end(tiny_config(), tokenizer.text_card, TINY.card, N_CODEBOOKS)
+        front_end = build_front_end(
+            tiny_config(), tokenizer.text_card, CodeLayout.of_mimi(N_CODEBOOKS, TINY_LAYOUT.card)
+        )
         state = make_stock_state(front_end.eval(), torch.bfloat16)
         if "kame" not in kind:
             del state[ORACLE_KEY]
@@ -147,7 +149,7 @@ def test_a_mimi_of_another_shape_comes_with_its_keyword_arguments(
     (folder / "config.json").write_text(json.dumps(config))
     codec = load_checkpoint(folder).codec()
     assert isinstance(codec, Mimi)
-    assert (codec.n_codebooks, codec.card) == (N_CODEBOOKS, TINY.card)
+    assert (codec.n_codebooks, codec.card) == (N_CODEBOOKS, TINY_LAYOUT.card)
 
 
 @pytest.mark.parametrize("name", [MIMI, TEXT])

@@ -13,9 +13,9 @@ from data_schemas.config.copying import CopyConfig
 from kame_model.data.copying import Pieces, Trial, draw_trial
 from kame_model.frames.ids import PADDING_ID
 from kame_model.train.free_copying import measure_copying, run_text
-from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, tiny_front_end
+from tests.support.front_ends import LAYOUT, N_CODEBOOKS, TEXT_CARD, tiny_front_end
 
-PIECES = Pieces(range(4, 30), range(30, TEXT_CARD), TEXT_CARD, CARD, N_CODEBOOKS)
+PIECES = Pieces(range(4, 30), range(30, TEXT_CARD), TEXT_CARD, LAYOUT)
 COURSE = CopyConfig(max_delay_frames=6, max_silence_frames=20, max_gap_frames=1)
 
 

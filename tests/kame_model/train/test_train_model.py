@@ -7,6 +7,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from data_schemas.code_layout import CodeLayout
 from data_schemas.config.training import HardwareConfig, Precision, TrainConfig
 from kame_model.model.front_end import FrontEnd
 from kame_model.train.model import ForwardPass, build_shape
@@ -14,7 +15,7 @@ from kame_model.train.parallel import Processes
 from kame_model.train.run_folder import SpeaksWith
 from tests.support.train_runs import tiny_run
 
-SPEAKS_WITH = SpeaksWith(tokenizer_digest="made", text_card=200, codec_digest="made", card=32, n_codebooks=4)
+SPEAKS_WITH = SpeaksWith(tokenizer_digest="made", text_card=200, codec_digest="made", layout=CodeLayout.of_mimi(4, 32))
 ADAPTERS: dict[str, Any] = {"init_from": "base", "lora": {"rank": 2}}
 
 

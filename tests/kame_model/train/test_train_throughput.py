@@ -10,14 +10,14 @@ from kame_model.frames.batch import Batch
 from kame_model.model.front_end import build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.train.throughput import Speedometer, count_flops_per_frame, count_frames, count_weights, find_peak_flops
-from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, random_batch, tiny_config, tiny_front_end
+from tests.support.front_ends import CARD, LAYOUT, N_CODEBOOKS, TEXT_CARD, random_batch, tiny_config, tiny_front_end
 
 pytestmark = pytest.mark.full
 
 
 def test_operations_of_a_frame_are_six_a_trained_weight_and_four_a_frozen_one() -> None:
     with torch.device("meta"):
-        model = build_front_end(tiny_config(dim=512), TEXT_CARD, CARD, N_CODEBOOKS, "meta")
+        model = build_front_end(tiny_config(dim=512), TEXT_CARD, LAYOUT, "meta")
     layers = [model.lm.transformer, model.lm.text_linear]
     used = sum(each.numel() for layer in layers for each in layer.parameters() if each.ndim > 1)
     full = count_flops_per_frame(model, with_audio=False)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from backends.codec.nano_mimi import NanoMimi, NanoMimiOptions
 from backends.codec.protocol import Codec
 from backends.conformance import make_chirps
 from data_schemas.config.model import SamplingConfig
@@ -17,7 +16,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.streaming import FrontEndGen
 from kame_model.serve.device.engine import Engine, FrameIn, FrameOut
-from tests.support.codecs import TINY, tiny_nano_mimi
+from tests.support.codecs import TINY_LAYOUT, open_mimi, tiny_mimi
 from tests.support.serving import tiny_checkpoint
 
 pytestmark = pytest.mark.full
@@ -175,7 +174,7 @@ def test_one_who_is_not_heard_writes_the_same_and_is_silent(engine: Engine, tmp_
 
 
 def test_a_codec_of_other_codes_is_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    tiny_nano_mimi(tmp_path / "codec")
-    two = NanoMimi(NanoMimiOptions(path=str(tmp_path / "codec"), n_codebooks=2))
-    with pytest.raises(ConfigError, match=f"speaks 3 codebooks of {TINY.card} entries"):
+    tiny_mimi(tmp_path / "codec")
+    two = open_mimi(tmp_path / "codec", n_codebooks=2)
+    with pytest.raises(ConfigError, match=f"speaks 3 codebooks of {TINY_LAYOUT.card} entries"):
         Engine(checkpoint.front_end, two, checkpoint.tokenizer(), N_SLOTS, LIKELIEST)
