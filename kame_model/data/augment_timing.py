@@ -127,13 +127,14 @@ def corrected(
     if cut is None or len(answer) == 0:
         return None
     pauses = np.flatnonzero(sides.own.text[: answer[-1]] == END_OF_PADDING_ID)
-    pauses = pauses[pauses > answer[0] + NOTICE_FRAMES[1]]
+    notice = draw.randint(*NOTICE_FRAMES)
+    pauses = pauses[pauses > answer[0] + notice]
     if begins_word is not None:
         pauses = pauses[begins_word[sides.own.text[pauses + 1]]]
     if len(pauses) == 0:
         return None
     change = int(pauses[draw.randrange(len(pauses))])
-    news_frame = change - draw.randint(*NOTICE_FRAMES)
+    news_frame = change - notice
     own, other = joined(sides.own, change, second.own, cut), joined(sides.other, change, second.other, cut)
     after = own.oracle
     known = np.flatnonzero((after.ratio >= 1) & (after.frame < change))[-1:].tolist()

@@ -182,9 +182,9 @@ class ExampleMaker:
 
     def _wait_for_oracle(self, draft: _Draft, leads: Iterable[Clip], draw: random.Random) -> None:
         late = delayed(draft.sides, draft.fed, draft.n_spare, draw, fillers=leads, begins_word=self._begins_word)
-        if late.sides.n_frames > draft.sides.n_frames:
-            draft.take("delayed", [late])
-        draft.fed = late.fed
+        if late.sides is not draft.sides:
+            draft.changes.add("delayed")
+        draft.sides, draft.fed = late  # which keeps within what was spare
 
     def _in_other_words(self, sides: Sides, n_spare: int, draw: random.Random) -> Iterator[Sides | None]:
         if self._speech.has_answers:

@@ -195,7 +195,7 @@ def _measure_copying(
 
 
 def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], n_examples: int) -> list[Judged]:
-    """Examples of validation dialogues, drawn by the run's seed."""
+    """Examples of validation dialogues, drawn by the run's seed; of speech rows where there are no dialogues."""
     maker = ExampleMaker(datasets, config.data, config.seed)
     units = [
         unit
@@ -209,6 +209,8 @@ def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], n_exampl
             max_columns=config.data.max_columns,
         ).units
     ]
+    dialogues = [unit for unit in units if not datasets[unit.dataset].is_speech[unit.row]]
+    units = dialogues or units  # an answer in a dialogue is what is aimed at; speech alone is judged by itself
     order = torch.randperm(len(units), generator=torch.Generator().manual_seed(ids.seed_for("validation", config.seed)))
     return [maker.judge(units[at]) for at in order[:n_examples].tolist()]
 

@@ -149,9 +149,9 @@ def test_a_correction_looks_so() -> None:
     found = corrected(LONG, [fed_at(12, "abcdefghij", 1)], TWO, random.Random(1))
     assert found is not None
     assert picture(*found) == drawn(
-        "......QQQQQQ...................................................",
-        "...................ll..abc..de.f..gh.....mmm..ghij.............",
-        ".............|abcdefghij....|ghij..............................",
+        "......QQQQQQ...............................................",
+        "...................ll..abc..de.f.....mmm..ghij.............",
+        ".............|abcdefghij...|ghij...........................",
     )
 
 
