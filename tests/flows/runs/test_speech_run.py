@@ -129,7 +129,7 @@ def test_without_a_path_the_codec_is_learnt_of_the_voice(tmp_path: Path) -> None
     run_speech(config)
     assert (Path(config.out) / "codec" / "codebooks.safetensors").stat().st_mtime_ns == books
     with pytest.raises(ConfigError, match=r"other settings: codec learnt of 0\.5 minutes"):
-        run_speech(speech_config(tmp_path, **settings, **(learnt | {"codec_card": 32})))
+        run_speech(speech_config(tmp_path, **settings, **(learnt | {"codec_stages": 1})))
 
 
 def test_held_out_items_say_nothing(tmp_path: Path) -> None:
