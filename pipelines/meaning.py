@@ -76,6 +76,12 @@ def _stems(word: str) -> Iterator[tuple[str, str]]:
 
 
 @cache
-def _common_words() -> frozenset[str]:
+def common_words() -> tuple[str, ...]:
+    """English words that are written in small letters, without their commonest forms; by the alphabet."""
     lines = COMMON_WORDS.read_text(encoding="utf-8").splitlines()
-    return word_set(" ".join(line for line in lines if not line.startswith("#")))
+    return tuple(sorted(word_set(" ".join(line for line in lines if not line.startswith("#")))))
+
+
+@cache
+def _common_words() -> frozenset[str]:
+    return frozenset(common_words())

@@ -26,6 +26,7 @@ from data_schemas.records.speech import (
     Clips,
     DialogueWords,
     Quality,
+    SpokenSentence,
     Surroundings,
     UtteranceWords,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "Reject",
     "SaidPiece",
     "Speaker",
+    "SpokenSentence",
     "Surroundings",
     "Turn",
     "Utterance",

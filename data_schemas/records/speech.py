@@ -54,6 +54,24 @@ class DialogueWords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpokenSentence:
+    """A sentence that the assistant's voice said by itself; `item_id` is null where no item says it.
+
+    `kind` is one of `data_schemas.config.speech_rows.SentenceKind`; times count from the sound's first sample.
+    """
+
+    sentence_id: str
+    kind: str
+    split: str
+    source: str
+    item_id: str | None
+    spoken_text: str
+    voice: str
+    speed: float
+    words: tuple[WordTiming, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Audio:
     """A sound file as Hugging Face `datasets` stores it in Parquet: nullable all through, or it is not taken for sound.
 

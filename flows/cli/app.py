@@ -23,6 +23,7 @@ from flows.cli import (
     recordings,
     refresh,
     serve,
+    speech,
     talk,
     text,
     train,
@@ -43,6 +44,7 @@ app.command()(refresh.refresh)
 app.command()(refresh.preview)
 app.command()(recordings.recordings)
 app.command()(encode.encode)
+app.command()(speech.speech)
 app.command()(train.train)
 app.command()(serve.serve)
 app.command()(talk.talk)

@@ -27,6 +27,19 @@ def counting(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], Non
         yield lambda n: progress.advance(task, n)
 
 
+@contextmanager
+def counting_hours(hours: float, quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[float], None]]]:
+    """A bar of hours that stays; gives what names what is being done, and what moves the bar by seconds."""
+    amount = TextColumn("{task.completed:.2f} of {task.total:g} h")
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), amount, TimeElapsedColumn(), TextColumn("left"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=quiet) as progress:
+        task = progress.add_task("", total=hours)
+        yield (
+            lambda name: progress.update(task, description=name),
+            lambda seconds: progress.advance(task, seconds / 3600),
+        )
+
+
 class Bars:
     """One bar a stage, counting items; use as `with`. Shows nothing when `quiet`."""
 

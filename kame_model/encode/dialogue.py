@@ -2,18 +2,23 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backends.codec.protocol import Codes
-from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, Turn, WordTiming
-from data_schemas.units import event_frame
+from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, SpokenSentence, Turn, WordTiming
+from data_schemas.units import FRAME_S, event_frame, round_s
 from kame_model.encode.manifest import Counts
 from kame_model.encode.rows import SpeakerTokens, TokenRow
+from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.inner_monologue import lay_text
 from kame_model.frames.oracle_stream import OracleTokens
 from kame_model.text.tokenizer import Tokenizer
+
+SPEECH = "speech"
+"""Source of rows that are single utterances of the assistant's."""
 
 HINT_FROM_R = 0.5
 """Up to this spoken ratio an event has no hint (KAME's level 0)."""
@@ -48,6 +53,40 @@ def make_token_row(
     )
     own = Counts(n_rows=1, n_frames=n_frames, n_without_oracles=int(oracle is None))
     return row, own + a_counts + b_counts
+
+
+def make_utterance_row(
+    said: SpokenSentence, codes: Codes, silence: Codes, before_s: float, tokenizer: Tokenizer
+) -> tuple[TokenRow, Counts]:
+    """The row of one utterance of the assistant's to which nobody listens: no oracle, no answer, B is silent.
+
+    Args:
+        codes: of A, [n_codebooks, n_frames].
+        silence: of B, as many frames or more.
+        before_s: silence before the utterance's first sample.
+    """
+    n_frames = codes.shape[1]
+    words = [replace(each, start_s=each.start_s + before_s, end_s=each.end_s + before_s) for each in said.words]
+    text = lay_text(words, tokenizer, n_frames)
+    unsaid = np.full(n_frames, PADDING_ID, np.int32)
+    row = TokenRow(
+        dialogue_id=said.sentence_id,
+        item_id=said.item_id or said.sentence_id,
+        source=SPEECH,
+        split=said.split,
+        form=said.kind,
+        question="",
+        answer="",
+        n_frames=n_frames,
+        duration_s=round_s(n_frames * FRAME_S),
+        a=_without_oracle(text.tokens, codes),
+        b=_without_oracle(unsaid, silence[:, :n_frames]),
+    )
+    return row, Counts(n_rows=1, n_frames=n_frames, n_moved_tokens=text.n_moved_tokens, n_cut_tokens=text.n_cut_tokens)
+
+
+def _without_oracle(text: NDArray[np.int32], codes: Codes) -> SpeakerTokens:
+    return SpeakerTokens(text, codes, OracleTokens.pack([], [], [], [], [], []), np.zeros(len(text), np.bool_))
 
 
 def find_answer_words(turn: Turn) -> range:

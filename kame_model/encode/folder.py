@@ -1,4 +1,4 @@
-"""A folder of token rows while it is written: held by one run at a time, of one codec and one tokenizer.
+"""A folder of token rows while it is written: held by one run at a time, and made in one way, which a file in it tells.
 
 A record beside each file says that it stands whole, and what it must hash to.
 """
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from data_schemas.config.base import Config
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import TEMPORARY, Store, Written
-from kame_model.encode.manifest import Counts, MadeWith, TokenFile, TokenManifest
+from kame_model.encode.manifest import Counts, TokenFile, TokenManifest
 
 LOCK = ".lock"
 MADE_WITH = "made_with.json"
@@ -54,17 +54,21 @@ def find_record(store: Store, path: str) -> Record | None:
 
 
 @contextmanager
-def claim_folder(out: str, by: MadeWith) -> Iterator[Store]:
+def claim_folder(out: str, name: str, by: Config) -> Iterator[Store]:
     """The folder, held for the time of the block, and swept of what a killed run was in the middle of writing.
 
+    Args:
+        name: of the file that tells what the folder's rows are made with; written where there is none.
+        by: what it must tell.
+
     Raises:
-        ConfigError: it holds something else, or rows of another codec or tokenizer.
+        ConfigError: it holds something else, or rows that are made with something else.
         StoreError: another run holds it, or it cannot be written.
     """
     store = Store(out)
     folder = Path(store.root)
-    if not store.exists(MADE_WITH) and _has_other_files(folder):
-        raise ConfigError(f"{out} is not empty and holds no token rows.", "Choose another --out.")
+    if not store.exists(name) and _has_other_files(folder):
+        raise ConfigError(f"{out} is not empty and holds no token rows of this kind ({name}).", "Choose another --out.")
     lock = FileLock(folder / LOCK, timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +78,7 @@ def claim_folder(out: str, by: MadeWith) -> Iterator[Store]:
     except OSError as error:
         raise StoreError(f"Cannot write {out}: {error.strerror or error}.", "Look at its rights and disk.") from error
     try:
-        _check_made_with(store, by)
+        _check_made_with(store, name, by)
         store.sweep()
         yield store
     finally:
@@ -96,23 +100,23 @@ def _has_other_files(folder: Path) -> bool:
     return any(each.name != LOCK and not each.name.endswith(TEMPORARY) for each in there)
 
 
-def _check_made_with(store: Store, by: MadeWith) -> None:
-    if not store.exists(MADE_WITH):
-        store.write_bytes(MADE_WITH, (by.model_dump_json(indent=1) + "\n").encode())
+def _check_made_with(store: Store, name: str, by: Config) -> None:
+    if not store.exists(name):
+        store.write_bytes(name, (by.model_dump_json(indent=1) + "\n").encode())
         return
     try:
-        there = MadeWith.model_validate_json(store.read_bytes(MADE_WITH))
+        there = type(by).model_validate_json(store.read_bytes(name))
     except ValidationError as error:
         raise StoreError(
-            f"{store.at(MADE_WITH)} is damaged, or of an older kame.", "Remove the folder and run again."
+            f"{store.at(name)} is damaged, or of an older kame.", "Remove the folder and run again."
         ) from error
     other = [
-        f"{name} {getattr(there, name)}, not {getattr(by, name)}"
-        for name in MadeWith.model_fields
-        if getattr(there, name) != getattr(by, name)
+        f"{field} {getattr(there, field)}, not {getattr(by, field)}"
+        for field in type(by).model_fields
+        if getattr(there, field) != getattr(by, field)
     ]
     if other:
-        raise ConfigError(f"{store.root} was made with another codec or tokenizer: {'; '.join(other)}.", _ANOTHER)
+        raise ConfigError(f"{store.root} was made with other settings: {'; '.join(other)}.", _ANOTHER)
 
 
-_ANOTHER = "Choose another --out: rows of two kinds of tokens cannot be trained on together."
+_ANOTHER = "Choose another --out, or the settings that it was made with."

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from data_schemas.errors import ConfigError
 from data_schemas.reader import DatasetReader
+from data_schemas.store import Store
+from kame_model.encode.manifest import MANIFEST as TOKENS
+from kame_model.encode.token_dataset import TokenDataset
 
 _N_NAMED = 3
 """So many items are named of those that stand in both."""
@@ -16,9 +19,9 @@ def check_held_out(trained: Sequence[DatasetReader], held_out: DatasetReader) ->
         ConfigError: one does; names some items.
         StoreError: a file is missing or damaged.
     """
-    there = {each for pair in _read_items(held_out) for each in pair}
+    there = {each for pair in read_item_ids(held_out) for each in pair}
     for reader in trained:
-        both = sorted({item for item, question in _read_items(reader, but="test") if {item, question} & there})
+        both = sorted({item for item, question in read_item_ids(reader, but="test") if {item, question} & there})
         if both:
             raise ConfigError(
                 f"{len(both)} items of {reader.store.root} stand in the held-out {held_out.store.root} too, themselves "
@@ -27,7 +30,24 @@ def check_held_out(trained: Sequence[DatasetReader], held_out: DatasetReader) ->
             )
 
 
-def _read_items(reader: DatasetReader, but: str = "") -> set[tuple[str, str]]:
+def read_left_out(folders: Sequence[str]) -> frozenset[str]:
+    """The items of datasets, with their questions' ids, and those of token rows, which do not tell their questions.
+
+    Raises:
+        DatasetError: a folder is neither.
+        StoreError: a file is missing or damaged.
+    """
+    found: set[str] = set()
+    for folder in folders:
+        if Store(folder).exists(TOKENS):
+            for _, rows in TokenDataset(folder).shards():
+                found.update(str(each) for each in rows.column("item_id"))
+        else:
+            found.update(each for pair in read_item_ids(DatasetReader(folder)) for each in pair)
+    return frozenset(found)
+
+
+def read_item_ids(reader: DatasetReader, but: str = "") -> set[tuple[str, str]]:
     """The ids of a dataset's items with those of their questions, but for one split.
 
     A question's id (`group_id`) is the same for all that ask it, whatever its case and punctuation.

@@ -28,7 +28,15 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, OracleRow
 from data_schemas.store import Store
 from kame_model.encode.dialogue import make_token_row
-from kame_model.encode.folder import TOKENIZER, Record, claim_folder, find_record, put_record, remove_superseded
+from kame_model.encode.folder import (
+    MADE_WITH,
+    TOKENIZER,
+    Record,
+    claim_folder,
+    find_record,
+    put_record,
+    remove_superseded,
+)
 from kame_model.encode.manifest import (
     CODES_VERSION,
     MANIFEST,
@@ -62,7 +70,7 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
     tokenizer = Tokenizer.from_file(config.tokenizer)
     by = MadeWith.of(codec, tokenizer)
     done, damaged = [], dict[str, DamagedShard]()
-    with claim_folder(config.out, by) as store, Encoders(config, codec) as encoders:
+    with claim_folder(config.out, MADE_WITH, by) as store, Encoders(config, codec) as encoders:
         if not store.exists(TOKENIZER):
             store.write_bytes(TOKENIZER, tokenizer.path.read_bytes())
         shard_encoder = _ShardEncoder(
@@ -79,7 +87,7 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
                 f"{len(damaged)} of {len(reader.shards())} shards cannot be encoded, the others are. {told}",
                 next(iter(damaged.values())).remedy,
             )
-        options = _findable_options(config.codec_options)
+        options = findable_options(config.codec_options)
         manifest = make_manifest(done, by, reader.manifest.fingerprint, reader.oracle_version, options)
         store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
         remove_superseded(store, manifest)  # only what is in the manifest stays
@@ -177,7 +185,7 @@ class _ShardEncoder:
         return sorted(self.flagged & {str(each) for each in there})
 
 
-def _findable_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+def findable_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
     """A codec's options for whoever needs it later: paths in full, and not where it ran."""
     return {
         name: str(Path(str(value)).expanduser().absolute()) if name in ("path", "kwargs") else value

@@ -87,16 +87,29 @@ def encode_window(codec: Codec, window: Sequence[Sound]) -> Encoded:
         BackendError: the codec gave other codes than it promises.
     """
     voices = [voice for sound in window for voice in _read_voices(sound)]
+    encoded = encode_voices(codec, voices, [sound.dialogue_id for sound in window for _ in range(2)])
+    return list(zip(encoded[::2], encoded[1::2], strict=True))
+
+
+def encode_voices(codec: Codec, voices: Sequence[Samples], names: Sequence[str]) -> list[Codes]:
+    """The codes of each voice, [n_codebooks, n_frames], all given to the codec at once.
+
+    Args:
+        names: of each voice's row, for the message.
+
+    Raises:
+        BackendError: the codec gave other codes than it promises.
+    """
     encoded = codec.encode(voices)
-    for at, (voice, codes) in enumerate(zip(voices, encoded, strict=True)):
+    for name, voice, codes in zip(names, voices, encoded, strict=True):
         wanted = (codec.n_codebooks, n_frames_covering(len(voice)))
         if codes.shape != wanted or not 0 <= codes.min(initial=0) <= codes.max(initial=0) < codec.card:
             raise BackendError(
-                f"The codec {codec.name} gave codes {codes.shape} up to {codes.max(initial=0)} for "
-                f"{window[at // 2].dialogue_id}; {wanted} below {codec.card} are due.",
+                f"The codec {codec.name} gave codes {codes.shape} up to {codes.max(initial=0)} for {name}; {wanted} "
+                f"below {codec.card} are due.",
                 "It does not keep to backends/codec/protocol.py.",
             )
-    return list(zip(encoded[::2], encoded[1::2], strict=True))
+    return encoded
 
 
 def _read_voices(sound: Sound) -> tuple[Samples, Samples]:
@@ -135,7 +148,7 @@ class Encoders(WorkerPool):
             BackendError: a process was killed, or the codec does not work.
         """
         if self.n_workers == 1:
-            with _one_thread():
+            with one_thread():
                 yield from (encode_window(self._codec, window) for window in windows)
             return
         waiting: deque[Future[Encoded]] = deque()
@@ -175,7 +188,8 @@ def _encode_in_worker(window: Sequence[Sound]) -> Encoded:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Within it torch computes with one thread: a sum's order, and with it its last bit, hangs on their number."""
     import torch
 
     before = torch.get_num_threads()

@@ -13,7 +13,7 @@ from backends.aligner.protocol import Aligner
 from backends.asr.protocol import Recogniser
 from backends.chat.protocol import ChatEngine, Endpoint
 from backends.tts.protocol import TextToSpeech
-from data_schemas.config import ChatConfig, GateConfig, RefreshConfig, SourceConfig
+from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import ConfigError
 from pipelines.alignment.stage import AlignmentStage
 from pipelines.asking import AskingStage
@@ -27,7 +27,7 @@ from pipelines.speech.spelt import SpeltAligner, SpeltSpeech
 from pipelines.speech.stage import SpeechStage
 from pipelines.stage import Stage, StageDescription
 from pipelines.wording.stage import WordingStage
-from spoken.lexicon import lexicon_of
+from spoken.lexicon import Lexicon, lexicon_of
 
 PICTURES, SCRIPT, WORDING, MIXING, ORACLE = "pictures", "script", "wording", "mixing", "oracle"
 STAGES = (PICTURES, SCRIPT, WORDING, "speech", "alignment", MIXING, ORACLE)
@@ -66,21 +66,36 @@ def build_cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
         ConfigError: a back-end is not installed, or a language lacks something.
     """
     lexicon = lexicon_of(config.script.lexicon)
-    tts = SpeltSpeech(registry.build("tts", config.speech.tts, config.speech.tts_options), lexicon.pronunciations)
-    aligner = SpeltAligner(
-        registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options), lexicon.pronunciations
-    )
+    tts, aligner = build_tts(config.speech, lexicon), build_aligner(config.alignment, lexicon)
     check_languages(config.sources, tts, aligner)
     stages: list[Stage[Any]] = [
         ScriptStage(config.script, config.forms, config.variants, config.seed),
-        SpeechStage(config.speech, config.gate, tts, _recogniser(config.gate), config.seed, lexicon),
+        SpeechStage(config.speech, config.gate, tts, build_recogniser(config.gate), config.seed, lexicon),
         AlignmentStage(config.alignment, aligner),
         MixingStage(config.mixing, config.surroundings, config.seed),
     ]
     return {stage.name: stage for stage in stages}
 
 
-def _recogniser(config: GateConfig) -> Recogniser | None:
+def build_tts(config: SpeechConfig, lexicon: Lexicon) -> TextToSpeech:
+    """Who speaks, by the lexicon's pronunciations.
+
+    Raises:
+        ConfigError: the back-end is not installed, or does not take its options.
+    """
+    return SpeltSpeech(registry.build("tts", config.tts, config.tts_options), lexicon.pronunciations)
+
+
+def build_aligner(config: AlignmentConfig, lexicon: Lexicon) -> Aligner:
+    """What times the words, by the lexicon's pronunciations.
+
+    Raises:
+        ConfigError: the back-end is not installed, or does not take its options.
+    """
+    return SpeltAligner(registry.build("aligner", config.aligner, config.aligner_options), lexicon.pronunciations)
+
+
+def build_recogniser(config: GateConfig) -> Recogniser | None:
     """Who listens to each utterance; None where nobody is to."""
     if config.asr == NOBODY:
         return None

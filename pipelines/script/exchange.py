@@ -62,12 +62,12 @@ def _phrase(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
     check_heard(question.text, full.said.text)
     check_heard("", short.said.text)
     return Exchange(
-        question=_sentence_case(question),
-        answer=_sentence_case(_within(full.said, config.max_answer_words, "answer_too_long")),
+        question=sentence_case(question),
+        answer=sentence_case(_within(full.said, config.max_answer_words, "answer_too_long")),
         answer_word_index=full.word_index,
-        short_answer=_sentence_case(short.said),
+        short_answer=sentence_case(short.said),
         short_answer_word_index=short.word_index,
-        step=None if step is None else _sentence_case(step),
+        step=None if step is None else sentence_case(step),
         distractor=_distractor(quiz, rng),
     )
 
@@ -93,7 +93,7 @@ def _distractor(quiz: Quiz, rng: random.Random) -> Spoken | None:
     return None
 
 
-def _sentence_case(spoken: Spoken) -> Spoken:
+def sentence_case(spoken: Spoken) -> Spoken:
     """Sentences that began with a figure begin with a capital again, and the last one has its stop."""
     text = re.sub(r"(^|(?<!\b[A-Z])[.?!] )([a-z])", lambda m: m[1] + m[2].upper(), spoken.text)
     text = text if text.endswith((".", "?", "!")) else f"{text}."

@@ -9,7 +9,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from itertools import product
+from itertools import chain, product
 from typing import Final
 
 from data_schemas.config import FormsConfig
@@ -63,6 +63,9 @@ _TAILS: Final = (
     "Happy to go over it again.", "Just ask if anything is unclear.", "What else can I do for you?",
     "Is that what you wanted to know?", "Feel free to ask more.",
 )  # fmt: skip
+_TAIL_SHARE: Final = 0.25
+"""Share of tails among leads and tails that are drawn for no question."""
+
 _TAILS_BY_KIND: Final[Mapping[Kind, tuple[str, ...]]] = {
     "sum": ("Does that add up for you?", "Does that match what you have?"),
     "why": ("Does that explain it?",),
@@ -70,6 +73,17 @@ _TAILS_BY_KIND: Final[Mapping[Kind, tuple[str, ...]]] = {
     "choice": ("Is that what you would have picked?",),
     "task": ("Shall we do another?",),
 }
+
+_STALL_OPENERS: Final = (
+    "", "Let me see.", "Let me think.", "One moment.", "Just a moment.", "Give me a moment.", "Sorry,", "Well,",
+    "I'm afraid", "To be honest,",
+)  # fmt: skip
+_STALLS: Final = (
+    "I don't know yet.", "I don't know that yet.", "I'm not sure yet.", "I can't tell you yet.", "I can't say yet.",
+    "I don't have it yet.", "I don't have the answer yet.", "I'm still thinking.", "I'm still thinking about it.",
+    "I'm still looking.", "I'm still working on it.", "I need a little longer.", "I need a bit more time.",
+    "I still have to find out.",
+)  # fmt: skip
 
 FUNCTION_WORDS: Final = word_set(
     "a about all an and any are at be by can do does for from get give go goes have here how i if in is it just know "
@@ -117,6 +131,20 @@ def worded(lead: Lead) -> str:
             start = part[0].lower() if text.endswith(",") and not part.startswith("I ") else part[0].upper()
             text = f"{text} {start}{part[1:]}".strip()
     return text
+
+
+def draw_general_lead(rng: random.Random) -> str:
+    """A lead or a tail that fits some question, without an echo of it."""
+    if rng.random() < _TAIL_SHARE:
+        return rng.choice((*_TAILS, *chain.from_iterable(_TAILS_BY_KIND.values())))
+    core = rng.choice([each for each in (*_ANY, *chain.from_iterable(_CORES.values())) if each])
+    openers = [each for each in _OPENERS if not ("help" in each and "help" in core)]
+    return worded((rng.choice(openers), core, rng.choice(_CLOSERS)))
+
+
+def draw_stall(rng: random.Random) -> str:
+    """What is said honestly by one who knows nothing yet."""
+    return f"{rng.choice(_STALL_OPENERS)} {rng.choice(_STALLS)}".strip()
 
 
 def tails(exchange: Exchange) -> list[str]:

@@ -86,7 +86,7 @@ def test_sound_that_is_none_is_named_by_its_dialogue(data: Path, vocabulary: str
 def test_another_codec_does_not_add_to_a_folder(data: Path, vocabulary: str) -> None:
     encode_dataset(encode_settings(data, vocabulary))
     before = contents(data.with_name("tokens"))
-    with pytest.raises(ConfigError, match=r"another codec or tokenizer: codec_digest .*; layout "):
+    with pytest.raises(ConfigError, match=r"was made with other settings: codec_digest .*; layout "):
         encode_dataset(encode_settings(data, vocabulary, codec_options={"n_codebooks": 4}))
     assert contents(data.with_name("tokens")) == before
 

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from data_schemas.errors import ConfigError
+from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.reader import DatasetReader
-from kame_model.encode.held_out import check_held_out
+from kame_model.encode.held_out import check_held_out, read_left_out
+from tests.support.made_rows import made_with, make_row
 from tests.support.small_datasets import noisy_dialogue, write_dataset
+from tests.support.token_rows import write_token_rows
 
 
 def dataset(folder: Path, *of: tuple[int, str, str]) -> DatasetReader:
@@ -34,6 +36,18 @@ def test_an_item_or_question_in_both_is_named(held: tuple[int, str, str], named:
         return
     with pytest.raises(ConfigError, match=named):
         check_held_out([trained], held_out)
+
+
+def test_what_is_left_out_are_items_and_questions_of_datasets_and_items_of_token_rows(tmp_path: Path) -> None:
+    by = made_with()
+    dataset(tmp_path / "data", (1, "train", "q-1"), (2, "test", "q-2"))
+    rows = write_token_rows(tmp_path / "rows", [make_row(number, "train", by) for number in (3, 4)], made_with=by)
+    assert read_left_out([str(tmp_path / "data"), rows.folder]) == {
+        *("mine-1", "q-1", "mine-2", "q-2"),
+        *("made-3", "made-4"),
+    }
+    with pytest.raises(DatasetError, match="is no dataset"):
+        read_left_out([str(tmp_path)])
 
 
 def test_of_many_the_first_are_named(tmp_path: Path) -> None:

@@ -1,0 +1,103 @@
+"""`kame speech`: hours of the assistant's voice as token rows."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.refresh import Licences, Limit, Maps, Seed, SourceOptions, Sources, Workers
+from flows.cli.terminal import AsJson, CodecOptions, print_json, speaking_plainly
+
+if TYPE_CHECKING:
+    from data_schemas.config.speech_rows import SpeechRowsConfig
+    from flows.runs.speech import SpeechMade
+
+
+def speech(
+    out: Annotated[str, typer.Option("--out", help="Folder of the token rows.")],
+    hours: Annotated[float, typer.Option("--hours", help="How long all rows last; with more, the same goes on.")],
+    source: Sources = [],  # noqa: B006
+    column_map: Maps = [],  # noqa: B006
+    source_option: SourceOptions = [],  # noqa: B006
+    licence: Licences = [],  # noqa: B006
+    limit: Limit = None,
+    without: Annotated[
+        list[str], typer.Option("--without", help="Dataset or token rows whose items say nothing; repeatable.")
+    ] = [],  # noqa: B006
+    tts: Annotated[str | None, typer.Option("--tts", help="Text-to-speech back-end (`kame backends`).")] = None,
+    voice: Annotated[
+        str | None, typer.Option("--voice", help="The assistant's voice; else the back-end's first.")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option("--tokenizer", help="SentencePiece model; else one is trained on the sentences.")
+    ] = None,
+    vocabulary: Annotated[int | None, typer.Option("--vocabulary", help="Pieces of one that is trained.")] = None,
+    codec: Annotated[
+        str | None, typer.Option("--codec", help="Its name (`kame backends`); else codec2-learnt.")
+    ] = None,
+    codec_path: Annotated[
+        str | None,
+        typer.Option("--codec-path", help="The codec's folder; codec2-learnt without one learns of the voice."),
+    ] = None,
+    codec_option: CodecOptions = [],  # noqa: B006
+    seed: Seed = None,
+    workers: Workers = None,
+    settings: Annotated[
+        list[str], typer.Option("--set", help="Any field: shares.numbers=0.2, speech.speed_max=1 (docs/speech.md).")
+    ] = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Make speech of the assistant's voice: sentences with their word times, as token rows. Running again resumes."""
+    with speaking_plainly(as_json):
+        from data_schemas.config.speech_rows import SpeechRowsConfig
+        from flows.settings import build, parse_settings, parse_sources
+
+        options = {**parse_settings(codec_option, "--codec-option"), "path": codec_path}
+        start = {"sources": parse_sources(source, column_map, licence, options=source_option), "without": without}
+        typed = {
+            "out": out,
+            "hours": hours,
+            "limit": limit,
+            "seed": seed,
+            "workers": workers,
+            "speech.tts": tts,
+            "speech.voice_a": voice,
+            "tokenizer": tokenizer,
+            "vocabulary": vocabulary,
+            "codec": codec,
+            **{f"codec_options.{name}": value for name, value in options.items()},
+        }
+        config = build(SpeechRowsConfig, start, typed, parse_settings(settings))
+        _tell(config, _run(config, as_json), as_json)
+
+
+def _run(config: "SpeechRowsConfig", quiet: bool) -> "SpeechMade":
+    from flows.cli.progress import counting_hours
+    from flows.runs.speech import run_speech
+    from flows.runs.tasks import Task
+
+    with counting_hours(config.hours, quiet) as (name, move):
+
+        def run_task(task: Task[object]) -> None:
+            name(task.name)
+            task.run()
+
+        return run_speech(config, move, run_task)
+
+
+def _tell(config: "SpeechRowsConfig", made: "SpeechMade", as_json: bool) -> None:
+    from data_schemas.units import FRAMES_PER_S
+
+    counts = made.manifest.counts
+    hours = counts.n_frames / FRAMES_PER_S / 3600
+    if as_json:
+        told = {"out": config.out, "fingerprint": made.manifest.fingerprint, "hours": round(hours, 4)}
+        print_json({**told, "parts": made.n_parts, "refused": made.refused, **counts.model_dump()})
+        return
+    typer.echo(f"{config.out}: {counts.n_rows} rows in {made.n_parts} parts, {hours:.2f} hours of speech.")
+    if made.refused:
+        reasons = ", ".join(f"{reason} {n}" for reason, n in made.refused.most_common())
+        typer.echo(
+            f"kame: {made.refused.total()} sentences refused: {reasons}; {config.out}/rejects tells each.", err=True
+        )
+    if counts.n_cut_tokens:
+        typer.echo(f"kame: {counts.n_cut_tokens} text tokens cut off at an utterance's end.", err=True)

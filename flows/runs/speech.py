@@ -1,0 +1,287 @@
+"""Hours of the assistant's voice as token rows, as tasks; running again resumes.
+
+    sentences ─ vocabulary ─ codec ─ speech ─ encode
+
+Sentences are drawn by their positions, some to a part. Processes make the parts, each with an engine and a codec of its
+own, and write them themselves. The parts that count are the first ones that together last as long as is asked for, so
+neither the number of processes nor a stop in between changes a byte; one that turns out to be too many waits for more
+hours.
+"""
+
+import os
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any, Final, TypeVar
+
+from backends import registry
+from backends.codec.codec2_learnt import BOOKS, learn_codebooks
+from backends.codec.protocol import Codec
+from backends.engine import Samples
+from backends.options import OptionValue
+from backends.processes import WorkerPool, interrupts_held, leave_with_parent
+from data_schemas import ids
+from data_schemas.config.speech_rows import SpeechRowsConfig
+from data_schemas.errors import BackendError, DatasetError
+from data_schemas.records import Reject, SpokenSentence
+from data_schemas.store import Store
+from data_schemas.units import samples_to_seconds
+from flows.runs.tasks import Task, Tasks, run_tasks
+from kame_model.encode.folder import TOKENIZER, claim_folder
+from kame_model.encode.held_out import read_left_out
+from kame_model.encode.manifest import TokenManifest
+from kame_model.encode.speech import (
+    FACTS,
+    SpeechFacts,
+    compact_parts,
+    count_refused,
+    find_part_s,
+    with_silence,
+    write_part,
+)
+from kame_model.text.tokenizer import Tokenizer
+from kame_model.text.training import train_tokenizer
+from pipelines.sentences.corpus import Corpus, Sentence, draw_sentence, read_corpus
+from pipelines.sentences.speaker import SentenceSpeaker
+
+SENTENCES_A_PART: Final = 28
+"""About two minutes of speech: what a stop costs each process at most."""
+
+_PART_S: Final = 120.0
+"""How long a part is taken to last before the first one is made."""
+
+_N_TEXTS: Final = 10_000
+"""Sentences that a vocabulary is trained on, the first ones."""
+
+_LEARNT: Final = "codec2-learnt"
+_VERSION: Final = 1
+"""Version of how sentences are drawn and laid between silence; raise it when the same configuration gives others."""
+
+_DRAWN_BY: Final = (
+    *("seed", "shares", "min_words", "max_words", "validation_share", "before_s", "after_min_s", "after_max_s"),
+)
+
+Made = TypeVar("Made")
+OnSeconds = Callable[[float], None]
+"""Is told of so many more seconds of rows that are made, or found so."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechMade:
+    """What a run came to: the folder's manifest, its parts, and how often sentences were refused, by reason."""
+
+    manifest: TokenManifest
+    n_parts: int
+    refused: Counter[str]
+
+
+def run_speech(
+    config: SpeechRowsConfig,
+    on_seconds: OnSeconds = lambda seconds: None,
+    run_task: Callable[[Task[Any]], None] = Task.run,
+) -> SpeechMade:
+    """Makes, or goes on making, hours of the assistant's voice as token rows.
+
+    Raises:
+        ConfigError: a back-end or voice is not there, or the folder holds something else.
+        SourceError: a source cannot be read.
+        DatasetError: there is nothing to say, or nothing of a part can be said.
+        BackendError: an engine, a codec or a process is gone.
+        StoreError: another run writes there, or the folder cannot be written.
+    """
+    return run_tasks(speech_tasks(config, on_seconds), run_task)
+
+
+def speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[SpeechMade]:
+    """The tasks of a run."""
+    speaker = SentenceSpeaker(config)
+    sentences = Task("sentences", "", lambda: read_corpus(config, read_left_out(config.without)))
+    yield [sentences]
+    corpus, facts = sentences.made, _describe(config, sentences.made, speaker)
+    with claim_folder(config.out, FACTS, facts) as store, _PartMakers(config, corpus, speaker, store) as makers:
+        text = Task("vocabulary", "", partial(_make_text, config, corpus, speaker, store))
+        codec = Task("codec", "", partial(_make_codec, config, makers, store))
+        yield [text, codec]
+        speech = Task("speech", "", partial(makers.make_parts, codec.made, on_seconds))
+        yield [speech]
+        built: Codec = registry.build("codec", config.codec, codec.made)
+        make_shards = partial(compact_parts, store, speech.made, facts)
+        encode = Task("encode", "", partial(make_shards, built, codec.made, text.made, config.before_s))
+        yield [encode]
+        return SpeechMade(encode.made, speech.made, count_refused(store, speech.made))
+
+
+def _describe(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker) -> SpeechFacts:
+    drawn_by = config.model_dump(mode="json", include=set(_DRAWN_BY))
+    if _is_codec_learnt(config):
+        codec = f"learnt of {config.codec_minutes:g} minutes: {config.codec_stages} stages of {config.codec_card}"
+    else:
+        built: Codec = registry.build("codec", config.codec, config.codec_options)
+        codec = f"{built.name} {built.digest}"
+    trained = f"trained, {config.vocabulary} pieces"
+    return SpeechFacts(
+        sentences=ids.digest("speech rows", _VERSION, SENTENCES_A_PART, corpus.digest, drawn_by),
+        voice=f"{config.speech.tts} {speaker.voice}",
+        speech=speaker.digest,
+        codec=codec,
+        tokenizer=trained if config.tokenizer is None else Tokenizer.from_file(config.tokenizer).digest,
+    )
+
+
+def _make_text(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker, store: Store) -> Tokenizer:
+    """The vocabulary in the folder: the one named, or one trained on the first sentences."""
+    if not store.exists(TOKENIZER):
+        if config.tokenizer is not None:
+            store.write_bytes(TOKENIZER, Tokenizer.from_file(config.tokenizer).path.read_bytes())
+        else:
+            drawn = (draw_sentence(corpus, config, position) for position in range(_N_TEXTS))
+            read, _ = speaker.read(list({each.written: each for each in drawn}.values()))
+            train_tokenizer((said.text for _, said in read), config.vocabulary, store.at(TOKENIZER))
+    return Tokenizer.from_file(store.at(TOKENIZER))
+
+
+def _is_codec_learnt(config: SpeechRowsConfig) -> bool:
+    """Whether the run learns its codec of what it says."""
+    return config.codec == _LEARNT and "path" not in config.codec_options
+
+
+def _make_codec(config: SpeechRowsConfig, makers: "_PartMakers", store: Store) -> dict[str, OptionValue]:
+    """The codec's options: those given, or with the path of codebooks learnt of the first minutes."""
+    if not _is_codec_learnt(config):
+        return dict(config.codec_options)
+    from safetensors.numpy import save
+
+    if not store.exists(f"codec/{BOOKS}"):
+        books = learn_codebooks(
+            makers.say(60 * config.codec_minutes), config.codec_stages, config.codec_card, config.seed
+        )
+        store.write_bytes(f"codec/{BOOKS}", save(books._asdict()))
+    return {**config.codec_options, "path": store.at("codec")}
+
+
+class _PartMaker:
+    """Says and encodes parts in one process."""
+
+    def __init__(self, config: SpeechRowsConfig, speaker: SentenceSpeaker) -> None:
+        self._config, self._speaker, self._store = config, speaker, Store(config.out)
+        self._codec: Codec | None = None
+
+    def say(self, sentences: Sequence[Sentence]) -> list[Samples]:
+        """The sounds of a part as its rows have them, between silence."""
+        return [sound for _, sound in self._say(sentences)[0]]
+
+    def write(self, number: int, sentences: Sequence[Sentence], codec_options: Mapping[str, OptionValue]) -> float:
+        """Makes a part and returns how many seconds it lasts.
+
+        Raises:
+            DatasetError: none of the sentences could be said.
+        """
+        self._codec = self._codec or registry.build("codec", self._config.codec, codec_options)
+        said, rejects = self._say(sentences)
+        if not said:
+            raise DatasetError(
+                f"None of the {len(sentences)} sentences of part {number} could be said; the last: "
+                f"{rejects[-1].stage} refused {rejects[-1].dialogue_id}, {rejects[-1].reason}: {rejects[-1].detail}.",
+                "Look at the voice, its language and the gate's bounds.",
+            )
+        return write_part(self._store, number, said, rejects, self._codec)
+
+    def _say(self, sentences: Sequence[Sentence]) -> tuple[list[tuple[SpokenSentence, Samples]], list[Reject]]:
+        config = self._config
+        said, rejects = self._speaker.say(sentences)
+        padded = []
+        for sentence, sound in said:
+            draw = random.Random(ids.seed_for(config.seed, "silence", sentence.sentence_id))
+            after_s = draw.uniform(config.after_min_s, config.after_max_s)
+            padded.append((sentence, with_silence(sound, config.before_s, after_s)))
+        return padded, rejects
+
+
+class _PartMakers(WorkerPool):
+    """Makes parts in their order, in this process or in several; use as `with`."""
+
+    def __init__(self, config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker, store: Store) -> None:
+        super().__init__(config.workers or os.cpu_count() or 1, _begin_worker, config)
+        self._config, self._corpus, self._store = config, corpus, store
+        self._here = _PartMaker(config, speaker)
+
+    def make_parts(self, codec_options: Mapping[str, OptionValue], on_seconds: OnSeconds) -> int:
+        """Makes what is missing of the first parts that last as long as is asked for, and returns their number."""
+
+        def begin(number: int) -> Future[float]:
+            found = find_part_s(self._store, number)
+            return _done(found) if found else self._submit("write", number, self._draw(number), codec_options)
+
+        n_parts = 0
+        for part_s in self._make(3600 * self._config.hours, begin, lambda part_s: part_s):
+            on_seconds(part_s)
+            n_parts += 1
+        return n_parts
+
+    def say(self, wanted_s: float) -> list[Samples]:
+        """The sounds of the first parts that last so long together."""
+
+        def length_s(sounds: list[Samples]) -> float:
+            return sum(samples_to_seconds(len(each)) for each in sounds)
+
+        parts = self._make(wanted_s, lambda number: self._submit("say", self._draw(number)), length_s)
+        return [sound for sounds in parts for sound in sounds]
+
+    def _draw(self, number: int) -> list[Sentence]:
+        positions = range(number * SENTENCES_A_PART, (number + 1) * SENTENCES_A_PART)
+        return [draw_sentence(self._corpus, self._config, position) for position in positions]
+
+    def _submit(self, method: str, *given: object) -> "Future[Any]":
+        if self.n_workers == 1:
+            return _done(getattr(self._here, method)(*given))
+        with interrupts_held():  # Ctrl-C goes to all processes, and this one ends the others
+            return self.started().submit(_call_in_worker, method, *given)
+
+    def _make(
+        self, wanted_s: float, begin: "Callable[[int], Future[Made]]", length_s: Callable[[Made], float]
+    ) -> Iterator[Made]:
+        """Parts from the first on until they last as long as is wanted; hardly more are begun than that needs."""
+        n_most = 2 * self.n_workers if self.n_workers > 1 else 1
+        numbers, waiting = count(), deque[Future[Made]]()
+        made_s, n_made = 0.0, 0
+        try:
+            while made_s < wanted_s:
+                part_s = made_s / n_made if n_made else _PART_S
+                while not waiting or (len(waiting) < n_most and made_s + len(waiting) * part_s < wanted_s):
+                    waiting.append(begin(next(numbers)))
+                made = waiting.popleft().result()
+                made_s, n_made = made_s + length_s(made), n_made + 1
+                yield made
+        except BrokenProcessPool as error:
+            raise BackendError(
+                "A process that made speech died.", "Most often memory ran out: run again with fewer --workers."
+            ) from error
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _done(made: Made) -> "Future[Made]":
+    future: Future[Made] = Future()
+    future.set_result(made)
+    return future
+
+
+_maker: _PartMaker | None = None
+"""A worker process's own."""
+
+
+def _begin_worker(config: SpeechRowsConfig) -> None:
+    global _maker
+    leave_with_parent()
+    _maker = _PartMaker(config, SentenceSpeaker(config))
+
+
+def _call_in_worker(method: str, *given: object) -> Any:
+    assert _maker is not None
+    return getattr(_maker, method)(*given)

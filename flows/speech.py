@@ -1,0 +1,36 @@
+"""Hours of the assistant's voice as a Prefect flow: the tasks of `flows/runs/speech.py`, and the hours that are made.
+
+A run that crashed, or was cancelled, goes on behind its last part when it is started again with the same parameters.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from prefect import flow
+from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
+
+from data_schemas.config.speech_rows import SpeechRowsConfig
+from flows.prefect_tasks import run_as_task
+from flows.runs.speech import SpeechMade, run_speech
+
+
+@flow(name="speech", persist_result=False)
+def speech(config: SpeechRowsConfig) -> SpeechMade:
+    """Makes hours of the assistant's voice as token rows. Running again resumes, and more hours add parts.
+
+    Args:
+        config: Whose sentences, with which voice, how long, and where to. Paths are as the worker sees them.
+    """
+    shown: Any = create_progress_artifact(0.0, key="speech", description=f"{config.hours:g} hours of {config.out}")
+    made_s = 0.0
+
+    def move(seconds: float) -> None:
+        nonlocal made_s
+        made_s += seconds
+        assert isinstance(shown, UUID)
+        update_progress_artifact(shown, min(100.0, made_s / 36 / config.hours))
+
+    made = run_speech(config, move, run_as_task)
+    rows = [{"reason": reason, "sentences": n} for reason, n in made.refused.most_common()]
+    create_table_artifact(rows, key="speech-refused", description=f"Sentences refused, {config.out}")
+    return made

@@ -1,0 +1,192 @@
+"""Single utterances of the assistant's voice to a folder of token rows, part by part; what `kame speech` writes.
+
+    OUT/tokens.json                          manifest, written last; with codes/ and rows/ as `kame encode` has them
+    OUT/speech.json                          what the rows are made with, written first; nothing else may add
+    OUT/tokenizer.model   OUT/codec/         the vocabulary; the codec, where it was learnt of this voice
+    OUT/parts/<number>.parquet               some sentences, as they were said: text, word times, codes; never the sound
+    OUT/rejects/<number>.parquet             those of the same part that were refused, and why
+
+A part is written once, after its rejects, and never again. `PARTS_A_SHARD` of them make a shard, which is named by
+their content: more parts make more shards, and anew only the last one that was not full.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from backends.codec.protocol import Codec, Codes
+from backends.engine import Samples
+from backends.options import OptionValue
+from data_schemas import ids
+from data_schemas.arrow import from_table, to_table
+from data_schemas.config.base import Config
+from data_schemas.fingerprint import fingerprint
+from data_schemas.records import Reject, SpokenSentence
+from data_schemas.store import Store
+from data_schemas.units import FRAME_N_SAMPLES, FRAMES_PER_S, seconds_to_samples
+from kame_model.encode.dialogue import SPEECH, make_utterance_row
+from kame_model.encode.folder import find_record, put_record, remove_superseded
+from kame_model.encode.manifest import (
+    CODES_VERSION,
+    MANIFEST,
+    ROWS_VERSION,
+    Counts,
+    MadeWith,
+    TokenFile,
+    TokenManifest,
+    TokenShard,
+    make_manifest,
+)
+from kame_model.encode.rows import to_ragged, write_codes, write_rows
+from kame_model.encode.run import findable_options
+from kame_model.encode.sound import encode_voices, one_thread
+from kame_model.text.tokenizer import Tokenizer
+
+FACTS: Final = "speech.json"
+PARTS_A_SHARD: Final = 32
+"""About an hour of speech; a shard is two files that training keeps open."""
+
+NO_ORACLES: Final = "none"
+_N_FRAMES, _CODES = "n_frames", "codes"
+
+
+class SpeechFacts(Config):
+    """What all parts of a folder share."""
+
+    sentences: str
+    """Digest of the corpus, and of how sentences, speeds and silences are drawn."""
+    voice: str
+    speech: str
+    """Digest of what reads, says, judges and times them."""
+    codec: str
+    tokenizer: str
+
+
+def part_path(number: int) -> str:
+    """The file of a part; its rejects have the same name in their folder."""
+    return f"parts/{number:05d}.parquet"
+
+
+def with_silence(sound: Samples, before_s: float, after_s: float) -> Samples:
+    """An utterance between silence, as its row has it."""
+    return np.pad(sound, (seconds_to_samples(before_s), seconds_to_samples(after_s)))
+
+
+def write_part(
+    store: Store,
+    number: int,
+    said: Sequence[tuple[SpokenSentence, Samples]],
+    rejects: Sequence[Reject],
+    codec: Codec,
+) -> float:
+    """Writes a part, whole or not at all, and returns how many seconds its rows last.
+
+    Args:
+        said: each sentence with its sound between silence.
+
+    Raises:
+        BackendError: the codec gave other codes than it promises.
+        StoreError: it cannot be written.
+    """
+    sentences = [sentence for sentence, _ in said]
+    with one_thread():
+        codes = encode_voices(codec, [sound for _, sound in said], [each.sentence_id for each in sentences])
+    table = to_table(sentences, SpokenSentence)
+    table = table.append_column(_N_FRAMES, pa.array((each.shape[1] for each in codes), pa.int32()))
+    table = table.append_column(_CODES, to_ragged(codes, np.int16))  # Parquet keeps them in as many bits as they need
+    with store.batch() as batch:
+        batch.write_table(part_path(number).replace("parts", "rejects"), to_table(list(rejects), Reject))
+        batch.write_table(part_path(number), table)
+    return _seconds(table)
+
+
+def find_part_s(store: Store, number: int) -> float | None:
+    """How many seconds the rows of a part last; None where it is not made."""
+    path = part_path(number)
+    return _seconds(store.read_table(path, [_N_FRAMES])) if store.exists(path) else None
+
+
+def count_refused(store: Store, n_parts: int) -> Counter[str]:
+    """Why sentences of the first parts were refused, and how often."""
+    reasons: Counter[str] = Counter()
+    for number in range(n_parts):
+        table = store.read_table(part_path(number).replace("parts", "rejects"), ["reason"])
+        reasons.update(table["reason"].to_pylist())
+    return reasons
+
+
+def compact_parts(
+    store: Store,
+    n_parts: int,
+    facts: SpeechFacts,
+    codec: Codec,
+    codec_options: Mapping[str, OptionValue],
+    tokenizer: Tokenizer,
+    before_s: float,
+) -> TokenManifest:
+    """The first parts as token rows: shards that stand are left alone, the manifest is written, others are removed.
+
+    Raises:
+        StoreError: a part is damaged, or a file cannot be written.
+    """
+    by, shards = MadeWith.of(codec, tokenizer), []
+    for first in range(0, n_parts, PARTS_A_SHARD):
+        numbers = range(first, min(first + PARTS_A_SHARD, n_parts))
+        inputs = [store.describe(part_path(number)).sha256 for number in numbers]
+        for split in ("train", "validation"):
+            shard = _Shard(store, numbers, inputs, split, by)
+            if made := shard.find() or shard.make(codec, tokenizer, before_s):
+                shards.append(made)
+    manifest = make_manifest(shards, by, ids.digest(facts.model_dump()), NO_ORACLES, findable_options(codec_options))
+    store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
+    remove_superseded(store, manifest)
+    return manifest
+
+
+class _Shard:
+    """The rows of some parts that belong to one split, and their files."""
+
+    def __init__(self, store: Store, numbers: Sequence[int], inputs: list[str], split: str, by: MadeWith) -> None:
+        self._store, self._numbers, self._split = store, numbers, split
+        codes_print = fingerprint("codes", CODES_VERSION, {"codec": by.codec_digest, "split": split}, inputs)
+        rows_print = fingerprint("rows", ROWS_VERSION, {"tokenizer": by.tokenizer_digest}, [codes_print])
+        self._codes_path = f"codes/{split}-{SPEECH}-{codes_print}.arrow"
+        self._rows_path = f"rows/{split}-{SPEECH}-{rows_print}.arrow"
+
+    def find(self) -> TokenShard | None:
+        """Its files, where both stand."""
+        codes, rows = (find_record(self._store, path) for path in (self._codes_path, self._rows_path))
+        return None if codes is None or rows is None else self._describe(codes.file, rows.file, rows.counts)
+
+    def make(self, codec: Codec, tokenizer: Tokenizer, before_s: float) -> TokenShard | None:
+        """Its files, written now; None where the parts have no row of the split."""
+        said = [each for number in self._numbers for each in self._read(number, codec.n_codebooks)]
+        if not said:
+            return None
+        longest = max(codes.shape[1] for _, codes in said)
+        with one_thread():
+            (silence,) = codec.encode([np.zeros(longest * FRAME_N_SAMPLES, np.float32)])
+        made = [make_utterance_row(*each, silence, before_s, tokenizer) for each in said]
+        rows, counts = [row for row, _ in made], sum((counted for _, counted in made), Counts())
+        names, codes = [row.dialogue_id for row in rows], [(row.a.codes, row.b.codes) for row in rows]
+        codes_written = write_codes(self._store, self._codes_path, names, codes)
+        codes_file = put_record(self._store, codes_written, len(rows), Counts()).file
+        written = write_rows(self._store, self._rows_path, rows, range(len(rows)))
+        return self._describe(codes_file, put_record(self._store, written, len(rows), counts).file, counts)
+
+    def _read(self, number: int, n_codebooks: int) -> list[tuple[SpokenSentence, Codes]]:
+        table = self._store.read_table(part_path(number))
+        codes = [np.asarray(each, np.int16).reshape(n_codebooks, -1) for each in table[_CODES].to_pylist()]
+        both = zip(from_table(table, SpokenSentence), codes, strict=True)
+        return [(sentence, each) for sentence, each in both if sentence.split == self._split]
+
+    def _describe(self, codes: TokenFile, rows: TokenFile, counts: Counts) -> TokenShard:
+        numbers = f"parts/{self._numbers[0]:05d}-{self._numbers[-1]:05d}-{self._split}"
+        return TokenShard(data_path=numbers, source=SPEECH, split=self._split, codes=codes, rows=rows, counts=counts)
+
+
+def _seconds(part: pa.Table) -> float:
+    return float(sum(part[_N_FRAMES].to_pylist())) / FRAMES_PER_S

@@ -1,0 +1,169 @@
+"""What the assistant's voice is to say: the sources' sentences, random words and numbers, leads and stalls.
+
+The sentence at a position is a pure function of corpus, configuration and position, so any part can be made by anybody
+at any time. Nothing is read aloud here: who speaks does that, and refuses what has no sure reading.
+"""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_schemas import ids
+from data_schemas.config.speech_rows import SentenceKind, SpeechRowsConfig
+from data_schemas.errors import ConfigError, DatasetError
+from data_schemas.records import Item
+from pipelines.meaning import common_words
+from pipelines.script.leads import draw_general_lead, draw_stall
+from pipelines.sources.items import read_items
+from pipelines.vocabulary import is_word
+from spoken.sentences import parted
+
+_KINDS: Final[tuple[SentenceKind, ...]] = get_args(SentenceKind)
+_WORD: Final = re.compile(r"(?<![\w'’-])[A-Za-z][a-z]+(?![\w'’-])")
+_N_RANDOM_WORDS: Final = (3, 12)
+_N_NUMBERS: Final = (1, 3)
+_MOST_DIGITS: Final = 12
+"""Of all numbers of a sentence together: more would be longer than a sentence may be."""
+_COMMA_SHARE, _COUNTED_SHARE = 0.15, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sentence of an item as its source has it; `about` is the item's question, by which units are read."""
+
+    item_id: str
+    source: str
+    about: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """What is to be said at a position; `item_id` is null where no item says it."""
+
+    sentence_id: str
+    kind: SentenceKind
+    split: str
+    source: str
+    item_id: str | None
+    about: str
+    written: str
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The sources' sentences, each once, their words in small letters, and `digest`, which stands for both."""
+
+    lines: Sequence[Line]
+    words: Sequence[str]
+    digest: str
+
+
+def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()) -> Corpus:
+    """The sentences and words of the sources' train items.
+
+    Args:
+        left_out: ids of items, or of groups of items, that say nothing.
+
+    Raises:
+        ConfigError, SourceError: a source is not there, cannot be read, or is asked for in another language.
+        DatasetError: none of their sentences is left.
+    """
+    lines: dict[str, Line] = {}
+    for source in config.sources:
+        if source.languages != ["en"]:
+            raise ConfigError(f"{source.name} is asked for in {source.languages}.", "Only English can be said so far.")
+        for item in read_items(source, config.limit, config.split).items:
+            if item.split == "train" and not {item.item_id, item.group_id} & left_out:
+                for text in _sentences_of(item):
+                    if config.min_words <= len(text.split()) <= config.max_words:
+                        lines.setdefault(text, Line(item.item_id, item.source, item.question, text))
+    if not lines:
+        raise DatasetError("No sentence of the sources is left to be said.", "Give more items, or hold fewer out.")
+    words = {word.lower() for text in lines for word in _WORD.findall(text)}
+    known = sorted(filter(is_word, words))
+    return Corpus(list(lines.values()), known, ids.digest("sentences", list(lines), known))
+
+
+def draw_sentence(corpus: Corpus, config: SpeechRowsConfig, position: int) -> Sentence:
+    """The sentence at a position; the sources' are all said before one is said again."""
+    rng = random.Random(ids.seed_for(config.seed, "sentence", position))
+    kind: SentenceKind = rng.choices(_KINDS, [getattr(config.shares, kind) for kind in _KINDS])[0]
+    line = _line_at(corpus, config.seed, position) if kind == "sentence" else None
+    return Sentence(
+        sentence_id=f"speech-{config.seed}-{position:07d}",
+        kind=kind,
+        split="validation" if rng.random() < config.validation_share else "train",
+        source=line.source if line else kind,
+        item_id=line.item_id if line else None,
+        about=line.about if line else "",
+        written=line.text if line else _make_up(kind, corpus, rng),
+    )
+
+
+def _sentences_of(item: Item) -> list[str]:
+    return [text for part in (item.question, item.explanation, item.answer) if part for text in parted(part)]
+
+
+def _line_at(corpus: Corpus, seed: int, position: int) -> Line:
+    epoch, at = divmod(position, len(corpus.lines))
+    return corpus.lines[int(_order(len(corpus.lines), seed, epoch)[at])]
+
+
+@lru_cache(maxsize=2)
+def _order(n_lines: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    return np.random.default_rng(ids.seed_for(seed, "lines", epoch)).permutation(n_lines)
+
+
+def _make_up(kind: SentenceKind, corpus: Corpus, rng: random.Random) -> str:
+    if kind == "lead":
+        return draw_general_lead(rng)
+    if kind == "stall":
+        return draw_stall(rng)
+    return _draw_numbers(corpus, rng) if kind == "numbers" else _draw_words(corpus, rng)
+
+
+def _draw_words(corpus: Corpus, rng: random.Random) -> str:
+    words = [_draw_word(corpus, rng) for _ in range(rng.randint(*_N_RANDOM_WORDS))]
+    marked = [word + "," * (rng.random() < _COMMA_SHARE) for word in words[:-1]]
+    return " ".join([*marked, words[-1]]).capitalize() + "."
+
+
+def _draw_word(corpus: Corpus, rng: random.Random) -> str:
+    """Evenly from the words of the sources or from the common ones of English, each list as often."""
+    return rng.choice(corpus.words if rng.random() < 0.5 else common_words())
+
+
+def _draw_numbers(corpus: Corpus, rng: random.Random) -> str:
+    pieces, n_digits = list[str](), 0
+    for _ in range(rng.randint(*_N_NUMBERS)):
+        size = rng.randint(1, 9)
+        if n_digits + size > _MOST_DIGITS:
+            break
+        n_digits += size
+        counted = f" {_draw_word(corpus, rng)}" if rng.random() < _COUNTED_SHARE else ""
+        pieces.append(_draw_number(size, rng) + counted)
+    return ", ".join(pieces) + "."
+
+
+def _draw_number(n_digits: int, rng: random.Random) -> str:
+    """A number of so many digits, as one writes it: each size as often as every other, whatever it is a number of."""
+    whole = rng.randrange(10 ** (n_digits - 1) if n_digits > 1 else 0, 10**n_digits)
+    small = rng.randint(2, 99)
+    forms = (
+        *[f"{whole:,}"] * 5,
+        f"{whole:,}.{rng.randint(1, 9)}",
+        f"{whole % 1000}.{rng.randint(1, 99):02d}",
+        f"-{whole:,}",
+        f"${whole:,}",
+        f"${whole % 1000}.{rng.randint(1, 99):02d}",
+        f"{small}%",
+        f"{rng.randint(1, 9)}/{rng.choice((2, 3, 4, 5, 6, 8, 10))}",
+    )
+    return rng.choice(forms)

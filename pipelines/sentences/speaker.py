@@ -1,0 +1,154 @@
+"""Sentences to clean speech with word times, by the pipeline's own stages: read aloud, said, passed, timed."""
+
+from collections.abc import Sequence
+
+from backends.engine import Samples
+from data_schemas import ids
+from data_schemas.config.speech_rows import SpeechRowsConfig
+from data_schemas.records import Dialogue, DialogueWords, Provenance, Reject, SpokenSentence
+from pipelines.alignment.stage import AlignmentStage
+from pipelines.audio import from_flac
+from pipelines.run.stages import build_aligner, build_recogniser, build_tts
+from pipelines.script.broken import broken_span
+from pipelines.script.exchange import sentence_case
+from pipelines.script.forms.turns import Reply, assistant_turn
+from pipelines.sentences.corpus import Sentence
+from pipelines.speech.stage import SpeechStage
+from spoken.lexicon import lexicon_of
+from spoken.reader import Reader, Unspeakable, read_aloud, reading_with
+from spoken.rules.rule import reading_about
+from spoken.spoken_text import Spoken
+
+STAGE = "sentence"
+"""What rejects of reading call it; those of the pipeline's stages have their names."""
+
+Said = tuple[SpokenSentence, Samples]
+"""A sentence with its clean sound, float32 [n_samples] at 24 kHz; times count from the sound's first sample."""
+
+
+class SentenceSpeaker:
+    """Says sentences with the assistant's voice; the engines are loaded when first used.
+
+    Raises:
+        ConfigError: a back-end is not installed, or there is no such voice.
+    """
+
+    def __init__(self, config: SpeechRowsConfig) -> None:
+        self._config = config
+        lexicon = lexicon_of(config.lexicon)
+        tts = build_tts(config.speech, lexicon)
+        self.voice = config.speech.voice_a or tts.voices()[0].name
+        alone = config.speech.model_copy(update={"voice_a": self.voice, "voices_b": [self.voice]})
+        self._reader = Reader(lexicon)
+        self._speech = SpeechStage(alone, config.gate, tts, build_recogniser(config.gate), config.seed, lexicon)
+        self._alignment = AlignmentStage(config.alignment, build_aligner(config.alignment, lexicon))
+        self._lexicon_digest = lexicon.digest
+
+    @property
+    def digest(self) -> str:
+        """Stands for reading, voice, gate and aligner."""
+        stages = [[each.version, each.matters()] for each in (self._speech, self._alignment)]
+        return ids.digest("sentence speaker", self._lexicon_digest, stages)
+
+    def say(self, sentences: Sequence[Sentence]) -> tuple[list[Said], list[Reject]]:
+        """The sentences that can be said, in their order, and what is refused: by reading, engine, gate or aligner."""
+        read, rejects = self.read(sentences)
+        dialogues = [_as_dialogue(sentence, said) for sentence, said in read]
+        spoken = self._speech.run([(each,) for each in dialogues])
+        clips = {each.dialogue_id: each for each in spoken.outputs}
+        heard = [(each, clips[each.dialogue_id]) for each in dialogues if each.dialogue_id in clips]
+        timed = self._alignment.run(heard)
+        sentence_of = {sentence.sentence_id: (sentence, said) for sentence, said in read}
+        made = []
+        for words in timed.outputs:
+            (clip,) = clips[words.dialogue_id].clips
+            spoken_sentence = _record(*sentence_of[words.dialogue_id], clip.voice, clip.speed, words)
+            made.append((spoken_sentence, from_flac(clip.flac)))
+        return made, [*rejects, *spoken.rejects, *timed.rejects]
+
+    def read(self, sentences: Sequence[Sentence]) -> tuple[list[tuple[Sentence, Spoken]], list[Reject]]:
+        """The sentences as they are said, and those that have no sure reading or too few or many words."""
+        read, rejects = list[tuple[Sentence, Spoken]](), list[Reject]()
+        with reading_with(self._reader):
+            for each in sentences:
+                try:
+                    read.append((each, self._read_one(each)))
+                except Unspeakable as refusal:
+                    rejects.append(_refused(each, refusal.reason, refusal.detail))
+                except _WrongLength as refusal:
+                    rejects.append(_refused(each, "wrong_length", str(refusal)))
+        return read, rejects
+
+    def _read_one(self, sentence: Sentence) -> Spoken:
+        with reading_about(sentence.about):
+            said = sentence_case(read_aloud(sentence.written))
+        if sentence.kind == "sentence" and (broken := broken_span(said.written, said.text)):
+            raise Unspeakable("broken_text", broken)
+        if not self._config.min_words <= said.n_words <= self._config.max_words:
+            raise _WrongLength(f"{said.n_words} words: {said.text}")
+        return said
+
+
+class _WrongLength(Exception):
+    """A sentence of too few or too many spoken words."""
+
+
+def _refused(sentence: Sentence, reason: str, detail: str) -> Reject:
+    return Reject(
+        item_id=sentence.item_id or sentence.sentence_id,
+        dialogue_id=sentence.sentence_id,
+        source=sentence.source,
+        stage=STAGE,
+        reason=reason,
+        detail=detail[:500],
+    )
+
+
+def _record(sentence: Sentence, said: Spoken, voice: str, speed: float, words: DialogueWords) -> SpokenSentence:
+    return SpokenSentence(
+        sentence_id=sentence.sentence_id,
+        kind=sentence.kind,
+        split=sentence.split,
+        source=sentence.source,
+        item_id=sentence.item_id,
+        spoken_text=said.text,
+        voice=voice,
+        speed=speed,
+        words=words.utterances[0].words,
+    )
+
+
+def _as_dialogue(sentence: Sentence, said: Spoken) -> Dialogue:
+    """The sentence as the stages take it: a dialogue in which the assistant says it, and nobody else anything."""
+    return Dialogue(
+        dialogue_id=sentence.sentence_id,
+        item_id=sentence.item_id or sentence.sentence_id,
+        group_id=sentence.sentence_id,
+        source=sentence.source,
+        native_id=None,
+        variant=0,
+        split=sentence.split,
+        language="en",
+        category=None,
+        licence=None,
+        revision=None,
+        form=sentence.kind,
+        question="",
+        answer="",
+        turns=(assistant_turn(0, Reply(None, said, None, None)),),
+        provenance=_NOBODY_YET,
+    )
+
+
+_NOBODY_YET = Provenance(
+    script_method=STAGE,
+    tts=None,
+    tts_digest=None,
+    voice_a=None,
+    voice_b=None,
+    asr=None,
+    asr_digest=None,
+    aligner=None,
+    aligner_digest=None,
+    seed=None,
+)
