@@ -16,6 +16,7 @@ from flows.cli import (
     checkpoint,
     codec,
     config,
+    dashboard,
     encode,
     export,
     llm,
@@ -46,6 +47,7 @@ app.command()(encode.encode)
 app.command()(train.train)
 app.command()(serve.serve)
 app.command()(talk.talk)
+app.command()(dashboard.dashboard)
 app.add_typer(evaluate, name="evaluate")
 app.add_typer(text.app, name="text")
 app.add_typer(codec.app, name="codec")
