@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 
 from data_schemas.arrow import to_table

@@ -1,6 +1,7 @@
 """The dashboard: pages on which people look into datasets. It reads Parquet files and writes `flags.jsonl` alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -42,8 +44,14 @@ def create_app(roots: Sequence[Path], cache: Path, token: str | None = None, hos
     """
     if token is not None and not token.strip():
         raise ConfigError("The dashboard's token is empty.", "Put a secret into that environment variable.")
-    app = FastAPI(title="KAME dashboard", docs_url=None, redoc_url=None)
     site = Site(Catalog(roots), Indexes(cache), Sounds(), SqlBox(), _templates(), can_write=token is not None)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(site.indexes.close)
+
+    app = FastAPI(title="KAME dashboard", docs_url=None, redoc_url=None, lifespan=lifespan)
 
     @app.get("/healthz")
     def healthz() -> dict[str, str]:

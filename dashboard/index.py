@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dashboard.catalog import Dataset
@@ -34,7 +33,8 @@ CREATE TABLE dialogues (
     dialogue_id VARCHAR, item_id VARCHAR, source VARCHAR, split VARCHAR, form VARCHAR, language VARCHAR,
     category VARCHAR, licence VARCHAR, variant BIGINT, question VARCHAR, answer VARCHAR, spoken_text VARCHAR,
     duration_s DOUBLE, n_turns BIGINT, n_words BIGINT, n_events BIGINT, levels BIGINT[], answer_delay_s DOUBLE,
-    voice_a VARCHAR, voice_b VARCHAR, tts VARCHAR, asr VARCHAR, aligner VARCHAR, script_method VARCHAR,
+    voices VARCHAR[], voice_a VARCHAR, voice_b VARCHAR,
+    tts VARCHAR, asr VARCHAR, aligner VARCHAR, script_method VARCHAR,
     wer DOUBLE, n_heard_words BIGINT, n_word_errors BIGINT, number_recall DOUBLE, name_recall DOUBLE,
     mean_word_score DOUBLE, peak_dbfs DOUBLE, rms_dbfs_a DOUBLE, rms_dbfs_b DOUBLE,
     noise_dbfs DOUBLE, room_rt60_s DOUBLE, is_telephone BOOLEAN, file VARCHAR, file_row BIGINT);
@@ -57,8 +57,8 @@ INSERT INTO dialogues SELECT
     array_to_string([t.spoken_text for t in turns], ' '),
     duration_s, len(turns), list_sum([len(u.words) for u in utterances]), 0, [],
     list_first([t.keyword_delay_s for t in turns if t.keyword_delay_s is not null]),
-    provenance.voice_a, provenance.voice_b, provenance.tts, provenance.asr, provenance.aligner,
-    provenance.script_method, quality.wer,
+    list_distinct([provenance.voice_a, provenance.voice_b]), provenance.voice_a, provenance.voice_b,
+    provenance.tts, provenance.asr, provenance.aligner, provenance.script_method, quality.wer,
     list_sum([u.hearing.n_words for u in utterances]), list_sum([u.hearing.n_word_errors for u in utterances]),
     quality.number_recall, quality.name_recall, quality.mean_word_score,
     quality.peak_dbfs, quality.rms_dbfs_a, quality.rms_dbfs_b,
@@ -112,21 +112,31 @@ class Index:
         self.file = file
         self._connection = duckdb.connect(str(file), read_only=True, config=_CONFIG)
 
+    def close(self) -> None:
+        """Ends it."""
+        self._connection.close()
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection for several queries of one page, to be closed; its temporary tables are its own."""
+        return self._connection.cursor()
+
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """The rows of a query."""
-        with closing(self._connection.cursor()) as cursor:
+        with closing(self.cursor()) as cursor:
             return cursor.execute(sql, list(parameters)).fetchall()
 
     def records(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
         """The rows of a query by the names of its columns."""
-        with closing(self._connection.cursor()) as cursor:
-            names = [each[0] for each in cursor.execute(sql, list(parameters)).description or []]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        with closing(self.cursor()) as cursor:
+            return fetch_records(cursor, sql, parameters)
 
-    def table(self, sql: str, parameters: Sequence[object] = ()) -> pa.Table:
-        """The rows of a query as an Arrow table."""
-        with closing(self._connection.cursor()) as cursor:
-            return cursor.sql(sql, params=list(parameters)).to_arrow_table()
+
+def fetch_records(
+    cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
+) -> list[dict[str, Any]]:
+    """The rows of a query by the names of its columns."""
+    names = [each[0] for each in cursor.execute(sql, list(parameters)).description or []]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 class Indexes:
@@ -140,6 +150,7 @@ class Indexes:
         self._cache = cache
         self._makers = ThreadPoolExecutor(1, thread_name_prefix="index")
         self._lock = threading.Lock()
+        self._is_closed = False
         self._wanted: dict[Path, tuple[Future[Index], list[int]]] = {}
 
     def open(self, dataset: Dataset, wait_s: float = PAGE_WAIT_S) -> Index:
@@ -170,13 +181,28 @@ class Indexes:
                 self._wanted.pop(file, None)
             raise
 
+    def close(self) -> None:
+        """Ends all of them, once the file that is being read is in."""
+        self._is_closed = True
+        self._makers.shutdown(cancel_futures=True)
+        with self._lock:
+            for future, _ in self._wanted.values():
+                if future.done() and not future.cancelled() and future.exception() is None:
+                    future.result().close()
+            self._wanted.clear()
+
+    def _count(self, n_done: list[int]) -> None:
+        n_done[0] += 1
+        if self._is_closed:
+            raise StoreError("The dashboard is ending.")
+
     def _make(self, dataset: Dataset, file: Path, n_done: list[int]) -> Index:
         try:
             if not file.is_file():
                 file.parent.mkdir(parents=True, exist_ok=True)
                 aside = file.with_name(f"{uuid.uuid4().hex}.making")
                 try:
-                    build_index(dataset, aside, lambda: n_done.__setitem__(0, n_done[0] + 1))
+                    build_index(dataset, aside, lambda: self._count(n_done))
                     aside.replace(file)
                 finally:
                     aside.unlink(missing_ok=True)

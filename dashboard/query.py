@@ -3,17 +3,24 @@
 An address holds the whole view, so that it can be sent to a colleague: `source=gsm8k&duration_s=10..20&sort=-wer`.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from dashboard.index import Index
+import pyarrow as pa
+
+from dashboard.index import Index, fetch_records
 from data_schemas.errors import ConfigError
 
 PAGE_ROWS = 50
 _N_BARS = 40
 _RESERVED: Final = ("q", "sort", "page", "columns")
+_LISTS: Final = ("level", "voice")
+"""Columns of which a row has several values."""
+_SHUFFLED: Final = re.compile(r"shuffle-\d{1,9}", re.ASCII)
+"""An order that a seed draws, to listen to a fair sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +28,7 @@ class Column:
     """A column that people see. `kind` is text, choice (few values, picked from) or number (from .. to).
 
     Args:
-        sql: its value; a list where a row has several values to be picked by.
+        sql: its value, where that is not the column of its name; a list where a row has several to be picked by.
         digits: of numbers, behind the point.
         is_shown: where no columns are chosen.
     """
@@ -61,7 +68,6 @@ class TableKind:
         raise ConfigError(f"{self.name} have no column {name!r}.", f"There are: {names}.")
 
 
-_VOICES = "list_distinct(list_filter([voice_a, voice_b], lambda v: v IS NOT NULL))"
 DIALOGUES: Final = TableKind(
     "dialogues",
     (
@@ -76,8 +82,8 @@ DIALOGUES: Final = TableKind(
         Column("wer", "WER", "number", digits=3, is_shown=True),
         Column("mean_word_score", "word score", "number", digits=2, is_shown=True),
         Column("flag", "flag", "choice", is_shown=True),
-        Column("level", "hint level", "choice", "levels"),
-        Column("voice", "voice", "choice", _VOICES),
+        Column("level", "hint level", "choice", "levels::VARCHAR[]"),
+        Column("voice", "voice", "choice", "voices"),
         Column("n_turns", "turns", "number"),
         Column("n_events", "oracle events", "number"),
         Column("answer_delay_s", "answer word after, s", "number", digits=2),
@@ -166,7 +172,7 @@ class View:
         page, sort = told.get("page", ["1"])[-1], told.get("sort", [""])[-1]
         if not (page.isascii() and page.isdecimal() and int(page[:9]) > 0):
             raise ConfigError(f"There is no page {page!r}.", "Pages are numbered from 1.")
-        if sort:
+        if sort and _SHUFFLED.fullmatch(sort) is None:
             kind.column(sort.removeprefix("-"))
         columns = tuple(dict.fromkeys(",".join(told.get("columns", [])).split(","))) if "columns" in told else ()
         for name in columns:
@@ -183,6 +189,11 @@ class View:
         pairs += [("sort", view.sort)] if view.sort else []
         pairs += [("page", str(view.page))] if view.page > 1 else []
         return urlencode(pairs, safe=",.:")
+
+    @property
+    def seed(self) -> int:
+        """What its order is drawn by; 0: it is not drawn."""
+        return int(self.sort.partition("-")[2]) if _SHUFFLED.fullmatch(self.sort) else 0
 
     @property
     def shown(self) -> list[Column]:
@@ -206,16 +217,17 @@ def write_range(bounds: tuple[float | None, float | None]) -> str:
 
 
 class TableReader:
-    """Reads a view of a table from an index.
+    """Reads a view of a table from an index; to be closed.
+
+    Text is looked for once: what holds it is a temporary table to all that the page asks then.
 
     Args:
         flags: dialogues that are flagged, with their reasons.
     """
 
     def __init__(self, index: Index, view: View, flags: Mapping[str, str]) -> None:
-        self._index = index
+        self._cursor = index.cursor()
         self._view = view
-        ids, reasons = list(flags), list(flags.values())
         self._from = view.kind.name
         self._from_parameters: list[object] = []
         if view.kind is DIALOGUES:
@@ -224,23 +236,33 @@ class TableReader:
                 " (SELECT unnest(?::VARCHAR[]) AS dialogue_id, unnest(?::VARCHAR[]) AS flag) flagged"
                 " USING (dialogue_id))"
             )
-            self._from_parameters = [ids, reasons]
+            self._from_parameters = [list(flags), list(flags.values())]
+        if words := view.text.lower().split():
+            told = " || ' ' || ".join(f"coalesce({name}, '')" for name in view.kind.searched)
+            where = " AND ".join(f"contains(lower({told}), ?)" for _ in words)
+            found = f"CREATE TEMP TABLE found AS SELECT * FROM {self._from} WHERE {where}"  # noqa: S608
+            self._cursor.execute(found, [*self._from_parameters, *words])
+            self._from, self._from_parameters = "found", []
+
+    def close(self) -> None:
+        """Gives its connection back."""
+        self._cursor.close()
 
     def count(self) -> int:
         """How many rows the view has, over all pages."""
         where, parameters = self._where()
-        return int(self._index.rows(f"SELECT count(*) FROM {self._from}{where}", parameters)[0][0])  # noqa: S608
+        return int(self._rows(f"SELECT count(*) FROM {self._from}{where}", parameters)[0][0])  # noqa: S608
 
     def page(self) -> list[dict[str, Any]]:
         """The rows of the view's page: its columns, and what is needed to link."""
         first = (self._view.page - 1) * PAGE_ROWS
         sql, parameters = self._select()
-        return self._index.records(f"{sql} LIMIT {PAGE_ROWS} OFFSET {first}", parameters)
+        return fetch_records(self._cursor, f"{sql} LIMIT {PAGE_ROWS} OFFSET {first}", parameters)
 
-    def select_all(self, n_rows: int) -> tuple[str, list[object]]:
-        """A query of all the view's rows, at most so many, with its parameters."""
+    def export(self, n_rows: int) -> pa.Table:
+        """All the view's rows, at most so many."""
         sql, parameters = self._select()
-        return f"{sql} LIMIT {n_rows}", parameters
+        return self._cursor.sql(f"{sql} LIMIT {n_rows}", params=parameters).to_arrow_table()
 
     def neighbours(self, dialogue_id: str) -> tuple[str | None, str | None, int, int]:
         """The dialogues before and after one in the view's order, its place (from 1; 0: not in it), and how many."""
@@ -251,7 +273,7 @@ class TableReader:
             f" lead(dialogue_id) {order} AS after, row_number() {order} AS place, count(*) OVER () AS n"
             f" FROM {self._from}{where}) WHERE dialogue_id = ?"
         )
-        found = self._index.rows(sql, [*parameters, dialogue_id])
+        found = self._rows(sql, [*parameters, dialogue_id])
         if not found:
             return None, None, 0, self.count()
         before, after, place, n = found[0]
@@ -260,12 +282,12 @@ class TableReader:
     def choices(self, column: Column) -> list[tuple[str, int]]:
         """The values of a column with how many rows have each, under all the view's other filters."""
         where, parameters = self._where(but=column.name)
-        value = f"unnest({column.value})" if column.name in ("level", "voice") else column.value
+        value = f"unnest({column.value})" if column.name in _LISTS else column.value
         sql = (
             f"SELECT value::VARCHAR, count(*) FROM (SELECT {value} AS value FROM {self._from}{where})"  # noqa: S608
             " WHERE value IS NOT NULL GROUP BY value ORDER BY count(*) DESC, value"
         )
-        found = [(name, n) for name, n in self._index.rows(sql, parameters)]
+        found = [(name, n) for name, n in self._rows(sql, parameters)]
         return sorted(found) if column.name == "level" else found
 
     def histogram(self, column: Column) -> list[Bar]:
@@ -273,7 +295,7 @@ class TableReader:
 
         Bars reach over all of the table's numbers, so that they stay where they are while one filters.
         """
-        low, high = self._index.rows(f"SELECT min({column.value}), max({column.value}) FROM {self._view.kind.name}")[0]  # noqa: S608
+        low, high = self._rows(f"SELECT min({column.value}), max({column.value}) FROM {self._view.kind.name}", [])[0]  # noqa: S608
         if low is None:
             return []
         width = (high - low) / _N_BARS or 1.0
@@ -282,8 +304,11 @@ class TableReader:
             f"SELECT least(floor(({column.value} - ?) / ?)::BIGINT, {_N_BARS - 1}) AS bar, count(*)"  # noqa: S608
             f" FROM {self._from}{where} GROUP BY bar"
         )
-        counted: dict[int | None, int] = dict(self._index.rows(sql, [low, width, *parameters]))  # type: ignore[arg-type]
+        counted: dict[int | None, int] = dict(self._rows(sql, [low, width, *parameters]))
         return [Bar(low + i * width, low + (i + 1) * width, counted.get(i, 0)) for i in range(_N_BARS)]
+
+    def _rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        return self._cursor.execute(sql, list(parameters)).fetchall()
 
     def _select(self) -> tuple[str, list[object]]:
         columns = dict.fromkeys([f"{self._view.kind.columns[0].name}", *(each.name for each in self._view.shown)])
@@ -295,6 +320,8 @@ class TableReader:
         sort = self._view.sort
         if not sort:
             return self._view.kind.order
+        if _SHUFFLED.fullmatch(sort):
+            return f"md5({self._view.kind.columns[0].name} || ' {sort}'), {self._view.kind.order}"
         column = self._view.kind.column(sort.removeprefix("-"))
         return f"{column.value} {'DESC' if sort.startswith('-') else 'ASC'} NULLS LAST, {self._view.kind.order}"
 
@@ -303,16 +330,13 @@ class TableReader:
         view = self._view
         conditions: list[str] = []
         parameters = list(self._from_parameters)
-        for word in view.text.lower().split():
-            told = " || ' ' || ".join(f"coalesce({name}, '')" for name in view.kind.searched)
-            conditions.append(f"contains(lower({told}), ?)")
-            parameters.append(word)
         for name, values in view.choices.items():
             if name != but:
                 column = view.kind.column(name)
-                is_list = name in ("level", "voice")
-                listed = f"list_transform({column.value}, lambda v: v::VARCHAR)" if is_list else f"[{column.value}]"
-                conditions.append(f"list_has_any({listed}, ?::VARCHAR[])")
+                if name in _LISTS:
+                    conditions.append(f"list_has_any({column.value}, ?::VARCHAR[])")
+                else:
+                    conditions.append(f"list_contains(?::VARCHAR[], {column.value})")
                 parameters.append(list(values))
         for name, (start, end) in view.ranges.items():
             for bound, sign in ((start, ">="), (end, "<=")):
@@ -320,9 +344,3 @@ class TableReader:
                     conditions.append(f"{view.kind.column(name).value} {sign} ?")
                     parameters.append(bound)
         return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
-
-
-def columns_of_kind(view: View, kind: str, names: Sequence[str]) -> list[Column]:
-    """The table's columns of a kind that are filtered by now, or named."""
-    filtered = {*view.choices, *view.ranges, *names}
-    return [each for each in view.kind.columns if each.kind == kind and each.name in filtered]

@@ -1,6 +1,7 @@
 """One dialogue: its time line, its sound, its peaks, and the flag that people put on it."""
 
 import re
+from contextlib import closing
 from typing import Any
 
 from fastapi import APIRouter
@@ -54,6 +55,8 @@ def create_routes(site: Site) -> APIRouter:
         )
         view = View.parse(DIALOGUES, view_pairs)
         flags = flagged(dataset.store)
+        with closing(TableReader(index, view, flags)) as reader:
+            neighbours = reader.neighbours(dialogue_id)
         row = read_dialogue(dataset.file(place["file"]), place["file_row"], dialogue_id)
         return site.render(
             request,
@@ -68,7 +71,7 @@ def create_routes(site: Site) -> APIRouter:
             timeline=lay_out(row, [each for each in events if each["speaker"] == "A"]),
             speakers=SPEAKERS,
             view=view,
-            neighbours=TableReader(index, view, flags).neighbours(dialogue_id),
+            neighbours=neighbours,
             flag=flags.get(dialogue_id),
             reasons=sorted(set(flags.values()))[:20],
         )

@@ -1,5 +1,6 @@
 """The tables of dialogues and of rejects: filtered, sorted, paged, and as files."""
 
+from contextlib import closing
 from typing import Final
 
 from fastapi import APIRouter
@@ -44,28 +45,29 @@ def create_routes(site: Site) -> APIRouter:
 def _show(site: Site, request: Request, key: str, kind: TableKind) -> HTMLResponse:
     dataset, index = site.open(key)
     view = View.parse(kind, request.query_params.multi_items())
-    reader = TableReader(index, view, flagged(dataset.store))
-    n = reader.count()
     choices = dict.fromkeys((*_CHOICES[kind.name], *view.choices))
     ranges = dict.fromkeys((*_HISTOGRAMS, *view.ranges)) if kind is DIALOGUES else {}
-    return site.render(
-        request,
-        "table.html",
-        dataset=dataset,
-        tab="rows" if kind is DIALOGUES else "rejects",
-        view=view,
-        n_rows=n,
-        n_pages=max(1, -(-n // PAGE_ROWS)),
-        rows=reader.page(),
-        choices=[(column, reader.choices(column)) for column in map(kind.column, choices)],
-        histograms=[(column, bars) for column in map(kind.column, ranges) if (bars := reader.histogram(column))],
-    )
+    with closing(TableReader(index, view, flagged(dataset.store))) as reader:
+        n = reader.count()
+        return site.render(
+            request,
+            "table.html",
+            dataset=dataset,
+            tab="rows" if kind is DIALOGUES else "rejects",
+            view=view,
+            n_rows=n,
+            n_pages=max(1, -(-n // PAGE_ROWS)),
+            rows=reader.page(),
+            choices=[(column, reader.choices(column)) for column in map(kind.column, choices)],
+            histograms=[(column, bars) for column in map(kind.column, ranges) if (bars := reader.histogram(column))],
+        )
 
 
 def _export(site: Site, request: Request, key: str, kind: TableKind, form: str) -> Response:
     dataset, index = site.open(key)
     view = View.parse(kind, request.query_params.multi_items())
-    table = index.table(*TableReader(index, view, flagged(dataset.store)).select_all(N_ROWS_EXPORTED))
+    with closing(TableReader(index, view, flagged(dataset.store))) as reader:
+        table = reader.export(N_ROWS_EXPORTED)
     return file_response(to_file(table, form), f"{key}-{kind.name}", form)
 
 

@@ -2,6 +2,8 @@
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,8 +25,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def index(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Index:
-    return indexed(small, tmp_path_factory.mktemp("made") / "index.duckdb")
+def index(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    with closing(indexed(small, tmp_path_factory.mktemp("made") / "index.duckdb")) as index:
+        yield index
 
 
 def waited(indexes: Indexes, folder: Path) -> Index:
@@ -73,7 +76,8 @@ def test_rejects_have_their_items_text_where_the_store_knows_it(small: Path, tmp
     items = [{"item": {"item_id": "mine-8", "question": "What is x?", "answer": "two"}, "part_id": "p"}]
     (copy / ".store" / "membership").mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(items), copy / ".store" / "membership" / "mine.parquet")
-    found = indexed(copy, tmp_path / "index.duckdb").rows("SELECT item_id, question, answer FROM rejects ORDER BY ALL")
+    with closing(indexed(copy, tmp_path / "index.duckdb")) as index:
+        found = index.rows("SELECT item_id, question, answer FROM rejects ORDER BY ALL")
     assert found == [("mine-8", "What is x?", "two"), ("mine-9", None, None)]
 
 
@@ -85,7 +89,8 @@ def test_files_of_before_answered_by_are_read(small: Path, tmp_path: Path) -> No
             for event in row["events"]:
                 del event["answered_by"]
         pq.write_table(pa.Table.from_pylist(rows), file)
-    assert indexed(copy, tmp_path / "index.duckdb").rows("SELECT DISTINCT answered_by FROM events") == [(None,)]
+    with closing(indexed(copy, tmp_path / "index.duckdb")) as index:
+        assert index.rows("SELECT DISTINCT answered_by FROM events") == [(None,)]
 
 
 def test_totals_are_sums_over_rows(index: Index) -> None:
@@ -102,13 +107,16 @@ def test_totals_are_sums_over_rows(index: Index) -> None:
 def test_an_index_is_kept_and_made_anew_for_another_content(small: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(small, tmp_path / "copy")
     cache = tmp_path / "cache"
-    first = waited(Indexes(cache), copy)
+    with closing(Indexes(cache)) as indexes:
+        first = waited(indexes, copy)
     stamp = first.file.stat().st_mtime_ns
-    again = waited(Indexes(cache), copy)
+    with closing(Indexes(cache)) as indexes:
+        again = waited(indexes, copy)
     assert (again.file, again.file.stat().st_mtime_ns) == (first.file, stamp)
     manifest = read_manifest(opened(copy).store)
     write_manifest(copy, manifest.model_copy(update={"fingerprint": "other", "shards": manifest.shards[:1]}))
-    other = waited(Indexes(cache), copy)
+    with closing(Indexes(cache)) as indexes:
+        other = waited(indexes, copy)
     assert sorted(cache.rglob("*.duckdb")) == [other.file]
     assert list(cache.rglob("*.making")) == []
 
@@ -118,15 +126,14 @@ def test_a_damaged_file_is_told_and_tried_again(small: Path, tmp_path: Path) -> 
     file = next((copy / "data").glob("test-*.parquet"))
     whole = file.read_bytes()
     file.write_bytes(whole[:200])
-    indexes = Indexes(tmp_path / "cache")
-    with pytest.raises(StoreError, match=r"index of .*copy cannot be made.*kame check"):
-        waited(indexes, copy)
-    file.write_bytes(whole)
-    assert waited(indexes, copy).rows("SELECT count(*) FROM dialogues") == [(5,)]
+    with closing(Indexes(tmp_path / "cache")) as indexes:
+        with pytest.raises(StoreError, match=r"index of .*copy cannot be made.*kame check"):
+            waited(indexes, copy)
+        file.write_bytes(whole)
+        assert waited(indexes, copy).rows("SELECT count(*) FROM dialogues") == [(5,)]
 
 
 def test_a_page_is_told_how_far_an_index_is(small: Path, tmp_path: Path) -> None:
-    indexes = Indexes(tmp_path / "cache")
-    with pytest.raises(IndexBeingMade) as told:
+    with closing(Indexes(tmp_path / "cache")) as indexes, pytest.raises(IndexBeingMade) as told:
         indexes.open(opened(small), wait_s=0.0)
     assert told.value.n_files == len(opened(small).manifest.shards)

@@ -1,6 +1,7 @@
 """A view in an address: what it filters, how it sorts, and that it can be sent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from urllib.parse import parse_qsl
 
 import pytest
@@ -18,9 +19,10 @@ FLAGS = {ROWS[1].dialogue_id: "hiss", "gone-v0": "not there"}
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     folder = tmp_path_factory.mktemp("query")
-    return indexed(write_small(folder / "small"), folder / "index.duckdb")
+    with closing(indexed(write_small(folder / "small"), folder / "index.duckdb")) as index:
+        yield index
 
 
 def read(index: Index, address: str, kind: TableKind = DIALOGUES) -> TableReader:
@@ -68,6 +70,13 @@ def test_sorting_puts_rows_without_a_value_last(index: Index) -> None:
     assert set(up[2:]) == set(down[2:])
 
 
+def test_a_seed_draws_an_order_that_can_be_sent(index: Index) -> None:
+    orders = [tuple(ids(read(index, f"sort=shuffle-{seed}"))) for seed in (1, 1, 2, 3)]
+    assert orders[0] == orders[1]
+    assert len(set(orders)) > 1
+    assert {frozenset(order) for order in orders} == {frozenset(row.dialogue_id for row in ROWS)}
+
+
 def test_pages_follow_each_other(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dashboard.query.PAGE_ROWS", 2)
     pages = [ids(read(index, f"sort=dialogue_id&page={page}")) for page in (1, 2, 3, 4)]
@@ -107,8 +116,8 @@ def test_rejects_are_a_table_too(index: Index) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["nothing=1", "sort=nothing", "sort=-file", "columns=form,nothing", "page=0", "page=x", "page=٣", "wer=5",
-     "wer=a..b", "question=x", "item_id=x"],
+    ["nothing=1", "sort=nothing", "sort=-file", "sort=shuffle-x", "columns=form,nothing", "page=0", "page=x", "page=٣",
+     "wer=5", "wer=a..b", "question=x", "item_id=x"],
 )  # fmt: skip
 def test_what_the_table_has_not_is_refused(address: str) -> None:
     with pytest.raises(ConfigError):
@@ -123,7 +132,7 @@ BOUND = st.none() | st.integers(-99, 99).map(lambda n: n / 4)
     text=st.just("") | TEXT,
     forms=st.lists(TEXT, max_size=3, unique=True),
     bounds=st.tuples(BOUND, BOUND),
-    sort=st.sampled_from(["", "wer", "-form"]),
+    sort=st.sampled_from(["", "wer", "-form", "shuffle-7"]),
     page=st.integers(1, 99),
     columns=st.lists(st.sampled_from(["form", "wer", "tts"]), unique=True),
 )

@@ -1,5 +1,6 @@
 """The SQL box answers what is asked of the index, and nothing else: no file, no network, no end, no flood."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,7 +15,8 @@ pytestmark = pytest.mark.full
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sql")
-    return indexed(write_small(folder / "small"), folder / "index.duckdb").file
+    with closing(indexed(write_small(folder / "small"), folder / "index.duckdb")) as index:
+        return index.file
 
 
 def run(index: Path, query: str, n_rows: int = 100, seconds: int = 20) -> Result:
