@@ -142,6 +142,7 @@ def test_a_stretch_is_marked_and_looped_and_voices_are_heard_alone(browser: "Bro
 def test_a_dialogue_is_flagged_by_keyboard_with_the_token_asked_once(browser: "Browser", url: str, root: Path) -> None:
     store = Store(str(root / "small"))
     with opened(browser, url + DIALOGUE) as page:
+        page.locator("#wave-A canvas").first.wait_for()
         page.keyboard.press("f")
         page.keyboard.type("wrong answer")
         page.fill("#token", TOKEN)
@@ -150,7 +151,8 @@ def test_a_dialogue_is_flagged_by_keyboard_with_the_token_asked_once(browser: "B
         assert flagged(store) == {"mine-2-v0": "wrong answer"}
         page.goto(f"{url}datasets/small/rows?flag=wrong+answer")
         page.locator("tbody th a").click()
-        page.locator("#flag-text", has_text="Flagged: wrong answer").wait_for()
+        page.locator("#wave-A canvas").first.wait_for()  # its scripts run
+        assert page.locator("#flag-text").inner_text() == "Flagged: wrong answer"
         page.keyboard.press("f")
         assert not page.locator("#token").is_visible()
         page.click("#flag-clear")
@@ -163,11 +165,11 @@ def test_next_and_previous_follow_the_view(browser: "Browser", url: str) -> None
     with opened(browser, f"{url}datasets/small/rows?sort=-duration_s") as page:
         names = page.locator("tbody th").all_inner_texts()
         page.locator("tbody th a").first.click()
-        page.locator("h1", has_text=names[0]).wait_for()
-        page.keyboard.press("j")
-        page.locator("h1", has_text=names[1]).wait_for()
-        page.keyboard.press("k")
-        page.locator("h1", has_text=names[0]).wait_for()
+        for key, name in (("j", names[0]), ("k", names[1]), ("", names[0])):
+            page.locator("h1", has_text=name).wait_for()
+            page.locator("#wave-A canvas").first.wait_for()  # its scripts run
+            if key:
+                page.keyboard.press(key)
 
 
 def test_dragging_over_a_histogram_filters_and_the_address_holds_it(browser: "Browser", url: str) -> None:
