@@ -43,6 +43,7 @@ FILTERS: Final = (
     "wer=0.05..",
     "duration_s=20..30",
     "q=w17+w42",
+    "q=w",
     "sort=-duration_s",
     "form=plain&duration_s=..15&sort=-wer&page=40",
     "columns=dialogue_id,voice,level,n_events,noise_dbfs&sort=-n_events",

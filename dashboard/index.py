@@ -5,6 +5,7 @@ cache folder: written beside its place and renamed, so that no page ever sees ha
 """
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +26,8 @@ INDEX_VERSION = 1
 """Raised with every change of the tables below."""
 PAGE_WAIT_S: Final = 0.4
 """How long a page waits for an index before it says that one is being made."""
+_LEFT_S: Final = 3600.0
+"""Nobody makes an index for that long."""
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "1GB", "threads": 2}
 _MEMBERSHIP = ".store/membership"
 
@@ -206,10 +209,7 @@ class Indexes:
                     aside.replace(file)
                 finally:
                     aside.unlink(missing_ok=True)
-                for old in file.parent.glob("*.duckdb"):
-                    if old != file:
-                        with suppress(OSError):
-                            old.unlink()
+                _remove_others(file)
             return Index(file)
         except duckdb.Error as error:
             first = str(error).splitlines()[0]
@@ -220,6 +220,15 @@ class Indexes:
             raise StoreError(
                 f"The index of {dataset.folder} cannot be made: {error}.", "Look at the rights and room of its cache."
             ) from error
+
+
+def _remove_others(file: Path) -> None:
+    """Removes indexes of earlier contents, and what killed dashboards left half made."""
+    for other in file.parent.iterdir():
+        with suppress(OSError):
+            is_left = time.time() - other.stat().st_mtime > _LEFT_S
+            if other != file and (other.suffix == ".duckdb" or is_left):
+                other.unlink()
 
 
 def build_index(dataset: Dataset, file: Path, told: Callable[[], object]) -> None:

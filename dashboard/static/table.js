@@ -1,8 +1,8 @@
-// Filters act as soon as they change; dragging over a histogram writes its range. The address holds the whole view.
+// Choices act when their menu is closed, numbers at once; dragging over a histogram writes its range. The address holds the whole view.
 
 const form = document.getElementById("filters");
 const columnMenu = document.getElementById("column-menu");
-let areColumnsChanged = false;
+let isChanged = false;
 
 /** Goes to the view that the form says, with an address that holds nothing empty. */
 function show() {
@@ -19,21 +19,17 @@ form.addEventListener("change", (event) => {
   if (columnMenu.contains(event.target)) {
     const boxes = [...columnMenu.querySelectorAll("input:checked")];
     form.elements.columns.value = boxes.map((box) => box.value).join(",");
-    areColumnsChanged = true;
-  } else if (event.target.type !== "search") {
-    show();
   }
-});
-// Several columns are chosen before the table is shown anew.
-columnMenu.closest("details").addEventListener("toggle", (event) => {
-  if (!event.target.open && areColumnsChanged) show();
+  if (event.target.type === "checkbox") isChanged = true;
+  else if (event.target.type !== "search") show();
 });
 
-// One menu is open at a time; a click elsewhere or Escape closes it.
+// One menu is open at a time; a click elsewhere or Escape closes it, and then what was chosen in it is shown.
 const menus = [...form.querySelectorAll("details.menu")];
 for (const menu of menus) {
   menu.addEventListener("toggle", () => {
     if (menu.open) menus.filter((other) => other !== menu).forEach((other) => { other.open = false; });
+    else if (isChanged) show();
   });
 }
 document.addEventListener("click", (event) => {

@@ -185,6 +185,7 @@ def test_dragging_over_a_histogram_filters_and_the_address_holds_it(browser: "Br
         assert sorted(page.locator("tbody th").all_inner_texts()) == ["mine-1-v0", "mine-2-v0"]
         page.get_by_text("form", exact=True).first.click()
         page.get_by_label("greeting").check()
+        page.keyboard.press("Escape")
         page.locator("strong", has_text="1").first.wait_for()
         assert page.locator("tbody th").all_inner_texts() == ["mine-1-v0"]
 
