@@ -1,7 +1,7 @@
 """A view in an address: what it filters, how it sorts, and that it can be sent."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from urllib.parse import parse_qsl
 
 import pytest
@@ -15,18 +15,20 @@ from data_schemas.records import AudioDialogue
 from tests.support.dashboards import dialogues, indexed, write_small
 
 ROWS = [row for shard in dialogues() for row in shard]
+READERS = ExitStack()
 FLAGS = {ROWS[1].dialogue_id: "hiss", "gone-v0": "not there"}
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     folder = tmp_path_factory.mktemp("query")
-    with closing(indexed(write_small(folder / "small"), folder / "index.duckdb")) as index:
+    with closing(indexed(write_small(folder / "small"), folder / "index.duckdb")) as index, READERS:
         yield index
 
 
 def read(index: Index, address: str, kind: TableKind = DIALOGUES) -> TableReader:
-    return TableReader(index, View.parse(kind, parse_qsl(address, keep_blank_values=True)), FLAGS)
+    view = View.parse(kind, parse_qsl(address, keep_blank_values=True))
+    return READERS.enter_context(closing(TableReader(index, view, FLAGS)))
 
 
 def ids(reader: TableReader) -> list[str]:
