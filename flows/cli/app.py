@@ -16,6 +16,7 @@ from flows.cli import (
     checkpoint,
     codec,
     config,
+    dashboard,
     encode,
     export,
     llm,
@@ -48,6 +49,7 @@ app.command()(speech.speech)
 app.command()(train.train)
 app.command()(serve.serve)
 app.command()(talk.talk)
+app.command()(dashboard.dashboard)
 app.add_typer(evaluate, name="evaluate")
 app.add_typer(text.app, name="text")
 app.add_typer(codec.app, name="codec")
@@ -64,16 +66,20 @@ def inspect(
     folder: Folder,
     dialogue: Annotated[str | None, typer.Option("--dialogue", help="Dialogue to show; else the first.")] = None,
     wav: Annotated[Path | None, typer.Option("--wav", help="Write that dialogue's sound to this file.")] = None,
+    is_opened: Annotated[bool, typer.Option("--open", help="Show it in a browser; Ctrl-C ends that.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Counts of a dataset, and one dialogue as text: words on a time line, events beside it."""
-    with speaking_plainly(as_json):
+    with speaking_plainly(as_json, goes_on=""):
         from data_schemas.reader import DatasetReader
         from data_schemas.reader import as_json as told
         from flows.cli import show
         from pipelines.figures import figures_of
 
         reader = DatasetReader(folder)
+        if is_opened:
+            _open_page(Path(folder), dialogue)
+            return
         row, oracle = reader.dialogue(dialogue)
         if wav is not None:
             from pipelines.audio import save_wav
@@ -86,6 +92,19 @@ def inspect(
         console.print(show.figures(figures_of(reader)), show.dialogue(row, oracle))
         if wav is not None:
             console.print(f"Listen: {wav} (left: assistant, right: user)")
+
+
+def _open_page(folder: Path, dialogue: str | None) -> None:
+    """Shows a dataset, or one of its dialogues, in a browser for as long as the command runs."""
+    import webbrowser
+    from urllib.parse import quote
+
+    def ready(url: str) -> None:
+        page = f"{url}datasets/{quote(folder.resolve().name)}{f'/dialogues/{quote(dialogue)}' if dialogue else ''}"
+        typer.echo(page)
+        webbrowser.open(page)
+
+    dashboard.serve_pages([folder], "127.0.0.1", 0, None, ready)
 
 
 @app.command()

@@ -1,0 +1,209 @@
+"""The dashboard over a large dataset: how long its index and each page take, and how much memory.
+
+    python -m benchmarks.dashboard [--dialogues 60000] [--rounds 5] [--folder DIR] [--json]
+
+The rows are written directly, as many as are asked for: 45 words and 18 oracle events each, drawn from a seed, sound in
+the first 256 alone (no page but a dialogue's reads any). Pages are asked for in this process, one after the other, each
+in turn, so that the same neighbours trouble all. Seconds are those of the clock, with the processor's beside them: on a
+busy machine only the second is the page's own. It ends with 1 where a page takes half a second of the processor.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import psutil  # type: ignore[import-untyped]
+import pyarrow as pa
+
+from data_schemas.arrow import to_table
+from data_schemas.manifest import DATA, MANIFEST, ORACLE, Counts, ShardEntry, make_manifest
+from data_schemas.records import AudioDialogue, Hearing, OracleRow, WordTiming
+from data_schemas.store import Store
+from tests.support.builders import make_turn, make_utterance
+from tests.support.dashboards import client_of
+from tests.support.small_datasets import noisy_dialogue
+from tests.support.token_rows import audio_dialogue, event, oracle_row
+
+SHARD: Final = 256
+LIMIT_S: Final = 0.5
+FORMS: Final = ("plain", "greeting", "follow_up", "interruption", "backchannel", "two_breaths")
+FILTERS: Final = (
+    "form=greeting",
+    "split=test",
+    "voice=voice-3",
+    "level=3",
+    "wer=0.05..",
+    "duration_s=20..30",
+    "q=w17+w42",
+    "q=w",
+    "sort=-duration_s",
+    "form=plain&duration_s=..15&sort=-wer&page=40",
+    "columns=dialogue_id,voice,level,n_events,noise_dbfs&sort=-n_events",
+)
+
+
+def main() -> None:
+    """Measures, and tells."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--dialogues", type=int, default=60_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="Keeps the dataset here, and takes one that is there.")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        root = options.folder or Path(scratch) / "root"
+        if not (root / "large" / MANIFEST).is_file():
+            write_large(root / "large", options.dialogues)
+        found = measure(root, Path(scratch) / "cache", options.rounds)
+    slow = [name for name, page in found["pages"].items() if page["cpu_s"] >= LIMIT_S]
+    if options.json:
+        print(json.dumps(found))
+    else:
+        print(f"index {found['index_s']:.1f} s (processor {found['index_cpu_s']:.1f}), {found['index_mb']:.0f} MB")
+        print(
+            f"memory {found['memory_mb'][0]:.0f} MB before the first page, {found['memory_mb'][1]:.0f} after the last"
+        )
+        for name, page in found["pages"].items():
+            print(f"{page['s']:7.3f} s  {page['cpu_s']:7.3f} processor  {name}")
+    if slow:
+        sys.exit(f"{LIMIT_S} s or more: {', '.join(slow)}")
+
+
+def write_large(folder: Path, n_dialogues: int) -> None:
+    """Writes a dataset of so many dialogues: a shard's rows again and again, under new names and with other figures."""
+    store, draw = Store(str(folder)), random.Random(0)
+    rows = [draw_dialogue(number, draw) for number in range(SHARD)]
+    data = to_table(rows, AudioDialogue)
+    oracles = to_table([draw_oracles(row, draw) for row in rows], OracleRow)
+    entries = []
+    for shard in range(-(-n_dialogues // SHARD)):
+        n = min(SHARD, n_dialogues - shard * SHARD)
+        names = [f"large-{shard * SHARD + number}" for number in range(n)]
+        new: dict[str, list[Any]] = {
+            "dialogue_id": [f"{name}-v0" for name in names],
+            "item_id": names,
+            "duration_s": [draw.uniform(8, 40) for _ in names],
+        }
+        if shard:
+            new["audio"] = [None] * n
+        split = "test" if shard % 20 == 19 else "train"
+        new["split"] = [split] * n
+        for kind, table in ((DATA, data), (ORACLE, oracles)):
+            path = f"{'data' if kind == DATA else 'oracles/default'}/{split}-large-{shard:016x}.parquet"
+            written = store.write_table(path, _with(table.slice(0, n), new))
+            entries.append(
+                ShardEntry(
+                    path=written.path,
+                    kind=kind,
+                    source="large",
+                    split=split,
+                    oracle_version="default" if kind == ORACLE else None,
+                    data_path=f"data/{split}-large-{shard:016x}.parquet" if kind == ORACLE else None,
+                    n_rows=n,
+                    n_bytes=written.n_bytes,
+                    sha256=written.sha256,
+                )
+            )
+    counts = Counts(dialogues=n_dialogues, audio_s=24.0 * n_dialogues, events=18 * n_dialogues, rejects=0)
+    store.write_bytes(MANIFEST, make_manifest(entries, counts, "default").model_dump_json().encode())
+
+
+def _with(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table:
+    for name, values in columns.items():
+        place = table.schema.get_field_index(name)
+        if place >= 0:
+            field = table.schema.field(place)
+            table = table.set_column(place, field, pa.array(values, field.type))
+    return table
+
+
+def draw_dialogue(number: int, draw: random.Random) -> AudioDialogue:
+    """A question of 30 words and an answer of 15, each heard."""
+    turns, at = [], 0.3
+    for index, (speaker, n_words) in enumerate((("B", 30), ("A", 15))):
+        words = [f"w{draw.randrange(2000)}" for _ in range(n_words)]
+        timings = []
+        for word in words:
+            timings.append(WordTiming(word=word, start_s=at, end_s=at + 0.3, score=-1.0, method="made"))
+            at += 0.35
+        n_wrong = draw.randrange(3)
+        heard = Hearing(
+            text=" ".join(words),
+            n_words=n_words,
+            n_word_errors=n_wrong,
+            n_numbers=1,
+            n_numbers_heard=1,
+            n_names=0,
+            n_names_heard=0,
+            n_takes=1,
+        )
+        said = replace(make_utterance(" ".join(words), timings), hearing=heard, voice=f"voice-{draw.randrange(20)}")
+        turns.append(make_turn(index, speaker, [said]))
+    sound = noisy_dialogue(number)
+    row = audio_dialogue(*turns, duration_s=sound.duration_s, dialogue_id="", source="large", form=draw.choice(FORMS))
+    quality = replace(row.quality, wer=draw.choice((0.0, 0.0, draw.random() * 0.2)), mean_word_score=-draw.random())
+    provenance = replace(row.provenance, voice_a="voice-0", voice_b=f"voice-{draw.randrange(20)}")
+    question = turns[0].spoken_text
+    return replace(row, quality=quality, provenance=provenance, audio=sound.audio, question=question)
+
+
+def draw_oracles(row: AudioDialogue, draw: random.Random) -> OracleRow:
+    """18 events of all levels, the last the truth."""
+    truth = row.turns[1].spoken_text
+    texts = [" ".join(f"w{draw.randrange(2000)}" for _ in range(10)) for _ in range(17)]
+    events = [
+        event(number, t_s=0.5 * number, r=number / 18, level=min(4, number // 4), text=text)
+        for number, text in enumerate(texts)
+    ]
+    return replace(oracle_row(*events, event(17, t_s=9.0, r=1.0, level=5, status="truth", text=truth)), source="large")
+
+
+def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
+    """Seconds of the index and of each page, and megabytes."""
+    process = psutil.Process()
+    with client_of(root, cache) as client:
+        began, began_cpu = time.perf_counter(), time.process_time()
+        while client.get("/datasets/large").status_code == 202:
+            time.sleep(0.1)
+        index_s, index_cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
+        (index,) = cache.rglob("*.duckdb")
+        before = process.memory_info().rss / 1e6
+        taken: dict[str, list[tuple[float, float]]] = {}
+        for _ in range(rounds):
+            for name, path in pages():
+                began, began_cpu = time.perf_counter(), time.process_time()
+                answer = client.get(path)
+                assert answer.status_code == 200, f"{path}: {answer.text[:300]}"
+                taken.setdefault(name, []).append((time.perf_counter() - began, time.process_time() - began_cpu))
+        after = process.memory_info().rss / 1e6
+    return {
+        "index_s": index_s,
+        "index_cpu_s": index_cpu_s,
+        "index_mb": index.stat().st_size / 1e6,
+        "memory_mb": [before, after],
+        "pages": {
+            name: dict(zip(("s", "cpu_s"), map(statistics.median, zip(*each, strict=True)), strict=True))
+            for name, each in taken.items()
+        },
+    }
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Names and addresses of all that is asked for."""
+    yield from (("datasets", "/"), ("one dataset", "/datasets/large"), ("rows", "/datasets/large/rows"))
+    yield from ((f"rows?{query}", f"/datasets/large/rows?{query}") for query in FILTERS)
+    yield "rejects", "/datasets/large/rejects"
+    dialogue = "/datasets/large/dialogues/large-100-v0"
+    yield from (("dialogue", dialogue), ("peaks", f"{dialogue}/peaks"), ("sound", f"{dialogue}/sound"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The dashboard: pages on which people look into datasets. It reads Parquet files and writes `flags.jsonl` alone."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.staticfiles import StaticFiles
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from dashboard.access import AccessMiddleware, RefusedError
+from dashboard.catalog import Catalog, MissingError
+from dashboard.figures import format_bytes, format_duration, format_number
+from dashboard.index import IndexBeingMade, Indexes
+from dashboard.pages import datasets, dialogue, sql, tables
+from dashboard.query import write_range
+from dashboard.results import QueryError, SqlBox
+from dashboard.site import Site
+from dashboard.sounds import Sounds
+from data_schemas.errors import ConfigError, KameError
+
+_HERE = Path(__file__).parent
+
+
+def create_app(roots: Sequence[Path], cache: Path, token: str | None = None, host: str = "localhost") -> FastAPI:
+    """The app over some folders.
+
+    Args:
+        roots: datasets, or folders that are searched two levels deep for them.
+        cache: folder for indexes; what lies in it can be deleted at any time.
+        token: what whoever changes something must show; None: nothing can be changed.
+        host: the name by which it is reached, beside addresses and localhost.
+
+    Raises:
+        ConfigError: a root is no folder, or the token is empty.
+    """
+    if token is not None and not token.strip():
+        raise ConfigError("The dashboard's token is empty.", "Put a secret into that environment variable.")
+    site = Site(Catalog(roots), Indexes(cache), Sounds(), SqlBox(), _templates(), can_write=token is not None)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(site.indexes.close)
+
+    app = FastAPI(title="KAME dashboard", docs_url=None, redoc_url=None, lifespan=lifespan)
+
+    @app.get("/healthz")
+    def healthz() -> dict[str, str]:
+        """Whether it answers, and which version does."""
+        return {"status": "ok", "version": version("kame-pipeline")}
+
+    for page in (datasets, tables, dialogue, sql):
+        app.include_router(page.create_routes(site))
+    app.mount("/static", StaticFiles(directory=_HERE / "static"))
+    _tell_errors(app, site)
+    app.add_middleware(AccessMiddleware, token=token, host=host)
+    return app
+
+
+def _templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["range_text"] = write_range
+    made.filters |= {"number": format_number, "duration": format_duration, "bytes": format_bytes}
+    return made
+
+
+def _tell_errors(app: FastAPI, site: Site) -> None:
+    """Errors as a page for browsers and as JSON for scripts, each with what happened and what to do."""
+
+    async def ours(code: int, request: Request, error: Exception) -> Response:
+        assert isinstance(error, KameError)
+        return _answer(site, request, code, error.what, error.remedy)
+
+    async def of_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        remedy = "Begin at the list of datasets." if error.status_code == 404 else ""
+        return _answer(site, request, error.status_code, f"{error.detail}.", remedy, error.headers)
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        return _answer(site, request, 422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}.", "")
+
+    async def waiting(request: Request, error: Exception) -> Response:
+        assert isinstance(error, IndexBeingMade)
+        if _wants_page(request):
+            page = site.render(request, "indexing.html", n_done=error.n_done, n_files=error.n_files)
+            return HTMLResponse(page.body, 202, {"Refresh": "1", "Cache-Control": "no-store"})
+        return JSONResponse({"error": f"{error}.", "remedy": "Ask again."}, 503, {"Retry-After": "1"})
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RefusedError)
+        return await ours(error.code, request, error)
+
+    app.add_exception_handler(RefusedError, refused)
+    for kind, code in {MissingError: 404, ConfigError: 400, QueryError: 400, KameError: 500}.items():
+        app.add_exception_handler(kind, partial(ours, code))
+    app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(IndexBeingMade, waiting)
+
+
+def _wants_page(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
+
+
+def _answer(
+    site: Site, request: Request, code: int, what: str, remedy: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    told: dict[str, Any] = {"error": what, "remedy": remedy}
+    if not _wants_page(request):
+        return JSONResponse(told, code, dict(headers or {}))
+    page = site.render(request, "error.html", code=code, what=what, remedy=remedy)
+    return HTMLResponse(page.body, code, dict(headers or {}))

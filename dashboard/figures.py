@@ -1,0 +1,123 @@
+"""A dataset's figures from its index and its runs, and how numbers are written."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.catalog import Dataset
+from dashboard.index import Index
+
+_COUNTED = ("source", "split", "form", "licence", "tts", "asr", "aligner")
+_RUNS = "runs/"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a dataset's runs asked of chat models. `usd` is None where no run tells a price.
+
+    `n_unpriced` are models' runs whose price nobody knows: then `usd` is the least it may have been.
+    """
+
+    n_runs: int
+    n_unreadable: int
+    n_requests: int
+    n_tokens_in: int
+    n_tokens_out: int
+    usd: float | None
+    n_unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A dataset in one line."""
+
+    n_items: int
+    n_dialogues: int
+    audio_s: float
+    n_words: int
+    n_events: int
+    n_rejects: int
+    wer: float | None
+    sources: list[str]
+    forms: list[str]
+    ladder: list[tuple[int, int, float | None]]
+    oracle_versions: list[str]
+
+
+def read_totals(index: Index, oracle_version: str) -> Totals:
+    """A dataset's totals; the ladder has level, events, and their mean share of the true answer's words."""
+    items, dialogues, audio_s, words, events, errors, heard, sources, forms = index.rows(
+        "SELECT count(DISTINCT item_id), count(*), coalesce(sum(duration_s), 0), coalesce(sum(n_words), 0)::BIGINT,"
+        " coalesce(sum(n_events), 0)::BIGINT, sum(n_word_errors)::BIGINT, sum(n_heard_words)::BIGINT,"
+        " list_sort(list(DISTINCT source)), list_sort(list(DISTINCT form)) FROM dialogues"
+    )[0]
+    return Totals(
+        n_items=items,
+        n_dialogues=dialogues,
+        audio_s=audio_s,
+        n_words=words,
+        n_events=events,
+        n_rejects=index.rows("SELECT count(*) FROM rejects")[0][0],
+        wer=errors / heard if heard else None,
+        sources=sources or [],
+        forms=forms or [],
+        ladder=[
+            (level, n, share)
+            for level, n, share in index.rows(
+                "SELECT level, count(*), avg(truth_share) FROM events WHERE oracle_version = ? AND speaker = 'A'"
+                " GROUP BY level ORDER BY level",
+                [oracle_version],
+            )
+        ],
+        oracle_versions=[name for (name,) in index.rows("SELECT DISTINCT oracle_version FROM events ORDER BY 1")],
+    )
+
+
+def read_groups(index: Index) -> dict[str, list[dict[str, Any]]]:
+    """Dialogues, seconds and WER by the values of some columns."""
+    return {
+        name: index.records(
+            f"SELECT coalesce({name}, 'nobody') AS name, count(*) AS n, sum(duration_s) AS audio_s,"  # noqa: S608
+            " sum(n_word_errors) / nullif(sum(n_heard_words), 0) AS wer"
+            f" FROM dialogues GROUP BY {name} ORDER BY n DESC, name"
+        )
+        for name in _COUNTED
+    }
+
+
+def read_cost(dataset: Dataset) -> Cost:
+    """What the dataset's runs say that they asked for; a run's file that cannot be read is counted as such."""
+    n_runs = n_unreadable = n_requests = n_in = n_out = n_unpriced = 0
+    dollars: list[float] = []
+    for path in sorted((dataset.folder / _RUNS).glob("*.json")):
+        try:
+            run = json.loads(path.read_bytes())
+            chat: Mapping[str, Any] = run.get("chat") or {}
+            counted = [int(chat.get(name) or 0) for name in ("n_requests", "n_tokens_in", "n_tokens_out")]
+            prices = [model.get("usd") for model in run.get("models") or []]
+        except (OSError, ValueError, AttributeError):
+            n_unreadable += 1
+            continue
+        n_runs += 1
+        n_requests, n_in, n_out = (a + b for a, b in zip((n_requests, n_in, n_out), counted, strict=True))
+        dollars += [float(each) for each in prices if each is not None]
+        n_unpriced += sum(each is None for each in prices)
+    return Cost(n_runs, n_unreadable, n_requests, n_in, n_out, sum(dollars) if dollars else None, n_unpriced)
+
+
+def format_number(value: float | None, digits: int = 0) -> str:
+    """A number with thin groups of thousands; nothing for None."""
+    return "" if value is None else f"{value:,.{digits}f}".replace(",", "\u202f").replace("-", "\u2212")
+
+
+def format_duration(seconds: float) -> str:
+    """A length of sound in the unit that one would say."""
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{format_number(seconds / 3600, 1)} h"
+
+
+def format_bytes(n_bytes: int) -> str:
+    """A size in MB or GB."""
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"

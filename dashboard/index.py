@@ -1,0 +1,262 @@
+"""A dataset's metadata as a DuckDB file: what the pages filter, count and sort, and what the SQL box may see.
+
+It is made once for each content of a dataset, from columns of its Parquet files, never from sound, and kept in the
+cache folder: written beside its place and renamed, so that no page ever sees half of it.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow.parquet as pq
+
+from dashboard.catalog import Dataset
+from data_schemas import ids
+from data_schemas.errors import KameError, StoreError
+from data_schemas.manifest import DATA, ORACLE, REJECTS, ShardEntry
+
+INDEX_VERSION = 1
+"""Raised with every change of the tables below."""
+PAGE_WAIT_S: Final = 0.4
+"""How long a page waits for an index before it says that one is being made."""
+_LEFT_S: Final = 3600.0
+"""Nobody makes an index for that long."""
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "1GB", "threads": 2}
+_MEMBERSHIP = ".store/membership"
+
+_TABLES = """
+CREATE TABLE dialogues (
+    dialogue_id VARCHAR, item_id VARCHAR, source VARCHAR, split VARCHAR, form VARCHAR, language VARCHAR,
+    category VARCHAR, licence VARCHAR, variant BIGINT, question VARCHAR, answer VARCHAR, spoken_text VARCHAR,
+    duration_s DOUBLE, n_turns BIGINT, n_words BIGINT, n_events BIGINT, levels BIGINT[], answer_delay_s DOUBLE,
+    voices VARCHAR[], voice_a VARCHAR, voice_b VARCHAR,
+    tts VARCHAR, asr VARCHAR, aligner VARCHAR, script_method VARCHAR,
+    wer DOUBLE, n_heard_words BIGINT, n_word_errors BIGINT, number_recall DOUBLE, name_recall DOUBLE,
+    mean_word_score DOUBLE, peak_dbfs DOUBLE, rms_dbfs_a DOUBLE, rms_dbfs_b DOUBLE,
+    noise_dbfs DOUBLE, room_rt60_s DOUBLE, is_telephone BOOLEAN, file VARCHAR, file_row BIGINT);
+CREATE TABLE events (
+    dialogue_id VARCHAR, source VARCHAR, oracle_version VARCHAR, event_id VARCHAR, t_s DOUBLE, speaker VARCHAR,
+    turn_index BIGINT, n_words_heard BIGINT, n_words BIGINT, r DOUBLE, level BIGINT, status VARCHAR, text VARCHAR,
+    raw_text VARCHAR, request_id VARCHAR, attempt BIGINT, model VARCHAR, answered_by VARCHAR, simulator VARCHAR,
+    prompt_version VARCHAR, taken_from VARCHAR, error VARCHAR, truth_share DOUBLE);
+CREATE TABLE rejects (
+    item_id VARCHAR, dialogue_id VARCHAR, source VARCHAR, stage VARCHAR, reason VARCHAR, detail VARCHAR,
+    question VARCHAR, answer VARCHAR);
+CREATE TEMP TABLE items (item_id VARCHAR, question VARCHAR, answer VARCHAR);
+CREATE TEMP MACRO words(told) AS list_distinct(regexp_extract_all(lower(told), '[\\p{L}\\p{N}'']+'));
+"""
+"""`truth_share`: how much of the true answer's distinct words an oracle's text holds."""
+
+_DIALOGUES = """
+INSERT INTO dialogues SELECT
+    dialogue_id, item_id, source, split, form, language, category, licence, variant, question, answer,
+    array_to_string([t.spoken_text for t in turns], ' '),
+    duration_s, len(turns), list_sum([len(u.words) for u in utterances]), 0, [],
+    list_first([t.keyword_delay_s for t in turns if t.keyword_delay_s is not null]),
+    list_distinct([provenance.voice_a, provenance.voice_b]), provenance.voice_a, provenance.voice_b,
+    provenance.tts, provenance.asr, provenance.aligner, provenance.script_method, quality.wer,
+    list_sum([u.hearing.n_words for u in utterances]), list_sum([u.hearing.n_word_errors for u in utterances]),
+    quality.number_recall, quality.name_recall, quality.mean_word_score,
+    quality.peak_dbfs, quality.rms_dbfs_a, quality.rms_dbfs_b,
+    surroundings.noise_dbfs, surroundings.room_rt60_s, surroundings.is_telephone, $path, file_row_number
+FROM (SELECT *, flatten([t.utterances for t in turns]) AS utterances
+      FROM read_parquet($file, file_row_number = true))
+"""
+_EVENTS = """
+INSERT INTO events WITH told AS (
+    SELECT dialogue_id, source, oracle_version, model, simulator, prompt_version, unnest(events) AS e
+    FROM read_parquet($file)),
+truths AS (
+    SELECT dialogue_id, e.speaker AS speaker, e.turn_index AS turn_index, words(any_value(e.text)) AS truth
+    FROM told WHERE e.status = 'truth' GROUP BY ALL)
+SELECT told.dialogue_id, source, oracle_version, e.event_id, e.t_s, e.speaker, e.turn_index, e.n_words_heard,
+    e.n_words, e.r, e.level, e.status, e.text, e.raw_text, e.request_id, e.attempt, model, {answered_by}, simulator,
+    prompt_version, e.taken_from, e.error,
+    CASE WHEN len(truth) > 0 AND e.text IS NOT NULL
+         THEN len(list_intersect(words(e.text), truth)) / len(truth) END
+FROM told LEFT JOIN truths ON truths.dialogue_id = told.dialogue_id
+    AND truths.speaker = told.e.speaker AND truths.turn_index = told.e.turn_index
+"""
+_REJECTS = """
+INSERT INTO rejects SELECT r.item_id, r.dialogue_id, r.source, r.stage, r.reason, r.detail, i.question, i.answer
+FROM read_parquet($file) r LEFT JOIN items i USING (item_id)
+"""
+_ITEMS = """
+INSERT INTO items SELECT item.item_id, any_value(item.question), any_value(item.answer)
+FROM read_parquet($file) GROUP BY item.item_id
+"""
+_COUNT_EVENTS = """
+UPDATE dialogues SET n_events = counted.n, levels = counted.levels FROM (
+    SELECT dialogue_id, count(*) AS n, list_sort(list(DISTINCT level)) AS levels
+    FROM events WHERE oracle_version = ? GROUP BY dialogue_id) counted
+WHERE counted.dialogue_id = dialogues.dialogue_id
+"""
+
+
+class IndexBeingMade(Exception):
+    """A page came before the index was done: so many files of so many are in it."""
+
+    def __init__(self, n_done: int, n_files: int) -> None:
+        super().__init__(f"{n_done} of {n_files} files are indexed")
+        self.n_done, self.n_files = n_done, n_files
+
+
+class Index:
+    """The index of one content of a dataset, opened for reading by any number of threads."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._connection = duckdb.connect(str(file), read_only=True, config=_CONFIG)
+
+    def close(self) -> None:
+        """Ends it."""
+        self._connection.close()
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection for several queries of one page, to be closed; its temporary tables are its own."""
+        return self._connection.cursor()
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with closing(self.cursor()) as cursor:
+            return cursor.execute(sql, list(parameters)).fetchall()
+
+    def records(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """The rows of a query by the names of its columns."""
+        with closing(self.cursor()) as cursor:
+            return fetch_records(cursor, sql, parameters)
+
+
+def fetch_records(
+    cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
+) -> list[dict[str, Any]]:
+    """The rows of a query by the names of its columns."""
+    names = [each[0] for each in cursor.execute(sql, list(parameters)).description or []]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+class Indexes:
+    """Makes indexes, one at a time in a thread of its own, and keeps those of today's datasets open.
+
+    Args:
+        cache: folder in which they are kept.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
+        self._makers = ThreadPoolExecutor(1, thread_name_prefix="index")
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._wanted: dict[Path, tuple[Future[Index], list[int]]] = {}
+
+    def open(self, dataset: Dataset, wait_s: float = PAGE_WAIT_S) -> Index:
+        """The index of a dataset as it is now.
+
+        Args:
+            wait_s: how long it may take.
+
+        Raises:
+            IndexBeingMade: it takes longer.
+            KameError: it cannot be made.
+        """
+        folder = self._cache / ids.digest(str(dataset.folder))
+        file = folder / f"{dataset.manifest.fingerprint}-{INDEX_VERSION}.duckdb"
+        with self._lock:
+            if file not in self._wanted:
+                for old in [each for each in self._wanted if each.parent == folder]:
+                    del self._wanted[old]  # pages that use it now keep it open
+                n_done = [0]
+                self._wanted[file] = (self._makers.submit(self._make, dataset, file, n_done), n_done)
+            future, n_done = self._wanted[file]
+        try:
+            return future.result(wait_s)
+        except NotYet:
+            raise IndexBeingMade(n_done[0], len(dataset.manifest.shards)) from None
+        except KameError:
+            with self._lock:  # the next page tries again
+                self._wanted.pop(file, None)
+            raise
+
+    def close(self) -> None:
+        """Ends all of them, once the file that is being read is in."""
+        self._is_closed = True
+        self._makers.shutdown(cancel_futures=True)
+        with self._lock:
+            for future, _ in self._wanted.values():
+                if future.done() and not future.cancelled() and future.exception() is None:
+                    future.result().close()
+            self._wanted.clear()
+
+    def _count(self, n_done: list[int]) -> None:
+        n_done[0] += 1
+        if self._is_closed:
+            raise StoreError("The dashboard is ending.")
+
+    def _make(self, dataset: Dataset, file: Path, n_done: list[int]) -> Index:
+        try:
+            if not file.is_file():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                aside = file.with_name(f"{uuid.uuid4().hex}.making")
+                try:
+                    build_index(dataset, aside, lambda: self._count(n_done))
+                    aside.replace(file)
+                finally:
+                    aside.unlink(missing_ok=True)
+                _remove_others(file)
+            return Index(file)
+        except duckdb.Error as error:
+            first = str(error).splitlines()[0]
+            raise StoreError(
+                f"The index of {dataset.folder} cannot be made: {first}.", "Type `kame check` to find what is damaged."
+            ) from error
+        except OSError as error:
+            raise StoreError(
+                f"The index of {dataset.folder} cannot be made: {error}.", "Look at the rights and room of its cache."
+            ) from error
+
+
+def _remove_others(file: Path) -> None:
+    """Removes indexes of earlier contents, and what killed dashboards left half made."""
+    for other in file.parent.iterdir():
+        with suppress(OSError):
+            is_left = time.time() - other.stat().st_mtime > _LEFT_S
+            if other != file and (other.suffix == ".duckdb" or is_left):
+                other.unlink()
+
+
+def build_index(dataset: Dataset, file: Path, told: Callable[[], object]) -> None:
+    """Writes the index of a dataset to a new file.
+
+    Args:
+        told: called after each file of the manifest.
+
+    Raises:
+        duckdb.Error, KameError: a file is missing or damaged.
+    """
+    with closing(duckdb.connect(str(file), config=_CONFIG)) as connection:
+        connection.execute(_TABLES)
+        for members in sorted((dataset.folder / _MEMBERSHIP).glob("*.parquet")):
+            connection.execute(_ITEMS, {"file": str(members)})
+        for entry in dataset.manifest.shards:
+            _add(connection, entry, dataset.file(entry.path))
+            told()
+        connection.execute(_COUNT_EVENTS, [dataset.manifest.oracle_version])
+
+
+def _add(connection: duckdb.DuckDBPyConnection, entry: ShardEntry, file: Path) -> None:
+    if entry.kind == DATA:
+        connection.execute(_DIALOGUES, {"file": str(file), "path": entry.path})
+    elif entry.kind == ORACLE:
+        event = pq.read_schema(file).field("events").type.value_type
+        is_told = event.get_field_index("answered_by") >= 0  # files of before have no such field
+        sql = _EVENTS.format(answered_by="e.answered_by" if is_told else "NULL")
+        connection.execute(sql, {"file": str(file)})
+    elif entry.kind == REJECTS:
+        connection.execute(_REJECTS, {"file": str(file)})

@@ -1,0 +1,77 @@
+"""The list of datasets, and one dataset's figures."""
+
+import time
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from dashboard.catalog import DamagedDataset, Dataset
+from dashboard.figures import Cost, Totals, read_cost, read_groups, read_totals
+from dashboard.index import PAGE_WAIT_S, IndexBeingMade
+from dashboard.site import Site
+from data_schemas.errors import KameError
+from data_schemas.flags import flagged
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A line of the list: a dataset with its totals; without them while its index is made, or why there are none."""
+
+    dataset: Dataset | DamagedDataset
+    totals: Totals | None = None
+    cost: Cost | None = None
+    error: KameError | None = None
+
+
+def create_routes(site: Site) -> APIRouter:
+    """The routes of this part."""
+    routes = APIRouter()
+
+    @routes.get("/", response_class=HTMLResponse)
+    def list_datasets(request: Request) -> HTMLResponse:
+        until = time.monotonic() + PAGE_WAIT_S
+        listed = [_listed(site, each, max(0.0, until - time.monotonic())) for each in site.catalog.datasets()]
+        is_waiting = any(each.totals is None and each.error is None for each in listed)
+        page = site.render(request, "datasets.html", listed=listed, roots=site.catalog.roots)
+        if is_waiting:
+            page.headers["Refresh"] = "2"
+        return page
+
+    @routes.get("/datasets/{key}", response_class=HTMLResponse)
+    def show_dataset(request: Request, key: str) -> HTMLResponse:
+        dataset, index = site.open(key)
+        return site.render(
+            request,
+            "dataset.html",
+            dataset=dataset,
+            tab="overview",
+            totals=read_totals(index, dataset.manifest.oracle_version),
+            groups=read_groups(index),
+            cost=read_cost(dataset),
+            rejects=index.records(
+                "SELECT stage, reason, count(*) AS n FROM rejects GROUP BY ALL ORDER BY n DESC, stage, reason"
+            ),
+            oracles=index.records(
+                "SELECT oracle_version, simulator, model, count(DISTINCT dialogue_id) AS n_dialogues, count(*) AS n,"
+                " count(*) FILTER (status = 'answered') AS n_asked, count(*) FILTER (status = 'failed') AS n_failed"
+                " FROM events GROUP BY ALL ORDER BY ALL"
+            ),
+            flags=flagged(dataset.store),
+            n_bytes=sum(each.n_bytes for each in dataset.manifest.shards),
+        )
+
+    return routes
+
+
+def _listed(site: Site, dataset: Dataset | DamagedDataset, wait_s: float) -> Listed:
+    if isinstance(dataset, DamagedDataset):
+        return Listed(dataset, error=dataset.error)
+    try:
+        index = site.indexes.open(dataset, wait_s)
+        return Listed(dataset, read_totals(index, dataset.manifest.oracle_version), read_cost(dataset))
+    except IndexBeingMade:
+        return Listed(dataset)
+    except KameError as error:
+        return Listed(dataset, error=error)

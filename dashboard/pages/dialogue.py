@@ -1,0 +1,136 @@
+"""One dialogue: its time line, its sound, its peaks, and the flag that people put on it."""
+
+import re
+from contextlib import closing
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from dashboard.catalog import Dataset, MissingError
+from dashboard.index import Index
+from dashboard.query import DIALOGUES, TableReader, View
+from dashboard.site import Site
+from dashboard.sounds import read_dialogue
+from dashboard.timeline import SPEAKERS, lay_out
+from data_schemas.flags import clear_flag, flagged, set_flag
+
+_RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
+_KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
+
+
+class FlagRequest(BaseModel):
+    """A flag to be set with its reason, or to be taken away."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+    is_flagged: bool
+    reason: str = Field(default="", max_length=2000)
+
+
+def create_routes(site: Site) -> APIRouter:
+    """The routes of this part."""
+    routes = APIRouter(prefix="/datasets/{key}/dialogues/{dialogue_id}")
+
+    @routes.get("", response_class=HTMLResponse)
+    def show_dialogue(request: Request, key: str, dialogue_id: str) -> HTMLResponse:
+        dataset, index = site.open(key)
+        place = _place(index, dialogue_id)
+        view_pairs = [(name, value) for name, value in request.query_params.multi_items() if name != "oracles"]
+        versions = [
+            name
+            for (name,) in index.rows(
+                "SELECT DISTINCT oracle_version FROM events WHERE dialogue_id = ? ORDER BY 1", [dialogue_id]
+            )
+        ]
+        version = request.query_params.get("oracles", dataset.manifest.oracle_version)
+        if version not in versions and "oracles" in request.query_params:
+            raise MissingError(
+                f"Dialogue {dialogue_id} has no oracles {version!r}.", f"It has: {', '.join(versions) or 'none'}."
+            )
+        events = index.records(
+            "SELECT * FROM events WHERE dialogue_id = ? AND oracle_version = ? ORDER BY t_s, event_id",
+            [dialogue_id, version],
+        )
+        view = View.parse(DIALOGUES, view_pairs)
+        flags = flagged(dataset.store)
+        with closing(TableReader(index, view, flags)) as reader:
+            neighbours = reader.neighbours(dialogue_id)
+        row = read_dialogue(dataset.file(place["file"]), place["file_row"], dialogue_id)
+        return site.render(
+            request,
+            "dialogue.html",
+            dataset=dataset,
+            tab="rows",
+            row=row,
+            place=place,
+            events=events,
+            versions=versions,
+            version=version,
+            timeline=lay_out(row, [each for each in events if each["speaker"] == "A"]),
+            speakers=SPEAKERS,
+            view=view,
+            neighbours=neighbours,
+            flag=flags.get(dialogue_id),
+            reasons=sorted(set(flags.values()))[:20],
+        )
+
+    @routes.get("/sound")
+    def get_sound(request: Request, key: str, dialogue_id: str) -> Response:
+        dataset, index = site.open(key)
+        place = _place(index, dialogue_id)
+        sound = site.sounds.sound(dataset.file(place["file"]), place["file_row"], dialogue_id)
+        return _ranged(sound, request.headers.get("range", ""), _cache_headers(request, dataset))
+
+    @routes.get("/peaks")
+    def get_peaks(request: Request, key: str, dialogue_id: str) -> Response:
+        dataset, index = site.open(key)
+        place = _place(index, dialogue_id)
+        peaks = site.sounds.peaks(dataset.file(place["file"]), place["file_row"], dialogue_id)
+        return Response(peaks, media_type="application/json", headers=_cache_headers(request, dataset))
+
+    @routes.post("/flag")
+    def flag_dialogue(key: str, dialogue_id: str, wanted: FlagRequest) -> dict[str, Any]:
+        dataset, index = site.open(key)
+        _place(index, dialogue_id)
+        if wanted.is_flagged:
+            set_flag(dataset.store, dialogue_id, wanted.reason or "no reason given")
+        else:
+            clear_flag(dataset.store, dialogue_id)
+        return {"dialogue_id": dialogue_id, "flag": flagged(dataset.store).get(dialogue_id)}
+
+    return routes
+
+
+def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
+    """A dialogue's row of the index: among others its file and where it is in there.
+
+    Raises:
+        MissingError: there is no such dialogue.
+    """
+    found = index.records("SELECT * FROM dialogues WHERE dialogue_id = ?", [dialogue_id])
+    if not found:
+        raise MissingError(f"There is no dialogue {dialogue_id!r} in this dataset.", "Find it in the table of rows.")
+    return found[0]
+
+
+def _cache_headers(request: Request, dataset: Dataset) -> dict[str, str]:
+    """Browsers keep for good what they ask for by the content's fingerprint."""
+    return _KEPT if request.query_params.get("of") == dataset.manifest.fingerprint else {}
+
+
+def _ranged(sound: bytes, wanted: str, kept: dict[str, str]) -> Response:
+    """A sound file, or the one stretch of it that a player asks for; several at once are answered with the whole."""
+    media_type = "audio/flac" if sound[:4] == b"fLaC" else "audio/ogg"
+    headers = {"Accept-Ranges": "bytes", **kept}
+    told = _RANGE.fullmatch(wanted)
+    if told is None or not any(told.groups()):
+        return Response(sound, media_type=media_type, headers=headers)
+    first, last = told.groups()
+    start = int(first) if first else max(0, len(sound) - int(last))
+    end = min(len(sound), int(last) + 1) if first and last else len(sound)
+    if start >= end:
+        return Response(status_code=416, headers={"Content-Range": f"bytes */{len(sound)}"})
+    headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(sound)}"
+    return Response(sound[start:end], 206, headers, media_type)

@@ -1,0 +1,64 @@
+"""The SQL box: queries on a dataset's metadata, as a table or as a file."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from dashboard.access import RefusedError, is_same_origin
+from dashboard.pages.tables import file_response
+from dashboard.results import N_ROWS_EXPORTED, N_ROWS_SHOWN, to_cells, to_file
+from dashboard.site import Site
+
+_EXAMPLES = (
+    ("Where the ladder is weak", "select level, count(*) n, avg(truth_share) share from events group by 1 order by 1"),
+    (
+        "Level 4 that missed the answer",
+        "select e.dialogue_id, e.t_s, e.text, d.answer from events e join dialogues d using (dialogue_id)\n"
+        "where e.level = 4 and e.truth_share < 0.2 limit 50",
+    ),
+    (
+        "Forms by length",
+        "select form, count(*) n, avg(duration_s) mean_s, max(duration_s) max_s from dialogues group by 1",
+    ),
+)
+
+
+def create_routes(site: Site) -> APIRouter:
+    """The routes of this part."""
+    routes = APIRouter(prefix="/datasets/{key}")
+
+    @routes.get("/sql", response_class=HTMLResponse)
+    def show_sql(request: Request, key: str, query: str = "") -> HTMLResponse:
+        dataset, index = site.open(key)
+        columns = index.records(
+            "SELECT table_name AS of, column_name AS name, data_type AS type FROM duckdb_columns()"
+            " WHERE NOT internal ORDER BY of, column_index"
+        )
+        tables: dict[str, list[dict[str, Any]]] = {}
+        for each in columns:
+            tables.setdefault(each["of"], []).append(each)
+        return site.render(
+            request, "sql.html", dataset=dataset, tab="sql", query=query, tables=tables, examples=_EXAMPLES
+        )
+
+    @routes.get("/sql/result.{form}")
+    def run_sql(request: Request, key: str, form: str, query: str = "") -> Any:
+        if not is_same_origin(request.headers) and request.headers.get("sec-fetch-site") != "none":
+            raise RefusedError(
+                403, "Another server's page may not run queries here.", "Open the SQL page and press Run."
+            )
+        dataset, index = site.open(key)
+        if form == "json":
+            result = site.sql_box.run(index.file, query, N_ROWS_SHOWN)
+            return {
+                "columns": result.table.column_names,
+                "rows": to_cells(result.table),
+                "is_cut": result.is_cut,
+            }
+        result = site.sql_box.run(index.file, query, N_ROWS_EXPORTED)
+        content: Response = file_response(to_file(result.table, form), f"{dataset.key}-query", form)
+        return content
+
+    return routes

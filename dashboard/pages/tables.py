@@ -1,0 +1,78 @@
+"""The tables of dialogues and of rejects: filtered, sorted, paged, and as files."""
+
+from contextlib import closing
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from dashboard.query import DIALOGUES, PAGE_ROWS, REJECTS, TableKind, TableReader, View
+from dashboard.results import MEDIA_TYPES, N_ROWS_EXPORTED, to_file
+from dashboard.site import Site
+from data_schemas.flags import flagged
+
+_CHOICES: Final = {
+    "dialogues": ("source", "split", "form", "voice", "level", "flag"),
+    "rejects": ("stage", "reason", "source"),
+}
+_HISTOGRAMS: Final = ("duration_s", "n_words", "wer", "mean_word_score", "answer_delay_s")
+
+
+def create_routes(site: Site) -> APIRouter:
+    """The routes of this part."""
+    routes = APIRouter(prefix="/datasets/{key}")
+
+    @routes.get("/rows", response_class=HTMLResponse)
+    def show_rows(request: Request, key: str) -> HTMLResponse:
+        return _show(site, request, key, DIALOGUES)
+
+    @routes.get("/rejects", response_class=HTMLResponse)
+    def show_rejects(request: Request, key: str) -> HTMLResponse:
+        return _show(site, request, key, REJECTS)
+
+    @routes.get("/rows.{form}")
+    def export_rows(request: Request, key: str, form: str) -> Response:
+        return _export(site, request, key, DIALOGUES, form)
+
+    @routes.get("/rejects.{form}")
+    def export_rejects(request: Request, key: str, form: str) -> Response:
+        return _export(site, request, key, REJECTS, form)
+
+    return routes
+
+
+def _show(site: Site, request: Request, key: str, kind: TableKind) -> HTMLResponse:
+    dataset, index = site.open(key)
+    view = View.parse(kind, request.query_params.multi_items())
+    choices = dict.fromkeys((*_CHOICES[kind.name], *view.choices))
+    ranges = dict.fromkeys((*_HISTOGRAMS, *view.ranges)) if kind is DIALOGUES else {}
+    with closing(TableReader(index, view, flagged(dataset.store))) as reader:
+        n = reader.count()
+        return site.render(
+            request,
+            "table.html",
+            dataset=dataset,
+            tab="rows" if kind is DIALOGUES else "rejects",
+            view=view,
+            n_rows=n,
+            n_pages=max(1, -(-n // PAGE_ROWS)),
+            rows=reader.page(),
+            choices=[(column, reader.choices(column)) for column in map(kind.column, choices)],
+            histograms=[(column, bars) for column in map(kind.column, ranges) if (bars := reader.histogram(column))],
+        )
+
+
+def _export(site: Site, request: Request, key: str, kind: TableKind, form: str) -> Response:
+    dataset, index = site.open(key)
+    view = View.parse(kind, request.query_params.multi_items())
+    with closing(TableReader(index, view, flagged(dataset.store))) as reader:
+        table = reader.export(N_ROWS_EXPORTED)
+    return file_response(to_file(table, form), f"{key}-{kind.name}", form)
+
+
+def file_response(content: bytes, name: str, form: str) -> Response:
+    """A file that browsers save under a name."""
+    safe = "".join(each if each.isascii() and (each.isalnum() or each in "-_.") else "_" for each in name)
+    headers = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}
+    return Response(content, media_type=MEDIA_TYPES[form], headers=headers)

@@ -1,0 +1,346 @@
+"""A view of a table as its address tells it: what is filtered, in which order, which page, which columns.
+
+An address holds the whole view, so that it can be sent to a colleague: `source=gsm8k&duration_s=10..20&sort=-wer`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import pyarrow as pa
+
+from dashboard.index import Index, fetch_records
+from data_schemas.errors import ConfigError
+
+PAGE_ROWS = 50
+_N_BARS = 40
+_RESERVED: Final = ("q", "sort", "page", "columns")
+_LISTS: Final = ("level", "voice")
+"""Columns of which a row has several values."""
+_SHUFFLED: Final = re.compile(r"shuffle-\d{1,9}", re.ASCII)
+"""An order that a seed draws, to listen to a fair sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that people see. `kind` is text, choice (few values, picked from) or number (from .. to).
+
+    Args:
+        sql: its value, where that is not the column of its name; a list where a row has several to be picked by.
+        digits: of numbers, behind the point.
+        is_shown: where no columns are chosen.
+    """
+
+    name: str
+    title: str
+    kind: str = "text"
+    sql: str = ""
+    digits: int = 0
+    is_shown: bool = False
+
+    @property
+    def value(self) -> str:
+        """Its SQL expression."""
+        return self.sql or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class TableKind:
+    """A table of the index with its columns, what free text looks into, and the order of rows by themselves."""
+
+    name: str
+    columns: tuple[Column, ...]
+    searched: tuple[str, ...]
+    order: str
+
+    def column(self, name: str) -> Column:
+        """A column by its name.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        for each in self.columns:
+            if each.name == name:
+                return each
+        names = ", ".join(each.name for each in self.columns)
+        raise ConfigError(f"{self.name} have no column {name!r}.", f"There are: {names}.")
+
+
+DIALOGUES: Final = TableKind(
+    "dialogues",
+    (
+        Column("dialogue_id", "dialogue", is_shown=True),
+        Column("source", "source", "choice", is_shown=True),
+        Column("split", "split", "choice", is_shown=True),
+        Column("form", "form", "choice", is_shown=True),
+        Column("question", "question", is_shown=True),
+        Column("answer", "answer", is_shown=True),
+        Column("duration_s", "seconds", "number", digits=1, is_shown=True),
+        Column("n_words", "words", "number", is_shown=True),
+        Column("wer", "WER", "number", digits=3, is_shown=True),
+        Column("mean_word_score", "word score", "number", digits=2, is_shown=True),
+        Column("flag", "flag", "choice", is_shown=True),
+        Column("level", "hint level", "choice", "levels::VARCHAR[]"),
+        Column("voice", "voice", "choice", "voices"),
+        Column("n_turns", "turns", "number"),
+        Column("n_events", "oracle events", "number"),
+        Column("answer_delay_s", "answer word after, s", "number", digits=2),
+        Column("number_recall", "numbers heard", "number", digits=3),
+        Column("name_recall", "names heard", "number", digits=3),
+        Column("peak_dbfs", "peak, dBFS", "number", digits=1),
+        Column("rms_dbfs_a", "RMS of A, dBFS", "number", digits=1),
+        Column("rms_dbfs_b", "RMS of B, dBFS", "number", digits=1),
+        Column("noise_dbfs", "noise, dBFS", "number", digits=1),
+        Column("room_rt60_s", "room RT60, s", "number", digits=2),
+        Column("language", "language", "choice"),
+        Column("category", "category", "choice"),
+        Column("licence", "licence", "choice"),
+        Column("tts", "text-to-speech", "choice"),
+        Column("asr", "listener", "choice"),
+        Column("aligner", "aligner", "choice"),
+        Column("script_method", "script", "choice"),
+        Column("item_id", "item"),
+    ),
+    ("dialogue_id", "question", "answer", "spoken_text"),
+    "file, file_row",
+)
+REJECTS: Final = TableKind(
+    "rejects",
+    (
+        Column("item_id", "item", is_shown=True),
+        Column("source", "source", "choice", is_shown=True),
+        Column("stage", "stage", "choice", is_shown=True),
+        Column("reason", "reason", "choice", is_shown=True),
+        Column("detail", "what was found or tried", is_shown=True),
+        Column("question", "written question", is_shown=True),
+        Column("answer", "answer", is_shown=True),
+        Column("dialogue_id", "dialogue"),
+    ),
+    ("item_id", "dialogue_id", "detail", "question", "answer"),
+    "source, stage, reason, item_id, dialogue_id",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar of a histogram: from (counted in) to (not counted in, but for the last bar), and how many."""
+
+    start: float
+    end: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of a table is looked at.
+
+    Attributes:
+        choices: for columns of kind choice, the values of which a row must have one.
+        ranges: for columns of kind number, from and to, both counted in; None: no bound.
+    """
+
+    kind: TableKind
+    text: str = ""
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    sort: str = ""
+    page: int = 1
+    columns: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, kind: TableKind, pairs: Iterable[tuple[str, str]]) -> "View":
+        """The view of an address's query.
+
+        Raises:
+            ConfigError: it names what the table has not, or a number that is none.
+        """
+        told: dict[str, list[str]] = {}
+        for name, value in pairs:
+            if value:
+                told.setdefault(name, []).append(value)
+        choices, ranges = {}, {}
+        for name in (each for each in told if each not in _RESERVED):
+            column = kind.column(name)
+            if column.kind == "choice":
+                choices[name] = tuple(dict.fromkeys(told[name]))
+            elif column.kind == "number":
+                ranges[name] = _parse_range(name, told[name][-1])
+            else:
+                raise ConfigError(f"Rows cannot be filtered by {name}.", "Look for its text with q=.")
+        page, sort = told.get("page", ["1"])[-1], told.get("sort", [""])[-1]
+        if not (page.isascii() and page.isdecimal() and int(page[:9]) > 0):
+            raise ConfigError(f"There is no page {page!r}.", "Pages are numbered from 1.")
+        if sort and _SHUFFLED.fullmatch(sort) is None:
+            kind.column(sort.removeprefix("-"))
+        columns = tuple(dict.fromkeys(",".join(told.get("columns", [])).split(","))) if "columns" in told else ()
+        for name in columns:
+            kind.column(name)
+        return cls(kind, told.get("q", [""])[-1], choices, ranges, sort, int(page[:9]), columns)
+
+    def address(self, **changes: Any) -> str:
+        """The query of an address of this view, with changes."""
+        view = replace(self, **changes)
+        pairs = [("q", view.text)] if view.text else []
+        pairs += [(name, value) for name, values in view.choices.items() for value in values]
+        pairs += [(name, write_range(bounds)) for name, bounds in view.ranges.items()]
+        pairs += [("columns", ",".join(view.columns))] if view.columns else []
+        pairs += [("sort", view.sort)] if view.sort else []
+        pairs += [("page", str(view.page))] if view.page > 1 else []
+        return urlencode(pairs, safe=",.:")
+
+    @property
+    def seed(self) -> int:
+        """What its order is drawn by; 0: it is not drawn."""
+        return int(self.sort.partition("-")[2]) if _SHUFFLED.fullmatch(self.sort) else 0
+
+    @property
+    def shown(self) -> list[Column]:
+        """Its columns, in the order of the table."""
+        return [each for each in self.kind.columns if (each.name in self.columns if self.columns else each.is_shown)]
+
+
+def _parse_range(name: str, told: str) -> tuple[float | None, float | None]:
+    start, dots, end = told.partition("..")
+    try:
+        if dots:
+            return (float(start) if start else None), (float(end) if end else None)
+    except ValueError:
+        pass
+    raise ConfigError(f"{name}={told} is no range.", f"Write it as {name}=1..2, {name}=1.. or {name}=..2.")
+
+
+def write_range(bounds: tuple[float | None, float | None]) -> str:
+    """A range as an address and its input have it: `1..2`, `1..` or `..2`."""
+    return "..".join("" if bound is None else f"{bound:g}" for bound in bounds)
+
+
+class TableReader:
+    """Reads a view of a table from an index; to be closed.
+
+    Text is looked for once: what holds it is a temporary table to all that the page asks then.
+
+    Args:
+        flags: dialogues that are flagged, with their reasons.
+    """
+
+    def __init__(self, index: Index, view: View, flags: Mapping[str, str]) -> None:
+        self._cursor = index.cursor()
+        self._view = view
+        self._from = view.kind.name
+        self._from_parameters: list[object] = []
+        if view.kind is DIALOGUES:
+            self._from = (
+                "(SELECT d.*, flagged.flag FROM dialogues d LEFT JOIN"
+                " (SELECT unnest(?::VARCHAR[]) AS dialogue_id, unnest(?::VARCHAR[]) AS flag) flagged"
+                " USING (dialogue_id))"
+            )
+            self._from_parameters = [list(flags), list(flags.values())]
+        if words := view.text.lower().split():
+            told = " || ' ' || ".join(f"coalesce({name}, '')" for name in view.kind.searched)
+            where = " AND ".join(f"contains(lower({told}), ?)" for _ in words)
+            found = f"CREATE TEMP TABLE found AS SELECT * FROM {self._from} WHERE {where}"  # noqa: S608
+            self._cursor.execute(found, [*self._from_parameters, *words])
+            self._from, self._from_parameters = "found", []
+
+    def close(self) -> None:
+        """Gives its connection back."""
+        self._cursor.close()
+
+    def count(self) -> int:
+        """How many rows the view has, over all pages."""
+        where, parameters = self._where()
+        return int(self._rows(f"SELECT count(*) FROM {self._from}{where}", parameters)[0][0])  # noqa: S608
+
+    def page(self) -> list[dict[str, Any]]:
+        """The rows of the view's page: its columns, and what is needed to link."""
+        first = (self._view.page - 1) * PAGE_ROWS
+        sql, parameters = self._select()
+        return fetch_records(self._cursor, f"{sql} LIMIT {PAGE_ROWS} OFFSET {first}", parameters)
+
+    def export(self, n_rows: int) -> pa.Table:
+        """All the view's rows, at most so many."""
+        sql, parameters = self._select()
+        return self._cursor.sql(f"{sql} LIMIT {n_rows}", params=parameters).to_arrow_table()
+
+    def neighbours(self, dialogue_id: str) -> tuple[str | None, str | None, int, int]:
+        """The dialogues before and after one in the view's order, its place (from 1; 0: not in it), and how many."""
+        where, parameters = self._where()
+        order = f"OVER (ORDER BY {self._order()})"
+        sql = (
+            f"SELECT before, after, place, n FROM (SELECT dialogue_id, lag(dialogue_id) {order} AS before,"  # noqa: S608
+            f" lead(dialogue_id) {order} AS after, row_number() {order} AS place, count(*) OVER () AS n"
+            f" FROM {self._from}{where}) WHERE dialogue_id = ?"
+        )
+        found = self._rows(sql, [*parameters, dialogue_id])
+        if not found:
+            return None, None, 0, self.count()
+        before, after, place, n = found[0]
+        return before, after, place, n
+
+    def choices(self, column: Column) -> list[tuple[str, int]]:
+        """The values of a column with how many rows have each, under all the view's other filters."""
+        where, parameters = self._where(but=column.name)
+        value = f"unnest({column.value})" if column.name in _LISTS else column.value
+        sql = (
+            f"SELECT value::VARCHAR, count(*) FROM (SELECT {value} AS value FROM {self._from}{where})"  # noqa: S608
+            " WHERE value IS NOT NULL GROUP BY value ORDER BY count(*) DESC, value"
+        )
+        found = [(name, n) for name, n in self._rows(sql, parameters)]
+        return sorted(found) if column.name == "level" else found
+
+    def histogram(self, column: Column) -> list[Bar]:
+        """How a column's numbers lie, under all the view's other filters; empty where no row has one.
+
+        Bars reach over all of the table's numbers, so that they stay where they are while one filters.
+        """
+        low, high = self._rows(f"SELECT min({column.value}), max({column.value}) FROM {self._view.kind.name}", [])[0]  # noqa: S608
+        if low is None:
+            return []
+        width = (high - low) / _N_BARS or 1.0
+        where, parameters = self._where(but=column.name)
+        sql = (
+            f"SELECT least(floor(({column.value} - ?) / ?)::BIGINT, {_N_BARS - 1}) AS bar, count(*)"  # noqa: S608
+            f" FROM {self._from}{where} GROUP BY bar"
+        )
+        counted: dict[int | None, int] = dict(self._rows(sql, [low, width, *parameters]))
+        return [Bar(low + i * width, low + (i + 1) * width, counted.get(i, 0)) for i in range(_N_BARS)]
+
+    def _rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        return self._cursor.execute(sql, list(parameters)).fetchall()
+
+    def _select(self) -> tuple[str, list[object]]:
+        columns = dict.fromkeys([f"{self._view.kind.columns[0].name}", *(each.name for each in self._view.shown)])
+        values = ", ".join(f"{self._view.kind.column(name).value} AS {name}" for name in columns)
+        where, parameters = self._where()
+        return f"SELECT {values} FROM {self._from}{where} ORDER BY {self._order()}", parameters  # noqa: S608
+
+    def _order(self) -> str:
+        sort = self._view.sort
+        if not sort:
+            return self._view.kind.order
+        if _SHUFFLED.fullmatch(sort):
+            return f"md5({self._view.kind.columns[0].name} || ' {sort}'), {self._view.kind.order}"
+        column = self._view.kind.column(sort.removeprefix("-"))
+        return f"{column.value} {'DESC' if sort.startswith('-') else 'ASC'} NULLS LAST, {self._view.kind.order}"
+
+    def _where(self, but: str | None = None) -> tuple[str, list[object]]:
+        """The condition of all filters but one column's, and the parameters from the query's beginning up to it."""
+        view = self._view
+        conditions: list[str] = []
+        parameters = list(self._from_parameters)
+        for name, values in view.choices.items():
+            if name != but:
+                column = view.kind.column(name)
+                if name in _LISTS:
+                    conditions.append(f"list_has_any({column.value}, ?::VARCHAR[])")
+                else:
+                    conditions.append(f"list_contains(?::VARCHAR[], {column.value})")
+                parameters.append(list(values))
+        for name, (start, end) in view.ranges.items():
+            for bound, sign in ((start, ">="), (end, "<=")):
+                if name != but and bound is not None:
+                    conditions.append(f"{view.kind.column(name).value} {sign} ?")
+                    parameters.append(bound)
+        return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters

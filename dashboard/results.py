@@ -1,0 +1,121 @@
+"""Results as files and as text: the SQL box's queries, and tables as CSV or Parquet."""
+
+import io
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from data_schemas.errors import ConfigError, KameError
+
+N_ROWS_SHOWN: Final = 200
+N_ROWS_EXPORTED: Final = 1_000_000
+_N_BYTES: Final = 256 << 20
+_SECONDS: Final = 10
+_AT_ONCE: Final = 2
+_WAIT_S: Final = 5.0
+_SQL_PROCESS: Final = Path(__file__).with_name("sql_process.py")
+MEDIA_TYPES: Final = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+
+
+class QueryError(KameError):
+    """A query that is wrong, not allowed, or too large; an HTTP 400."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A query's rows; `is_cut` where there were more than may be had."""
+
+    table: pa.Table
+    is_cut: bool
+
+
+class SqlBox:
+    """Runs queries of people, each in a process of its own, a few at a time.
+
+    Args:
+        seconds: how long one may take.
+    """
+
+    def __init__(self, seconds: int = _SECONDS) -> None:
+        self._seconds = seconds
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
+
+    def run(self, index: Path, query: str, n_rows: int) -> Result:
+        """The rows of a query on an index.
+
+        Raises:
+            QueryError: it is wrong, not allowed, takes too long or too much memory, or others are running.
+        """
+        if not query.strip():
+            raise QueryError("There is no query.", "Write one, for instance: select count(*) from dialogues")
+        if not self._places.acquire(timeout=_WAIT_S):
+            raise QueryError(f"{_AT_ONCE} other queries are running.", "Try again in a few seconds.")
+        command = [sys.executable, "-I", str(_SQL_PROCESS), str(index), str(n_rows), str(_N_BYTES), str(self._seconds)]
+        try:
+            done = subprocess.run(  # noqa: S603
+                command, input=query.encode(), capture_output=True, timeout=self._seconds, env={}
+            )
+        except subprocess.TimeoutExpired:
+            raise QueryError(
+                f"The query took more than {self._seconds} s and was stopped.",
+                "Ask for less, or open the Parquet files.",
+            ) from None
+        finally:
+            self._places.release()
+        if done.returncode == 1:
+            raise QueryError(done.stderr.decode(errors="replace"))
+        if done.returncode != 0:
+            raise QueryError(
+                f"The query was stopped (exit code {done.returncode}): it took too much time or memory.",
+                "Ask for less.",
+            )
+        table = pa.ipc.open_stream(done.stdout).read_all()
+        return Result(table, (table.schema.metadata or {}).get(b"truncated") == b"1")
+
+
+def to_file(table: pa.Table, form: str) -> bytes:
+    """A table as a file.
+
+    Args:
+        form: csv or parquet.
+
+    Raises:
+        ConfigError: there is no such form.
+    """
+    sink = io.BytesIO()
+    if form == "parquet":
+        pq.write_table(table, sink, compression="zstd")
+    elif form == "csv":
+        pa_csv.write_csv(_flat(table), sink)
+    else:
+        raise ConfigError(f"There is no form {form!r}.", f"There are: {', '.join(MEDIA_TYPES)}.")
+    return sink.getvalue()
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Columns of lists and structures as JSON: CSV has nothing for them."""
+    for number, column in enumerate(table.schema):
+        if pa.types.is_nested(column.type):
+            told = [None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+                    for value in table.column(number).to_pylist()]  # fmt: skip
+            table = table.set_column(number, column.name, pa.array(told, pa.string()))
+    return table
+
+
+def to_cells(table: pa.Table) -> list[list[str]]:
+    """A table's rows as texts for people; null is empty."""
+    return [[_cell(value) for value in row.values()] for row in table.to_pylist()]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,68 @@
+"""One query of the SQL box, in a process of its own: `python sql_process.py INDEX N_ROWS N_BYTES SECONDS`.
+
+The query comes on standard input; its rows go to standard output as an Arrow stream, whose schema says `truncated`
+where there were more. An error is a text on the error stream, and exit code 1. The process imports nothing of ours
+and inherits no environment. DuckDB reads the index alone (no other file, no network, no extension, no setting), and the
+kernel lets the process write no file and use no more memory or time than it may.
+"""
+
+import resource
+import sys
+
+import duckdb
+import pyarrow as pa
+
+_MEMORY = 1 << 32
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "memory_limit": "512MB",
+    "max_temp_directory_size": "0KB",
+    "threads": 1,
+    "lock_configuration": True,
+}
+_BATCH_ROWS = 2048
+
+
+def run(index: str, query: str, n_rows: int, n_bytes: int) -> pa.Table:
+    """The query's rows, at most so many and so large.
+
+    Raises:
+        duckdb.Error: the query is wrong, or not allowed.
+    """
+    with duckdb.connect(index, read_only=True, config=_CONFIG) as connection:
+        found = connection.sql(query)
+        if found is None:
+            return pa.table({})
+        reader = found.to_arrow_reader(_BATCH_ROWS)
+        batches, left, is_cut, size = [], n_rows, False, 0
+        for batch in reader:
+            batches.append(batch.slice(0, left))
+            size += batch.nbytes
+            is_cut = batch.num_rows > left or size > n_bytes
+            left -= min(left, batch.num_rows)
+            if is_cut:
+                break
+        schema = reader.schema.with_metadata({"truncated": str(int(is_cut))})
+        return pa.Table.from_batches(batches, reader.schema).cast(schema)
+
+
+def main() -> None:
+    """Answers one query."""
+    index, n_rows, n_bytes, seconds = sys.argv[1], *map(int, sys.argv[2:5])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    try:
+        table = run(index, sys.stdin.read(), n_rows, n_bytes)
+    except (duckdb.Error, pa.ArrowException, MemoryError) as error:
+        sys.stderr.write(str(error).strip() or type(error).__name__)
+        raise SystemExit(1) from None
+    with pa.ipc.new_stream(sys.stdout.buffer, table.schema) as sink:
+        sink.write_table(table)
+
+
+if __name__ == "__main__":
+    main()

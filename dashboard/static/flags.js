@@ -1,0 +1,48 @@
+// Flagging a dialogue: what is wrong, the token once a session, and what the server says to it.
+
+const TOKEN = "kame-token";
+
+/** Wires the flag button and its dialog; `open()` shows the dialog where flags can be set. */
+export function setUpFlags(address) {
+  const byId = (id) => document.getElementById(id);
+  const dialog = byId("flagging");
+  const button = byId("flag");
+
+  function open() {
+    if (button.disabled) return;
+    byId("flag-fault").hidden = true;
+    byId("token-label").hidden = Boolean(sessionStorage.getItem(TOKEN));
+    dialog.showModal();
+    byId("reason").focus();
+  }
+
+  async function send(isFlagged) {
+    if (byId("token").value) sessionStorage.setItem(TOKEN, byId("token").value);
+    const headers = { "Content-Type": "application/json", Authorization: `Bearer ${sessionStorage.getItem(TOKEN) ?? ""}` };
+    const body = JSON.stringify({ is_flagged: isFlagged, reason: byId("reason").value });
+    try {
+      const answer = await fetch(address, { method: "POST", headers, body });
+      const told = await answer.json();
+      if (answer.status === 401) {
+        sessionStorage.removeItem(TOKEN);
+        byId("token-label").hidden = false;
+      }
+      if (!answer.ok) throw new Error(`${told.error} ${told.remedy}`.trim());
+      button.setAttribute("aria-pressed", told.flag !== null);
+      byId("flag-text").textContent = told.flag === null ? "Flag" : `Flagged: ${told.flag}`;
+      byId("flag-clear").hidden = told.flag === null;
+      dialog.close();
+    } catch (error) {
+      byId("flag-fault").textContent = error.message;
+      byId("flag-fault").hidden = false;
+    }
+  }
+
+  button.addEventListener("click", open);
+  byId("flag-clear").addEventListener("click", () => send(false));
+  dialog.querySelector("form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    send(true);
+  });
+  return { open };
+}

@@ -1,0 +1,121 @@
+// Everything that has a time, laid out on one clock: `--px` pixels a second, `--s` and `--w` seconds of each piece.
+
+const NAMES_PX = 92; // the column of names, as the style sheet has it
+
+/** Tells `seek` (seconds) at a click on the ruler, and `select` ({startS, endS} or null) after a drag over it. */
+export class Timeline extends EventTarget {
+  #box;
+  #cursor;
+  #words;
+  #px = 110;
+
+  constructor(box, durationS) {
+    super();
+    this.#box = box;
+    this.durationS = durationS;
+    this.#cursor = box.querySelector("#cursor");
+    for (const piece of box.querySelectorAll("[data-start]")) {
+      const start = Number(piece.dataset.start);
+      const end = Number(piece.dataset.end ?? start);
+      piece.style.setProperty("--s", start - Number(piece.dataset.from ?? 0));
+      piece.style.setProperty("--w", end - start);
+    }
+    this.#words = [...box.querySelectorAll(".word")].map((button) => ({
+      button,
+      startS: Number(button.dataset.start),
+      endS: Number(button.dataset.end),
+    }));
+    for (const track of box.querySelectorAll(".words .stage")) this.#giveRoom([...track.children]);
+    this.#box.style.setProperty("--duration", durationS);
+    this.#listen(box.querySelector("#ruler"));
+  }
+
+  /** A word's label may reach to the next one of its row. */
+  #giveRoom(words) {
+    words.forEach((word, index) => {
+      const next = words[index + 2];
+      const endS = next ? Number(next.dataset.start) : this.durationS;
+      word.style.setProperty("--room", endS - Number(word.dataset.start));
+    });
+  }
+
+  /** Shows all where words stay readable, else the beginning; returns pixels a second. */
+  fit() {
+    const whole = (this.#box.clientWidth - NAMES_PX - 8) / this.durationS;
+    this.zoom(Math.max(90, Math.min(whole, 400)));
+    return this.#px;
+  }
+
+  zoom(px) {
+    const middleS = (this.#box.scrollLeft + (this.#box.clientWidth - NAMES_PX) / 2) / this.#px;
+    this.#px = px;
+    this.#box.style.setProperty("--px", px);
+    this.#box.scrollLeft = middleS * px - (this.#box.clientWidth - NAMES_PX) / 2;
+    this.#drawRuler();
+  }
+
+  #drawRuler() {
+    const stepS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60].find((step) => step * this.#px >= 50) ?? 120;
+    const marks = [];
+    for (let index = 0; index * stepS <= this.durationS; index += 1) {
+      const mark = document.createElement("span");
+      mark.style.setProperty("--s", index * stepS);
+      mark.textContent = (index * stepS).toFixed(stepS < 1 ? 1 : 0);
+      marks.push(mark);
+    }
+    this.#box.querySelector("#ruler").replaceChildren(...marks);
+  }
+
+  /** The cursor at a moment, the words that are being said marked, and in sight where it plays. */
+  show(timeS, isPlaying) {
+    this.#cursor.style.setProperty("--s", timeS);
+    for (const word of this.#words) {
+      word.button.classList.toggle("now", word.startS <= timeS && timeS < word.endS);
+    }
+    const at = timeS * this.#px;
+    const room = this.#box.clientWidth - NAMES_PX;
+    const isInSight = at >= this.#box.scrollLeft && at <= this.#box.scrollLeft + room * 0.92;
+    if (isPlaying && !isInSight) this.#box.scrollLeft = at - room * 0.1;
+  }
+
+  wordBefore(timeS) {
+    return Math.max(0, ...this.#words.map((word) => word.startS).filter((startS) => startS < timeS - 0.05));
+  }
+
+  wordAfter(timeS) {
+    return Math.min(this.durationS, ...this.#words.map((word) => word.startS).filter((startS) => startS > timeS + 0.01));
+  }
+
+  #listen(ruler) {
+    const selection = this.#box.querySelector("#selection");
+    let fromS = null;
+    const secondsAt = (event) => {
+      const timeS = (event.clientX - ruler.getBoundingClientRect().left) / this.#px;
+      return Math.max(0, Math.min(this.durationS, timeS));
+    };
+    const stretch = (event) => {
+      const [startS, endS] = [fromS, secondsAt(event)].sort((a, b) => a - b);
+      return { startS, endS };
+    };
+    ruler.addEventListener("pointerdown", (event) => {
+      fromS = secondsAt(event);
+      ruler.setPointerCapture(event.pointerId);
+    });
+    ruler.addEventListener("pointermove", (event) => {
+      if (fromS === null) return;
+      const { startS, endS } = stretch(event);
+      selection.hidden = (endS - startS) * this.#px < 4;
+      selection.style.setProperty("--s", startS);
+      selection.style.setProperty("--w", endS - startS);
+    });
+    ruler.addEventListener("pointerup", (event) => {
+      if (fromS === null) return;
+      const found = stretch(event);
+      fromS = null;
+      const isDrag = (found.endS - found.startS) * this.#px >= 4;
+      selection.hidden = !isDrag;
+      this.dispatchEvent(new CustomEvent("select", { detail: isDrag ? found : null }));
+      if (!isDrag) this.dispatchEvent(new CustomEvent("seek", { detail: found.startS }));
+    });
+  }
+}

@@ -1,0 +1,257 @@
+"""A dialogue as its page shows it: words and marks on one clock, oracle events as lanes, texts beside each other."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise, zip_longest
+from typing import Any, Final
+
+from data_schemas.records import AudioDialogue, Turn, Utterance, WordTiming
+
+SPEAKERS: Final = {"B": "user", "A": "assistant"}
+"""In the order of the page: who asks stands above who answers."""
+_PAUSE_S = 0.4
+"""From here on silence is worth a mark; between words of a sentence it is shorter."""
+_OVERLAP_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ShownWord:
+    """A word on the time line. `part` is lead, body or tail of an answer, backchannel, or empty where the user asks."""
+
+    text: str
+    start_s: float
+    end_s: float
+    score: float
+    part: str
+    bears_answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time: of kind `lead`, `body`, `tail`, `asks`, `backchannel`, `pause`, `overlap` or `cut`."""
+
+    kind: str
+    start_s: float
+    end_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some text, and whether it differs from the text beside it."""
+
+    text: str
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTurn:
+    """A turn's texts: as written, as spoken, and as a recogniser heard it (None: nobody listened)."""
+
+    turn: Turn
+    who: str
+    written: list[Piece]
+    spoken: list[Piece]
+    heard: list[Piece] | None
+    n_words: int
+    n_word_errors: int
+    n_takes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Whisper:
+    """An oracle's text from when it arrives until another takes its place; `times_s` are the events that repeat it."""
+
+    start_s: float
+    end_s: float
+    label_end_s: float
+    times_s: list[float]
+    event: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All that a dialogue's page shows of it."""
+
+    words: dict[str, list[ShownWord]]
+    spans: dict[str, list[Span]]
+    marks: list[Span]
+    lanes: dict[int, list[Whisper]]
+    turns: list[ShownTurn]
+
+
+def lay_out(row: AudioDialogue, events: Sequence[Mapping[str, Any]]) -> Timeline:
+    """A dialogue's time line.
+
+    Args:
+        events: its oracle events of one version and one direction, in order of time.
+    """
+    words: dict[str, list[ShownWord]] = {speaker: [] for speaker in SPEAKERS}
+    spans: dict[str, list[Span]] = {speaker: [] for speaker in SPEAKERS}
+    for turn in row.turns:
+        shown = list(_words_of(turn))
+        words[turn.speaker] += shown
+        spans[turn.speaker] += _spans_of(turn, shown)
+    for speaker in SPEAKERS:
+        words[speaker].sort(key=lambda one: one.start_s)
+        spans[speaker].sort(key=lambda one: one.start_s)
+    return Timeline(
+        words=words,
+        spans=spans,
+        marks=[*_cuts(row.turns), *_overlaps(words), *_pauses(words)],
+        lanes=_lanes(events, row.duration_s),
+        turns=[_texts(turn) for turn in row.turns],
+    )
+
+
+def _letters(text: str) -> str:
+    return "".join(re.findall(r"\w", text)).lower()
+
+
+def _words_of(turn: Turn) -> Iterator[ShownWord]:
+    """The words of a turn's utterances; those of an answer by its part, told by how many letters come before."""
+    n_lead = len(_letters(turn.lead or ""))
+    n_body = n_lead + len(_letters(turn.body))
+    n_before, index = 0, 0
+    for utterance in turn.utterances:
+        for word in utterance.words:
+            if utterance.kind == "backchannel":
+                part = "backchannel"
+            elif turn.speaker == "B":
+                part = ""
+            else:
+                part = "lead" if n_before < n_lead else "body" if n_before < n_body else "tail"
+            is_speech = utterance.kind != "backchannel"
+            bears = is_speech and index == turn.answer_word_index
+            yield ShownWord(word.word, word.start_s, word.end_s, word.score, part, bears)
+            if is_speech:
+                n_before += len(_letters(word.word))
+                index += 1
+
+
+def _spans_of(turn: Turn, words: Sequence[ShownWord]) -> Iterator[Span]:
+    """Runs of words of one part."""
+    run: list[ShownWord] = []
+    for word in words:
+        if run and run[-1].part != word.part:
+            yield _span(turn, run)
+            run = []
+        run.append(word)
+    if run:
+        yield _span(turn, run)
+
+
+def _span(turn: Turn, run: Sequence[ShownWord]) -> Span:
+    return Span(run[0].part or "asks", run[0].start_s, run[-1].end_s, f"turn {turn.turn_index}")
+
+
+def _cuts(turns: Iterable[Turn]) -> Iterator[Span]:
+    for turn in turns:
+        if turn.cut_s is not None:
+            yield Span("cut", turn.cut_s, turn.cut_s, f"{SPEAKERS[turn.speaker]} is cut off")
+
+
+def _talk(words: Iterable[ShownWord]) -> list[tuple[float, float]]:
+    """The stretches in which words follow each other without a pause, in order."""
+    stretches: list[tuple[float, float]] = []
+    for word in sorted(words, key=lambda one: one.start_s):
+        if stretches and word.start_s - stretches[-1][1] < _PAUSE_S:
+            stretches[-1] = (stretches[-1][0], max(stretches[-1][1], word.end_s))
+        else:
+            stretches.append((word.start_s, word.end_s))
+    return stretches
+
+
+def _overlaps(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
+    for first in _talk(words["A"]):
+        for second in _talk(words["B"]):
+            start_s, end_s = max(first[0], second[0]), min(first[1], second[1])
+            if end_s - start_s >= _OVERLAP_S:
+                yield Span("overlap", start_s, end_s, f"both speak, {end_s - start_s:.2f} s")
+
+
+def _pauses(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
+    for (_, start_s), (end_s, _) in pairwise(_talk([*words["A"], *words["B"]])):
+        yield Span("pause", start_s, end_s, f"{end_s - start_s:.1f} s")
+
+
+def _lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[int, list[Whisper]]:
+    """A lane for each hint level that occurs: events of one text and one turn on end are one whisper."""
+    runs: list[list[Mapping[str, Any]]] = []
+    for event in events:
+        before = runs[-1][-1] if runs else None
+        if before and all(event[name] == before[name] for name in ("text", "level", "turn_index", "error")):
+            runs[-1].append(event)
+        else:
+            runs.append([event])
+    lanes: dict[int, list[Whisper]] = {}
+    for run, after in zip_longest(runs, runs[1:]):
+        level = run[0]["level"]
+        same = next(
+            (each[0]["t_s"] for each in runs if each[0]["level"] == level and each[0]["t_s"] > run[-1]["t_s"]), None
+        )
+        lanes.setdefault(level, []).append(
+            Whisper(
+                start_s=run[0]["t_s"],
+                end_s=after[0]["t_s"] if after else duration_s,
+                label_end_s=duration_s if same is None else same,
+                times_s=[each["t_s"] for each in run],
+                event=run[0],
+            )
+        )
+    return dict(sorted(lanes.items()))
+
+
+def _texts(turn: Turn) -> ShownTurn:
+    speech = [each for each in turn.utterances if each.kind != "backchannel"]
+    heard = [each.hearing for each in speech if each.hearing is not None]
+    spoken_words = turn.spoken_text.split()
+    heard_words = " ".join(each.text for each in heard).split()
+    spoken, heard_pieces = compare(spoken_words, heard_words) if heard else ([Piece(turn.spoken_text, False)], None)
+    return ShownTurn(
+        turn=turn,
+        who=SPEAKERS[turn.speaker],
+        written=_written(turn, speech),
+        spoken=spoken,
+        heard=heard_pieces,
+        n_words=sum(each.n_words for each in heard),
+        n_word_errors=sum(each.n_word_errors for each in heard),
+        n_takes=sum(each.n_takes for each in heard),
+    )
+
+
+def compare(left: Sequence[str], right: Sequence[str]) -> tuple[list[Piece], list[Piece]]:
+    """Two texts word by word, without regard to case and marks: what of each is not in the other differs."""
+    matcher = SequenceMatcher(None, [_letters(each) for each in left], [_letters(each) for each in right], False)
+    pieces: tuple[list[Piece], list[Piece]] = ([], [])
+    for tag, left_from, left_to, right_from, right_to in matcher.get_opcodes():
+        for side, words in ((0, left[left_from:left_to]), (1, right[right_from:right_to])):
+            if words:
+                pieces[side].append(Piece(" ".join(words), tag != "equal"))
+    return pieces
+
+
+def _written(turn: Turn, speech: Sequence[Utterance]) -> list[Piece]:
+    """The written text; what is said in other words than written (numbers, signs) differs, by the words' spans."""
+    said: dict[tuple[int, int], list[str]] = {}
+    for utterance in speech:
+        for word, span in zip(_spoken_words(utterance), utterance.written_spans, strict=False):
+            if span.start_char is not None and span.end_char is not None:
+                said.setdefault((span.start_char, span.end_char), []).append(word)
+    pieces, at = [], 0
+    for (start, end), words in sorted(said.items()):
+        if start < at:
+            continue  # it reads a place that another word has read already
+        if _letters(turn.written_text[start:end]) != _letters("".join(words)):
+            pieces += [Piece(turn.written_text[at:start], False), Piece(turn.written_text[start:end], True)]
+            at = end
+    return [each for each in (*pieces, Piece(turn.written_text[at:], False)) if each.text]
+
+
+def _spoken_words(utterance: Utterance) -> list[str]:
+    """Words as `written_spans` counts them; their times may be fewer where a turn was cut off."""
+    timed: Sequence[WordTiming] = utterance.words
+    told = re.findall(r"[^\W_]+(?:'[^\W_]+)*", utterance.spoken_text)
+    return told if len(told) == len(utterance.written_spans) else [each.word for each in timed]

@@ -1,0 +1,61 @@
+"""`kame dashboard`: pages on which people look into datasets."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.terminal import AsJson, print_json, speaking_plainly
+
+
+def dashboard(
+    roots: Annotated[list[Path], typer.Argument(help="Datasets, or folders that hold some, two levels deep.")],
+    host: Annotated[str, typer.Option("--host", help="Address or name to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="0: any free one.", min=0, max=65535)] = 8990,
+    token_env: Annotated[
+        str | None,
+        typer.Option("--token-env", help="Environment variable with the token for flagging; without it: read-only."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look into datasets in a browser: figures, rows, dialogues on their time line, rejects, SQL. Ctrl-C ends it."""
+    with speaking_plainly(as_json, goes_on=""):
+        import os
+
+        from data_schemas.errors import ConfigError
+
+        token = os.environ.get(token_env) if token_env else None
+        if token_env and token is None:
+            raise ConfigError(
+                f"The environment variable {token_env} is not set.", "Set it to the token, or leave out --token-env."
+            )
+        serve_pages(roots, host, port, token, lambda url: print_json({"url": url}) if as_json else typer.echo(url))
+
+
+def serve_pages(roots: list[Path], host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
+    """Serves the dashboard until it is interrupted.
+
+    Args:
+        ready: told the URL as soon as it can be reached.
+
+    Raises:
+        ConfigError: a root is no folder, the token is empty, or nothing can listen there.
+    """
+    import socket
+
+    import uvicorn
+
+    from backends.assets import cache_dir
+    from dashboard.app import create_app
+    from data_schemas.errors import ConfigError
+
+    app = create_app(roots, cache_dir() / "dashboard", token, host)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigError(f"Cannot listen at {host}:{port}: {error.strerror}.", "Choose another --port.") from error
+    shown = f"[{host}]" if ":" in host else host
+    ready(f"http://{shown}:{listener.getsockname()[1]}/")
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])

@@ -1,0 +1,100 @@
+"""Which folders are datasets, and that nothing outside of the roots is."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dashboard.catalog import Catalog, DamagedDataset, Dataset, MissingError
+from data_schemas.errors import ConfigError, DatasetError
+from data_schemas.manifest import MANIFEST
+from data_schemas.reader import read_manifest
+from data_schemas.store import Store
+from tests.support.dashboards import opened, write_manifest, write_small
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small(tmp_path_factory.mktemp("catalog") / "small")
+
+
+def put(small: Path, *places: Path) -> None:
+    for place in places:
+        place.mkdir(parents=True)
+        shutil.copy(small / MANIFEST, place / MANIFEST)
+
+
+def keys(*roots: Path) -> list[str]:
+    return [each.key for each in Catalog(roots).datasets()]
+
+
+def test_a_root_is_a_dataset_or_holds_them_two_levels_deep(small: Path, tmp_path: Path) -> None:
+    put(
+        small,
+        tmp_path / "one",
+        tmp_path / "team" / "two",
+        tmp_path / "a" / "b" / "too-deep",
+        tmp_path / ".store" / "no",
+    )
+    assert keys(tmp_path) == ["one", "team~two"]
+    assert keys(tmp_path / "one") == ["one"]
+
+
+def test_equal_names_of_two_roots_are_told_apart(small: Path, tmp_path: Path) -> None:
+    put(small, tmp_path / "x" / "data", tmp_path / "y" / "data")
+    catalog = Catalog([tmp_path / "x", tmp_path / "y", tmp_path / "x" / "data"])
+    first, second = catalog.datasets()
+    assert first.key == "data"
+    assert second.key.startswith("data~")
+    assert catalog.dataset(second.key).folder == tmp_path / "y" / "data"
+
+
+def test_a_link_out_of_the_root_is_not_followed(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "link").symlink_to(small)
+    assert keys(tmp_path / "root") == []
+
+
+@pytest.mark.parametrize("key", ["..", "~", "small~..", "/etc", "../small", "nothing", ""])
+def test_a_key_is_never_a_path(small: Path, key: str) -> None:
+    with pytest.raises(MissingError):
+        Catalog([small.parent]).dataset(key)
+
+
+def test_datasets_come_and_go_while_it_runs(small: Path, tmp_path: Path) -> None:
+    catalog = Catalog([tmp_path])
+    assert catalog.datasets() == []
+    put(small, tmp_path / "new")
+    assert catalog.dataset("new").manifest == read_manifest(Store(str(small)))
+    (tmp_path / "new" / MANIFEST).unlink()
+    with pytest.raises(MissingError):
+        catalog.dataset("new")
+
+
+def test_a_new_manifest_is_read_again(small: Path, tmp_path: Path) -> None:
+    put(small, tmp_path / "it")
+    catalog = Catalog([tmp_path])
+    before = catalog.dataset("it").manifest
+    write_manifest(tmp_path / "it", before.model_copy(update={"oracle_version": "another"}))
+    assert catalog.dataset("it").manifest.oracle_version == "another"
+
+
+def test_a_damaged_manifest_is_told(small: Path, tmp_path: Path) -> None:
+    put(small, tmp_path / "good")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / MANIFEST).write_text("{")
+    bad, good = Catalog([tmp_path]).datasets()
+    assert isinstance(bad, DamagedDataset)
+    assert "damaged" in str(bad.error)
+    assert isinstance(good, Dataset)
+
+
+def test_a_file_outside_of_the_dataset_is_refused(small: Path) -> None:
+    with pytest.raises(DatasetError, match="outside"):
+        opened(small).file("../../etc/passwd")
+    assert opened(small).file("data/x.parquet") == small / "data" / "x.parquet"
+
+
+def test_a_root_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no folder"):
+        Catalog([tmp_path / "nothing"])

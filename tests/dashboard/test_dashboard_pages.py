@@ -1,0 +1,241 @@
+"""The pages in headless Chromium: a dialogue is played, flagged and left; rows are filtered; nobody is kept out."""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+
+from dashboard.app import create_app
+from data_schemas.flags import flagged
+from data_schemas.store import Store
+from tests.support.dashboards import TOKEN, write_small
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system"), pytest.mark.slow]
+PATIENCE_MS = 90_000
+AXE = Path(__file__).parents[1] / "support" / "vendor" / "axe.min.js"
+PAGES = ("", "datasets/small", "datasets/small/rows", "datasets/small/rejects", "datasets/small/sql")
+DIALOGUE = "datasets/small/dialogues/mine-2-v0"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small(tmp_path_factory.mktemp("pages") / "root" / "small").parent
+
+
+@pytest.fixture(scope="module")
+def url(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    app = create_app([root], tmp_path_factory.mktemp("cache"), TOKEN)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    from playwright.sync_api import sync_playwright
+
+    quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+    with sync_playwright() as playwright:
+        sound = "--autoplay-policy=no-user-gesture-required"
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*quiet, sound])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser: "Browser", address: str, **options: Any) -> Iterator["Page"]:
+    """A page on which nothing may go wrong unseen: no error, nothing that its policy forbids."""
+    page = browser.new_context(**{"viewport": {"width": 1280, "height": 800}} | options).new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+    page.goto(address)
+    yield page
+    assert page.evaluate("window.was_run") is None, "a script of the data was run"
+    page.context.close()
+    assert faults == []
+
+
+def seconds(page: "Page") -> float:
+    return float(page.locator("#clock").inner_text())
+
+
+def test_a_dialogue_plays_and_the_word_under_the_cursor_is_the_one_that_is_said(browser: "Browser", url: str) -> None:
+    with opened(browser, url + DIALOGUE) as page:
+        page.locator("#wave-A canvas").first.wait_for()
+        page.evaluate("document.getElementById('audio').playbackRate = 0.5")
+        page.keyboard.press("Space")
+        page.locator(".word.now").first.wait_for()
+        page.keyboard.press("Space")
+        page.locator("#play[aria-label=Play]").wait_for()
+        at = seconds(page)
+        assert at > 0.1
+        now = page.locator(".word.now")
+        for index in range(now.count()):
+            word = now.nth(index)
+            start, end = (float(word.get_attribute(f"data-{name}") or "nan") for name in ("start", "end"))
+            assert start - 0.01 <= at <= end + 0.01
+
+
+def test_seeking_shows_what_is_whispered_then(browser: "Browser", url: str) -> None:
+    with opened(browser, url + DIALOGUE) as page:
+        page.locator("#wave-A canvas").first.wait_for()
+        page.get_by_role("button", name="0.40").click()
+        page.get_by_text("a few eggs", exact=True).last.wait_for()
+        assert seconds(page) == pytest.approx(0.4, abs=0.02)
+        assert page.locator("#now-level").inner_text() == "level 0"
+        assert page.locator("tr.now .said").inner_text() == "a few eggs"
+        page.keyboard.press("ArrowRight")
+        page.locator("#now-level", has_text="level 5").wait_for()
+        assert page.locator("#now-text").inner_text() == "eighteen eggs."
+
+
+def test_a_word_is_played_alone(browser: "Browser", url: str) -> None:
+    with opened(browser, url + DIALOGUE) as page:
+        page.locator("#wave-A canvas").first.wait_for()
+        page.evaluate("audio.onplay = () => { audio.dataset.was = 'played'; }")
+        page.locator(".word", has_text="many").click()
+        page.locator("audio[data-was=played]").wait_for(state="attached")
+        page.locator("#play[aria-label=Play]").wait_for()
+        page.locator("#clock", has_text="0.46").wait_for()  # the word ends at 0.44 s
+
+
+def test_a_stretch_is_marked_and_looped_and_voices_are_heard_alone(browser: "Browser", url: str) -> None:
+    with opened(browser, url + DIALOGUE) as page:
+        page.locator("#wave-A canvas").first.wait_for()
+        ruler = page.locator("#ruler").bounding_box()
+        assert ruler is not None
+        middle = ruler["y"] + 10
+        page.mouse.move(ruler["x"] + 30, middle)
+        page.mouse.down()
+        page.mouse.move(ruler["x"] + 60, middle, steps=3)
+        page.mouse.up()
+        assert page.locator("#loop").get_attribute("aria-pressed") == "true"
+        start = seconds(page)
+        page.evaluate("window.n_back = 0; document.getElementById('audio').onseeking = () => { window.n_back += 1; }")
+        page.keyboard.press("Space")
+        while page.evaluate("window.n_back") < 3:
+            assert start - 0.05 <= seconds(page) <= start + 0.7
+        page.keyboard.press("b")
+        assert page.locator("[data-solo=B]").get_attribute("aria-pressed") == "true"
+        page.keyboard.press("b")
+        page.locator("[data-mute=A]").click()
+        assert page.locator("[data-mute=A]").get_attribute("aria-pressed") == "true"
+
+
+def test_a_dialogue_is_flagged_by_keyboard_with_the_token_asked_once(browser: "Browser", url: str, root: Path) -> None:
+    store = Store(str(root / "small"))
+    with opened(browser, url + DIALOGUE) as page:
+        page.locator("#wave-A canvas").first.wait_for()
+        page.keyboard.press("f")
+        page.keyboard.type("wrong answer")
+        page.fill("#token", TOKEN)
+        page.keyboard.press("Enter")
+        page.locator("#flag-text", has_text="Flagged: wrong answer").wait_for()
+        assert flagged(store) == {"mine-2-v0": "wrong answer"}
+        page.goto(f"{url}datasets/small/rows?flag=wrong+answer")
+        page.locator("tbody th a").click()
+        page.locator("#wave-A canvas").first.wait_for()  # its scripts run
+        assert page.locator("#flag-text").inner_text() == "Flagged: wrong answer"
+        page.keyboard.press("f")
+        assert not page.locator("#token").is_visible()
+        page.click("#flag-clear")
+        page.locator("#flag-text", has_text="Flag").wait_for()
+        page.locator("#flagging").wait_for(state="hidden")
+        assert flagged(store) == {}
+
+
+def test_next_and_previous_follow_the_view(browser: "Browser", url: str) -> None:
+    with opened(browser, f"{url}datasets/small/rows?sort=-duration_s") as page:
+        names = page.locator("tbody th").all_inner_texts()
+        page.locator("tbody th a").first.click()
+        for key, name in (("j", names[0]), ("k", names[1]), ("", names[0])):
+            page.locator("h1", has_text=name).wait_for()
+            page.locator("#wave-A canvas").first.wait_for()  # its scripts run
+            if key:
+                page.keyboard.press(key)
+
+
+def test_dragging_over_a_histogram_filters_and_the_address_holds_it(browser: "Browser", url: str) -> None:
+    with opened(browser, f"{url}datasets/small/rows") as page:
+        box = page.locator(".histogram svg").first.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 20)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.99, box["y"] + 20, steps=4)
+        page.mouse.up()
+        page.get_by_role("link", name="Clear").wait_for()
+        assert "duration_s=" in page.url
+        assert sorted(page.locator("tbody th").all_inner_texts()) == ["mine-1-v0", "mine-2-v0"]
+        page.get_by_text("form", exact=True).first.click()
+        page.get_by_label("greeting").check()
+        page.keyboard.press("Escape")
+        page.locator("strong", has_text="1").first.wait_for()
+        assert page.locator("tbody th").all_inner_texts() == ["mine-1-v0"]
+
+
+def test_columns_are_chosen(browser: "Browser", url: str) -> None:
+    with opened(browser, f"{url}datasets/small/rows") as page:
+        page.get_by_text("columns", exact=True).click()
+        page.get_by_label("noise, dBFS").check()
+        page.get_by_label("question", exact=True).uncheck()
+        page.keyboard.press("Escape")
+        page.get_by_role("link", name="noise, dBFS").wait_for()
+        assert "columns=dialogue_id," in page.url
+        assert "question" not in page.locator("thead").inner_text()
+
+
+def test_a_query_is_run_and_its_error_told(browser: "Browser", url: str) -> None:
+    with opened(browser, f"{url}datasets/small/sql") as page:
+        page.fill("#query", "select form, count(*) n from dialogues group by 1 order by 1")
+        page.keyboard.press("Control+Enter")
+        page.locator("#result td").first.wait_for()
+        assert page.locator("#result td").all_inner_texts() == ["greeting", "2", "plain", "3"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, scheme: str, width: int) -> None:
+    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
+    grave = []
+    for path in (*PAGES, DIALOGUE):
+        with opened(browser, url + path, **look) as page:
+            if path == DIALOGUE:
+                page.locator("#wave-B canvas").first.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is wider than the window"
+            page.add_script_tag(path=AXE)
+            found = page.evaluate("axe.run()")["violations"]
+            grave += [
+                f"{path}: {each['id']} at {node['target']}"
+                for each in found
+                if each["impact"] in ("serious", "critical")
+                for node in each["nodes"]
+            ]
+    assert grave == []
+
+
+def test_the_switch_changes_the_theme_for_good(browser: "Browser", url: str) -> None:
+    with opened(browser, url, color_scheme="light") as page:
+        ground = "getComputedStyle(document.documentElement).backgroundColor"
+        light = page.evaluate(ground)
+        page.click("#theme")
+        dark = page.evaluate(ground)
+        assert dark != light
+        page.goto(f"{url}datasets/small")
+        assert page.evaluate(ground) == dark

@@ -1,0 +1,108 @@
+"""A dialogue's sound by HTTP range, and its peaks."""
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from fastapi.testclient import TestClient
+
+from dashboard.sounds import PEAKS_PER_S, measure_peaks, read_dialogue, read_sound
+from data_schemas.arrow import to_table
+from data_schemas.errors import StoreError
+from data_schemas.records import AudioDialogue
+from data_schemas.store import Store
+from tests.support.dashboards import client_of, dialogues, opened, write_small
+from tests.support.small_datasets import noisy_dialogue
+
+ROWS = [row for shard in dialogues() for row in shard]
+PATH = f"/datasets/small/dialogues/{ROWS[1].dialogue_id}"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small(tmp_path_factory.mktemp("sound") / "small").parent
+
+
+@pytest.fixture(scope="module")
+def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with client_of(root, tmp_path_factory.mktemp("cache")) as client:
+        while client.get("/datasets/small").status_code == 202:
+            pass
+        yield client
+
+
+def test_every_dialogue_has_its_own_sound_and_record(root: Path, client: TestClient) -> None:
+    for row in ROWS:
+        answer = client.get(f"/datasets/small/dialogues/{row.dialogue_id}/sound")
+        assert answer.content == row.flac
+        assert answer.headers["Content-Type"] == "audio/flac"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stretch"),
+    [("bytes=0-99", slice(0, 100)), ("bytes=100-", slice(100, None)), ("bytes=-50", slice(-50, None)),
+     ("bytes=5-5", slice(5, 6)), ("bytes=90-99999999", slice(90, None))],
+)  # fmt: skip
+def test_a_range_of_it_is_had(client: TestClient, wanted: str, stretch: slice) -> None:
+    sound = ROWS[1].flac
+    answer = client.get(f"{PATH}/sound", headers={"Range": wanted})
+    start, end, _ = stretch.indices(len(sound))
+    assert (answer.status_code, answer.content) == (206, sound[stretch])
+    assert answer.headers["Content-Range"] == f"bytes {start}-{end - 1}/{len(sound)}"
+
+
+@pytest.mark.parametrize(("wanted", "status"), [("bytes=99999999-", 416), ("bytes=9-3", 416), ("bytes=-", 200),
+                                                ("bytes=0-1,3-4", 200), ("lines=1-2", 200)])  # fmt: skip
+def test_other_ranges_are_refused_or_get_the_whole(client: TestClient, wanted: str, status: int) -> None:
+    assert client.get(f"{PATH}/sound", headers={"Range": wanted}).status_code == status
+
+
+def test_it_is_kept_for_good_only_under_the_contents_fingerprint(root: Path, client: TestClient) -> None:
+    fingerprint = opened(root / "small").manifest.fingerprint
+    assert "immutable" in client.get(f"{PATH}/sound?of={fingerprint}").headers["Cache-Control"]
+    assert client.get(f"{PATH}/sound?of=other").headers["Cache-Control"] == "no-cache"
+
+
+def test_peaks_are_the_loudest_samples_of_each_channel(client: TestClient) -> None:
+    samples, rate = soundfile.read(io.BytesIO(ROWS[1].flac))
+    channels = client.get(f"{PATH}/peaks").json()
+    width = rate // PEAKS_PER_S
+    for channel, peaks in enumerate(channels):
+        assert len(peaks) == len(samples) // width
+        assert peaks[7] == pytest.approx(np.abs(samples[7 * width : 8 * width, channel]).max(), abs=1e-3)
+
+
+def test_the_last_piece_of_a_hundredth_counts_too() -> None:
+    sink = io.BytesIO()
+    soundfile.write(sink, np.array([[0.0, 0.0]] * 300 + [[0.5, -0.25]]), 24_000, format="FLAC")
+    assert json.loads(measure_peaks(sink.getvalue())) == [[0, 0.5], [0, 0.25]]
+
+
+def test_rows_of_later_groups_are_found(tmp_path: Path) -> None:
+    rows = [noisy_dialogue(number) for number in range(5)]
+    store = Store(str(tmp_path))
+    with store.writing("it.parquet") as sink:
+        import pyarrow.parquet as pq
+
+        pq.write_table(to_table(rows, AudioDialogue), sink, row_group_size=2)
+    for number, row in enumerate(rows):
+        assert read_dialogue(tmp_path / "it.parquet", number, row.dialogue_id) == replace(row, audio=None)
+        assert read_sound(tmp_path / "it.parquet", number, row.dialogue_id) == row.flac
+
+
+def test_a_row_that_is_not_where_the_index_says_is_an_error(root: Path, tmp_path: Path) -> None:
+    dataset = opened(root / "small")
+    file = dataset.file(dataset.manifest.of_kind("data")[0].path)
+    with pytest.raises(StoreError, match="does not hold dialogue other"):
+        read_sound(file, 0, "other")
+    with pytest.raises(StoreError, match="cannot be read"):
+        read_sound(file, 99, "other")
+    with pytest.raises(StoreError, match="cannot be read"):
+        read_sound(tmp_path / "nothing.parquet", 0, "other")
+    with pytest.raises(StoreError, match="cannot be decoded"):
+        measure_peaks(b"no sound")
