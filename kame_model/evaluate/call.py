@@ -31,6 +31,7 @@ from kame_model.evaluate.measured import (
     MeasuredTimes,
     measure_back_end,
     measure_recogniser,
+    round_ms,
 )
 from kame_model.serve.client.answer_watch import AnswerWatch
 from kame_model.serve.client.talk_record import Oracle, TalkRecord
@@ -308,7 +309,7 @@ class _Caller:
         return self._watch.has_ended(self._now_s())
 
     def _now_s(self) -> float:
-        return round_s(asyncio.get_running_loop().time() - self._began_s)
+        return round_ms(asyncio.get_running_loop().time() - self._began_s)
 
 
 def _placed(said: Sequence[tuple[float, Samples]]) -> Samples:

@@ -23,7 +23,7 @@ from data_schemas import ids
 from data_schemas.config.serving import BackEndConfig, BackendName
 from data_schemas.errors import AnswerCut, BackendError, UnexpectedThought
 from data_schemas.store import Store
-from data_schemas.units import FRAME_S, round_s
+from data_schemas.units import FRAME_S
 from kame_model.evaluate.report import append_line, read_lines
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.voice.speaker import SentenceSpeaker, Speaker, SpokenSentence
@@ -34,6 +34,14 @@ _MOST_FINAL_S: Final = 30.0
 """So long a recogniser that tells by itself is waited for after a turn's end, seconds of the real clock."""
 
 _T = TypeVar("_T")
+
+
+def round_ms(time_s: float) -> float:
+    """Seconds in whole milliseconds, as all times of a call are.
+
+    The simulated clock has ticks of a microsecond; into which of two a time falls depends on when the call began.
+    """
+    return round(time_s, 3)
 
 
 class MeasuredTimes:
@@ -76,7 +84,7 @@ class MeasuredTimes:
         began_s = time.perf_counter()
         result = work()
         took_s = time.perf_counter() - began_s
-        record = self.find(key) or self.keep(key, {"kind": "synthesis", "took_s": round_s(took_s)})
+        record = self.find(key) or self.keep(key, {"kind": "synthesis", "took_s": round_ms(took_s)})
         return result, float(record["took_s"])
 
 
@@ -141,12 +149,12 @@ async def _answered(chat: LiveChat, payload: dict[str, Any]) -> dict[str, Any]:
     end, began_s, before = "whole", time.perf_counter(), _usage_of(chat)
     try:
         async for piece in chat.stream(payload):
-            pieces.append((round_s(time.perf_counter() - began_s), piece))  # noqa: PERF401 - those before an error stay
+            pieces.append((round_ms(time.perf_counter() - began_s), piece))  # noqa: PERF401 - those before an error stay
     except AnswerCut:
         end = "cut"
     except UnexpectedThought:
         end = "thought"
-    took_s = round_s(time.perf_counter() - began_s)
+    took_s = round_ms(time.perf_counter() - began_s)
     usage = {name: n - before[name] for name, n in _usage_of(chat).items()}
     return {"kind": "request", "end": end, "took_s": took_s, "pieces": pieces, "usage": usage}
 
@@ -236,7 +244,7 @@ class _MeasuredRehearing:
         if record is None:
             began_s = time.perf_counter()
             text = self._recogniser.recognise_now(samples)
-            took_s = round_s(time.perf_counter() - began_s)
+            took_s = round_ms(time.perf_counter() - began_s)
             record = self._times.keep(key, {"kind": "recognition", "took_s": took_s, "text": text})
         await asyncio.sleep(record["took_s"])
         return str(record["text"])
@@ -297,7 +305,7 @@ class _PacedEar:
             took_s = wait()
             told, self._told = self._told, []
             heard = [[each.text, each.is_final] for each in told]
-            record = self._times.keep(key, {"kind": "hearing", "took_s": round_s(took_s), "heard": heard})
+            record = self._times.keep(key, {"kind": "hearing", "took_s": round_ms(took_s), "heard": heard})
         else:
             self._missed.append(samples)
         for text, is_final in record["heard"]:

@@ -68,7 +68,7 @@ def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config
     assert entry.data == made.facts.training.data
     assert any(name.startswith("said once, right oracle after 0.1 s") for name in entry.figures)
     assert made.facts.sampling.temp_text == 0.4
-    assert made.facts.trained_delays == TrainedDelays(min_s=0.0, max_s=0.8)
+    assert made.facts.trained_delays == TrainedDelays(min_s=0.0, max_s=3.0)
     loaded = load_checkpoint(made.checkpoint)
     assert loaded.tokenizer().text_card == loaded.front_end.text_card
     assert loaded.codec().card == loaded.front_end.card
