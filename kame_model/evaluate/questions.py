@@ -180,7 +180,7 @@ def _choose(
     if not chosen:
         raise ConfigError(
             f"No question of {questions.name} can be asked aloud ({dict(left_out)}).",
-            "Raise max_words, or choose another.",
+            "Choose another set" + (", or raise max_words." if left_out["too_long"] else "."),
         )
     return chosen, dict(left_out)
 
