@@ -74,6 +74,10 @@ def test_ones_own_file_is_mapped_and_wrong_ones_are_told(checkpoint: str, tmp_pa
     mapped = CliRunner().invoke(app, [*typed, "--map", "question = frage, answer=antwort"])
     assert mapped.exit_code == 0, mapped.output
     assert json.loads(mapped.stdout)[0]["n"] == 1
+    other = [*typed, "--map", "question=frage,answer=antwort", "--seed", "1"]
+    refused = CliRunner().invoke(app, other)
+    assert (refused.exit_code, "they differ in: seed" in refused.output) == (2, True)
+    assert CliRunner().invoke(app, [*other, "--anew"]).exit_code == 0
     for options, told in (
         ([], "no question of the form of mine"),
         (["--map", "question"], "--map question does not fit"),
