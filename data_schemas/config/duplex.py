@@ -1,11 +1,12 @@
 """How a front-end takes turns: Full-Duplex-Bench, or the same four questions asked of one's own dialogues."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from data_schemas.config.base import at_home
 from data_schemas.config.calls import CallsConfig
+from data_schemas.config.recall import Split, check_test_stands_alone
 from data_schemas.config.serving import Mode
 
 DuplexTask = Literal["pause_handling", "backchannel", "turn_taking", "user_interruption"]
@@ -25,8 +26,10 @@ class DuplexConfig(CallsConfig):
     modes: list[Mode] = Field(default=["tandem"], min_length=1, description="Modes of the server that are called.")
     n_items: int = Field(default=0, ge=0, description="Items at most of each of the data's folders; 0: all.")
     items_seed: int = Field(default=0, ge=0, description="Seed of which these are; one seed for all that is compared.")
-    splits: list[Literal["train", "validation", "test"]] = Field(
-        default=["validation", "test"], min_length=1, description="Of a dataset of ours: whose dialogues."
+    splits: list[Split] = Field(
+        default=["validation"],
+        min_length=1,
+        description="Of a dataset of ours: whose dialogues; test stands alone, and each look at it is counted.",
     )
     wait_s: float = Field(
         default=8.0,
@@ -42,3 +45,8 @@ class DuplexConfig(CallsConfig):
     )
 
     _expanded = field_validator("path", "backchannel_times")(at_home)
+
+    @model_validator(mode="after")
+    def _keeps_test_apart(self) -> Self:
+        check_test_stands_alone(self.splits)
+        return self

@@ -1,6 +1,6 @@
 """The parameters of the Prefect flow `evaluate`: one form for all kinds of evaluation, without unions."""
 
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -9,6 +9,15 @@ from data_schemas.config.questions import QuestionSetName
 from data_schemas.config.serving import Mode
 
 Kind = Literal["recall", "questions", "mt-bench", "duplex"]
+
+
+_OF_KINDS: Final[dict[str, tuple[Kind, ...]]] = {
+    "listen": ("recall",),
+    "voices": ("recall",),
+    "again": ("recall", "duplex"),
+    "register_folder": ("recall", "duplex"),
+}
+"""Parameters that only some kinds have."""
 
 
 class EvaluateConfig(Config):
@@ -28,7 +37,12 @@ class EvaluateConfig(Config):
         "folder of question.jsonl; duplex: Full-Duplex-Bench's folder or a dataset's.",
     )
     out: str = Field(
-        default="evaluation", title="Folder of the report", description="One that is there is gone on with."
+        default="evaluation",
+        title="Folder of the report",
+        description="The same evaluation in it is gone on with; another one is refused.",
+    )
+    anew: bool = Field(
+        default=False, title="Begin anew", description="Replace what another evaluation left in that folder."
     )
     questions: QuestionSetName = Field(default="mine", title="Question set", description="Of kind questions.")
     modes: list[Mode] = Field(
@@ -53,6 +67,25 @@ class EvaluateConfig(Config):
         title="Judge's model",
         description="Of kinds questions and duplex (empty: nobody judges), and mt-bench.",
     )
+    listen: bool = Field(
+        default=False, title="Listen", description="Of kind recall: a recogniser listens to the decoded sound."
+    )
+    voices: str = Field(
+        default="",
+        title="Other voices",
+        description="Of kind recall: token rows of the same dialogues with other users' voices.",
+    )
+    again: bool = Field(
+        default=False,
+        title="Look at test items again",
+        description="Of kinds recall and duplex: though these weights have been tested before.",
+    )
+    register_folder: str = Field(
+        default="",
+        title="Register",
+        description="Of kinds recall and duplex: the folder of checkpoints that counts looks at test items; empty: the "
+        "checkpoint's own.",
+    )
     device: str = Field(default="auto", title="Device", description="cpu, cuda, or auto: cuda where there is one.")
     settings: list[str] = Field(
         default_factory=list,
@@ -71,6 +104,9 @@ class EvaluateConfig(Config):
             raise ValueError(f"path: kind {self.kind} needs its data")
         if any(not 0 <= each <= 60 for each in self.delays_s):
             raise ValueError("delays_s: a delay is from 0 to 60 seconds")
-        for name in ("path", "out", "checkpoint"):
+        for name, kinds in _OF_KINDS.items():
+            if getattr(self, name) and self.kind not in kinds:
+                raise ValueError(f"{name}: kind {self.kind} has no such parameter; {' and '.join(kinds)} have")
+        for name in ("path", "out", "checkpoint", "voices", "register_folder"):
             object.__setattr__(self, name, at_home(getattr(self, name)) or "")
         return self

@@ -1,5 +1,6 @@
 """Free running on held-out dialogues: does the model say what its oracle tells it?"""
 
+from collections.abc import Sequence
 from typing import Literal, Self, get_args
 
 from pydantic import Field, model_validator
@@ -22,6 +23,12 @@ Channel = Literal["recoded", "noise-20-db", "noise-10-db", "noise-5-db", "room",
 def list_channels() -> list[Channel]:
     """All channels."""
     return list(get_args(Channel))
+
+
+def check_test_stands_alone(splits: Sequence[Split]) -> None:
+    """Raises a ValueError where test items are asked for beside others."""
+    if TEST in splits and len(splits) > 1:
+        raise ValueError("splits: test stands alone, so that no figure mixes it with what is looked at every day")
 
 
 class RecallConfig(Config):
@@ -66,8 +73,7 @@ class RecallConfig(Config):
 
     @model_validator(mode="after")
     def _holds(self) -> Self:
-        if TEST in self.splits and len(self.splits) > 1:
-            raise ValueError("splits: test stands alone, so that no figure mixes it with what is looked at every day")
+        check_test_stands_alone(self.splits)
         if not all(0 <= delay_s <= 10 for delay_s in self.delays_s):
             raise ValueError("delays_s: each is 0 to 10 s")
         return self

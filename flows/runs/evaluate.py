@@ -33,17 +33,33 @@ def evaluate(config: EvaluateConfig, counting: Counting) -> Rows:
     Raises:
         KameError: as the evaluation of that kind does; or a setting that it does not have.
     """
-    typed: dict[str, Any] = {"delays_s": config.delays_s or None, "seed": config.seed}
     if config.kind == "recall":
-        return _evaluate_recall(config, {**typed, "n_items": config.n_items or None}, counting)
-    typed |= {
+        return _evaluate_recall(config, counting)
+    typed = {
+        "delays_s": config.delays_s or None,
+        "seed": config.seed,
         "path": config.path,
         "modes": config.modes or None,
         "n_items" if config.kind == "duplex" else "n_questions": config.n_items or None,
         **chat_settings("judge.chat", config.judge_url, config.judge_model, config.judge_provider),
         **({"questions": config.questions} if config.kind == "questions" else {}),
     }
-    return evaluate_served(config.kind, server_config(config), typed, config.settings, config.out, counting)
+    return evaluate_served(
+        config.kind,
+        server_config(config),
+        typed,
+        config.settings,
+        config.out,
+        counting,
+        anew=config.anew,
+        register=config.register_folder or None,
+        again=config.again,
+    )
+
+
+def recall_delays(delays_s: Sequence[float]) -> dict[str, Any]:
+    """Typed delays as settings of kind recall: one alone is that of the wrong and the corrected oracle, too."""
+    return {"delays_s": list(delays_s) or None, "delay_s": delays_s[0] if len(delays_s) == 1 else None}
 
 
 def evaluate_served(
@@ -53,12 +69,18 @@ def evaluate_served(
     settings: Sequence[str],
     out: str,
     counting: Counting,
+    *,
+    anew: bool,
+    register: str | None = None,
+    again: bool = False,
 ) -> Rows:
     """An evaluation that calls a server.
 
     Args:
         typed: settings of the kind by dotted name; None: not typed.
         settings: more of them, as typed behind --set.
+        anew: replace what another evaluation left in `out`.
+        register, again: of kind duplex, as of `note_look_at_test`.
 
     Raises:
         KameError: as the evaluation of that kind does; or a setting that it does not have.
@@ -72,10 +94,11 @@ def evaluate_served(
 
     layers = ({"serving": serving.model_dump(exclude_unset=True)}, typed, parse_settings(settings))
     if kind == "duplex":
-        return evaluate_duplex(build(DuplexConfig, *layers), out, counting=counting)
+        asked = build(DuplexConfig, *layers)
+        return evaluate_duplex(asked, out, counting=counting, anew=anew, register=register, again=again)
     if kind == "mt-bench":
-        return evaluate_mt_bench(build(MtBenchConfig, *layers), out, counting=counting)
-    return evaluate_questions(build(QuestionsConfig, *layers), out, counting=counting)
+        return evaluate_mt_bench(build(MtBenchConfig, *layers), out, counting=counting, anew=anew)
+    return evaluate_questions(build(QuestionsConfig, *layers), out, counting=counting, anew=anew)
 
 
 def server_config(config: EvaluateConfig) -> "ServeConfig":
@@ -94,16 +117,30 @@ def server_config(config: EvaluateConfig) -> "ServeConfig":
     return build(ServeConfig, {"back_ends": [{}]}, typed, parse_settings(config.server_settings))
 
 
-def _evaluate_recall(config: EvaluateConfig, typed: Mapping[str, Any], counting: Counting) -> Rows:
+def _evaluate_recall(config: EvaluateConfig, counting: Counting) -> Rows:
     from data_schemas.config.recall import RecallConfig
+    from flows.runs.train import hearing
     from kame_model.checkpoint.load import load_checkpoint
     from kame_model.encode.token_dataset import TokenDataset
     from kame_model.evaluate.recall import count_dialogues, evaluate_recall
     from kame_model.train.parallel import find_device
 
+    typed = {**recall_delays(config.delays_s), "seed": config.seed, "n_items": config.n_items or None}
     asked = build(RecallConfig, {}, typed, parse_settings(config.settings))
     dataset = TokenDataset(config.path)
     checkpoint = load_checkpoint(config.checkpoint, find_device(config.device))
-    with counting("running", count_dialogues(dataset, asked, None)) as advance:
-        rows = evaluate_recall(checkpoint, dataset, asked, config.out, on_batch=advance)
+    voices = TokenDataset(config.voices) if config.voices else None
+    with counting("running", count_dialogues(dataset, asked, voices)) as advance:
+        rows = evaluate_recall(
+            checkpoint,
+            dataset,
+            asked,
+            config.out,
+            hear=hearing() if config.listen else None,
+            voices=voices,
+            register=config.register_folder or None,
+            again=config.again,
+            anew=config.anew,
+            on_batch=advance,
+        )
     return [dict(row) for row in rows]

@@ -332,7 +332,8 @@ def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing |
         return []
     loaded = load_checkpoint(Path(config.checkpoints) / checkpoint, find_device(config.device))
     own = str(config.of_seed / EVALUATION)
-    found = evaluate_recall(loaded, dataset, settings, own, hear=hear, register=config.checkpoints)
+    # the run's own folder: of what was trained further the evaluation takes the place of the last one
+    found = evaluate_recall(loaded, dataset, settings, own, hear=hear, register=config.checkpoints, anew=True)
     evaluations = (each / EVALUATION for each in find_seed_folders(config.out).values())
     every = sorted(str(each) for each in evaluations if (each / FIGURES).is_file())
     compare({checkpoint: [own, *(each for each in every if each != own)]}, config.out, leave_out=True)

@@ -13,7 +13,7 @@ from data_schemas.errors import ConfigError
 from kame_model.evaluate.evaluations import Evaluation, Key, distinct, find_differences, read_seeds, title_of, unequal
 from kame_model.evaluate.intervals import QUANTILES, TIME, difference, estimate, measure_names, sample_of, value_of
 from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
-from kame_model.evaluate.report import PLOTS, as_table, with_interval, write_results
+from kame_model.evaluate.report import PLOTS, as_table, check_holds_no_items, with_interval, write_results
 
 PLOT: Final = "compared"
 OF_RECORDING: Final = "recorded_"
@@ -47,8 +47,10 @@ def compare(
     Raises:
         StoreError: a file of an evaluation is missing or damaged, or the folder cannot be written.
         DatasetError: a folder holds no evaluation of today's form.
-        ConfigError: two were not run alike, or are named as seeds of one system and are not.
+        ConfigError: two were not run alike, or are named as seeds of one system and are not; or `out` holds an
+            evaluation.
     """
+    check_holds_no_items(out)
     read: Systems = {name: read_seeds(name, folders) for name, folders in systems.items()}
     first = next(each for runs in read.values() for each in runs)
     unlike = {each.folder: _unlike(first, runs[0], each) for runs in read.values() for each in runs}

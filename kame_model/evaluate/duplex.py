@@ -34,8 +34,10 @@ from backends.asr.protocol import Recogniser
 from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.config.duplex import DuplexConfig
+from data_schemas.config.recall import TEST
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
+from kame_model.checkpoint.folder import find_place
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.delays import Span, TimedWord, audible_spans, measure_delays, timed_words
 from kame_model.evaluate.duplex_items import ANNOTATIONS, DuplexItem, find_items
@@ -48,6 +50,7 @@ from kame_model.evaluate.duplex_scores import (
 )
 from kame_model.evaluate.intervals import figures_of
 from kame_model.evaluate.judge import Judgement, JudgeRequest, request_relevance
+from kame_model.evaluate.looks import note_look_at_test, tell_looks
 from kame_model.evaluate.served import (
     Condition,
     Counting,
@@ -77,26 +80,32 @@ def evaluate_duplex(
     parts: Parts | None = None,
     recogniser: Recogniser | None = None,
     find_segments: Callable[[Samples], list[Span]] = find_speech,
+    register: str | None = None,
+    again: bool = False,
     counting: Counting = uncounted,
+    anew: bool = False,
 ) -> list[dict[str, Any]]:
     """Plays the items to a server, and writes what it said and what that comes to.
 
     Args:
         out: folder of report.md, figures.json, items.jsonl, calls/, outputs/, plots/ and sound/.
-        parts, counting: as of `run_calls`.
+        parts, counting, anew: as of `run_calls`.
         recogniser: in place of the one that `config` names.
         find_segments: finds segments of speech in a sound at 24 kHz.
+        register, again: as of `note_look_at_test`, where the dialogues are a dataset's test items.
 
     Returns:
         The rows of figures.json.
 
     Raises:
         SourceError: the items cannot be read.
-        KameError: as `run_calls`.
+        KameError: as `run_calls` and `note_look_at_test`.
     """
     items = find_items(config)
     hearer: Recogniser = recogniser or registry.build("asr", config.recogniser, config.recogniser_options)
     run = {**describe_run("duplex", VERSION, config, hearer), "data": items.digest, "wait_s": config.wait_s}
+    if items.is_ours:
+        run["splits"] = sorted(config.splits)  # in which items are numbered
 
     def call(server: CalledServer, condition: Condition, item: DuplexItem) -> tuple[dict[str, Any], Call]:
         user, (mode, delay_s) = item.read(), condition
@@ -106,15 +115,34 @@ def evaluate_duplex(
         _write_output(Store(out), f"{OUTPUTS}/{condition.name}/{item.unit}", item, scored)
         return scored.record({**condition._asdict(), "task": item.task, "subset": item.subset}), made
 
+    def look() -> int | None:
+        has_weights = run["system"]["checkpoint"] is not None  # else there is nothing that a look could choose
+        if not (items.is_ours and TEST in config.splits and has_weights):
+            return None
+        asked_for = config.model_dump(mode="json", exclude={"serving", "judge"})  # the server is in `run`
+        place = find_place(config.serving.checkpoint).folder
+        return note_look_at_test(run, asked_for, items.digest, place, register=register, again=again)
+
     def make_items(condition: Condition, item: DuplexItem, called: dict[str, Any]) -> list[Item]:
         return [Item(called, _to_judge(item, called))]
 
     asked = {item.unit: item for item in items.items}
     subsets = groupby(items.items, lambda item: item.subset)
     sounds = [item.unit for _, own in subsets for item in list(own)[: config.n_sounds]]
-    return _write_results(
-        run_calls(config, out, run, asked, call, make_items, parts=parts, counting=counting, sounds=sounds)
+    done = run_calls(
+        config,
+        out,
+        run,
+        asked,
+        call,
+        make_items,
+        parts=parts,
+        counting=counting,
+        sounds=sounds,
+        anew=anew,
+        look=look,
     )
+    return _write_results(done)
 
 
 def _to_judge(item: DuplexItem, record: Record) -> dict[str, JudgeRequest | Judgement]:
@@ -231,7 +259,8 @@ def _write_results(done: Finished) -> list[dict[str, Any]]:
     ]
     measures = ("take_over", "latency_s", "backchannels_per_s", "take_over_text")
     plots = {PLOT: draw_figures(rows, {name: name for name in measures}, group="subset")}
-    done.folder.write_results(rows, _as_markdown(rows, done), plots, {"costs": done.costs})
+    more = {"looks_at_test": done.looks_at_test, "costs": done.costs}
+    done.folder.write_results(rows, _as_markdown(rows, done), plots, more)
     return rows
 
 
@@ -265,6 +294,7 @@ def _as_markdown(rows: Sequence[Record], done: Finished) -> str:
         "over items, behind times the median and the 90th percentile. A latency is of items in which the turn is "
         f"taken, 0 where it was taken too early; the time to the first sound is then negative. `{OUTPUTS}/` has what "
         "the bench's own scripts read.\n",
+        *([] if done.looks_at_test is None else [f"{tell_looks(done.looks_at_test)}\n"]),
         f"![Means with their intervals](plots/{PLOT}.png)\n",
     ]
     for task, better in _BETTER.items():

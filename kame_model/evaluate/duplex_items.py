@@ -85,10 +85,11 @@ class DuplexItem:
 
 @dataclass(frozen=True, slots=True)
 class DuplexItems:
-    """All items that are asked, and what stands for all that there were."""
+    """All items that are asked, what stands for all that there were, and whether they are made of a dataset."""
 
     items: list[DuplexItem]
     digest: str
+    is_ours: bool
 
 
 def find_items(config: DuplexConfig) -> DuplexItems:
@@ -98,7 +99,8 @@ def find_items(config: DuplexConfig) -> DuplexItems:
         SourceError: there are none, or one is not of the bench's form.
         DatasetError, StoreError: the dataset cannot be read.
     """
-    if (Path(config.path) / MANIFEST).is_file():
+    is_ours = (Path(config.path) / MANIFEST).is_file()
+    if is_ours:
         reader = DatasetReader(config.path)
         found, digest = list(_made_items(reader, config)), reader.manifest.fingerprint
         lacking = f"{config.path} has no dialogue of {', '.join(config.splits)} in the forms {', '.join(FORMS)}."
@@ -115,7 +117,7 @@ def find_items(config: DuplexConfig) -> DuplexItems:
         n = config.n_items or len(items)
         some = random.Random(ids.seed_for("duplex", config.items_seed, subset)).sample(items, min(n, len(items)))
         drawn += sorted(some, key=lambda item: (len(item.name), item.name))
-    return DuplexItems(drawn, digest)
+    return DuplexItems(drawn, digest, is_ours)
 
 
 def _bench_items(config: DuplexConfig) -> tuple[list[DuplexItem], str]:

@@ -66,12 +66,13 @@ def evaluate_mt_bench(
     *,
     parts: Parts | None = None,
     counting: Counting = uncounted,
+    anew: bool = False,
 ) -> list[dict[str, Any]]:
     """Asks a server MT-Bench's questions, has the answers judged, and writes what came of them.
 
     Args:
         out: folder of report.md, figures.json, items.jsonl, conversations/, asked/, plots/ and sound/.
-        parts, counting: as of `run_calls`.
+        parts, counting, anew: as of `run_calls`.
 
     Returns:
         The rows of figures.json.
@@ -97,7 +98,16 @@ def evaluate_mt_bench(
     }
     call = partial(_converse, voices=voices, recogniser=recogniser, config=config)
     done = run_calls(
-        config, out, run, asked, call, _make_items, parts=parts, counting=counting, calls_folder=CONVERSATIONS
+        config,
+        out,
+        run,
+        asked,
+        call,
+        _make_items,
+        parts=parts,
+        counting=counting,
+        anew=anew,
+        calls_folder=CONVERSATIONS,
     )
     return write_results(config, questions, done)
 

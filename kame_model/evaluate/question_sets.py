@@ -81,10 +81,12 @@ class _BadRowError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a set is read: files' names in a folder, the data set on the Hub with its configuration and split."""
+    """How a set is read: the columns that are looked at, of the published form and of the Hub's; files' names in a
+    folder; the data set on the Hub with its configuration and split."""
 
     read: Callable[[Row, Path], Question]
     rule: Rule
+    columns: tuple[str, ...]
     files: tuple[str, ...]
     hub: tuple[str, str | None, str] | None = None
 
@@ -152,25 +154,49 @@ def _mine(row: Row, folder: Path) -> Question:
 
 
 _FORMS: Final[Mapping[QuestionSetName, _Form]] = {
-    "llama_questions": _Form(_llama_questions, "said", ("llama_questions_300.tsv",)),
+    "llama_questions": _Form(
+        _llama_questions, "said", ("Questions", "Answer", "Wav Filename"), ("llama_questions_300.tsv",)
+    ),
     "web_questions": _Form(
         _web_questions,
         "said",
+        ("utterance", "targetValue", "question", "answers"),
         ("webquestions.examples.test.json",),
         ("stanfordnlp/web_questions", None, "test"),
     ),
     "trivia_qa": _Form(
         _trivia_qa,
         "said",
+        ("QuestionId", "Question", "Answer", "question_id", "question", "answer"),
         ("wikipedia-dev.json", "unfiltered-web-dev.json"),
         ("mandarjoshi/trivia_qa", "rc.nocontext", "validation"),
     ),
-    "halueval": _Form(_halueval, "said", ("qa_data.json",), ("pminervini/HaluEval", "qa", "data")),
-    "svamp": _Form(_svamp, "last_number", ("SVAMP.json",), ("ChilleD/SVAMP", None, "test")),
-    "multi_arith": _Form(_multi_arith, "last_number", ("MultiArith.json",), ("ChilleD/MultiArith", None, "test")),
-    "gsm8k": _Form(_gsm8k, "last_number", ("test.jsonl",), ("openai/gsm8k", "main", "test")),
-    "mmlu_pro": _Form(_mmlu_pro, "said", (), ("TIGER-Lab/MMLU-Pro", None, "test")),
-    "mine": _Form(_mine, "said", ()),
+    "halueval": _Form(
+        _halueval, "said", ("question", "right_answer"), ("qa_data.json",), ("pminervini/HaluEval", "qa", "data")
+    ),
+    "svamp": _Form(
+        _svamp,
+        "last_number",
+        ("ID", "Body", "Question", "Answer"),
+        ("SVAMP.json",),
+        ("ChilleD/SVAMP", None, "test"),
+    ),
+    "multi_arith": _Form(
+        _multi_arith,
+        "last_number",
+        ("iIndex", "sQuestion", "lSolutions", "question", "final_ans"),
+        ("MultiArith.json",),
+        ("ChilleD/MultiArith", None, "test"),
+    ),
+    "gsm8k": _Form(_gsm8k, "last_number", ("question", "answer"), ("test.jsonl",), ("openai/gsm8k", "main", "test")),
+    "mmlu_pro": _Form(
+        _mmlu_pro,
+        "said",
+        ("question_id", "question", "options", "answer", "category"),
+        (),
+        ("TIGER-Lab/MMLU-Pro", None, "test"),
+    ),
+    "mine": _Form(_mine, "said", ("question", "answer", "aliases", "id", "category", "sound"), ()),
 }
 
 
@@ -182,7 +208,7 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
         columns: the set's names of columns to those that the file has.
 
     Raises:
-        ConfigError: no such column is to be mapped, or the set is nowhere on the Hub.
+        ConfigError: the set or the file has no column that is mapped, or the set is nowhere on the Hub.
         SourceError: there is no such file, it cannot be read, holds no question, or lacks a sound.
     """
     form = _FORMS[name]
@@ -192,6 +218,7 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
     else:
         hub_rows = _read_hub(name, form)
         rows, folder, digest = hub_rows, Path(), ids.digest(hub_rows)
+    _check_columns(columns, form.columns, list(dict.fromkeys(str(name) for row in rows for name in row)))
     questions, n_bad, taken = list[Question](), 0, set[str]()
     for row in rows:
         try:
@@ -210,6 +237,15 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
         )
     _check_sounds(questions)
     return QuestionSet(name, form.rule, digest, tuple(questions), n_bad)
+
+
+def _check_columns(columns: Mapping[str, str], ours: Sequence[str], theirs: Sequence[str]) -> None:
+    for whose, mapped, known in (("set", columns.keys(), ours), ("file", columns.values(), theirs)):
+        if missing := [name for name in mapped if name not in known]:
+            raise ConfigError(
+                f"--map: the {whose} has no column {', '.join(map(repr, missing))}.",
+                f"The {whose}'s columns: {', '.join(known)}.",
+            )
 
 
 def _question(

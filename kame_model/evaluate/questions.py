@@ -78,12 +78,13 @@ def evaluate_questions(
     parts: Parts | None = None,
     recogniser: Recogniser | None = None,
     counting: Counting = uncounted,
+    anew: bool = False,
 ) -> list[dict[str, Any]]:
     """Asks questions in each mode and writes what came of them.
 
     Args:
         out: folder of report.md, figures.json, items.jsonl, calls/, asked/, plots/ and sound/.
-        parts, counting: as of `run_calls`.
+        parts, counting, anew: as of `run_calls`.
         recogniser: in place of the one that `config` names.
 
     Returns:
@@ -116,7 +117,7 @@ def evaluate_questions(
         return [Item(called, _to_judge(called))]
 
     asked = {each.question.id: each for each in chosen}
-    done = run_calls(config, out, run, asked, call, make_items, parts=parts, counting=counting)
+    done = run_calls(config, out, run, asked, call, make_items, parts=parts, counting=counting, anew=anew)
     rows = make_rows(done.records, _figures)
     more = {
         "left_out": left_out,
@@ -180,7 +181,7 @@ def _choose(
     if not chosen:
         raise ConfigError(
             f"No question of {questions.name} can be asked aloud ({dict(left_out)}).",
-            "Raise max_words, or choose another.",
+            "Choose another set" + (", or raise max_words." if left_out["too_long"] else "."),
         )
     return chosen, dict(left_out)
 

@@ -5,11 +5,9 @@ dialogue's, and under that one until the right one comes in the middle of the an
 worse, or said by other voices. `turns` has what is counted; the files are those of `report.EvaluationFolder`.
 """
 
-import json
 import time
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, get_args
 
@@ -25,7 +23,6 @@ from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.folder import digest_files
 from kame_model.checkpoint.kame_json import FreeShare, Measure
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.checkpoint.registry import Look, note_look
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.channels import send_through
 from kame_model.evaluate.free_running import (
@@ -38,6 +35,7 @@ from kame_model.evaluate.free_running import (
 )
 from kame_model.evaluate.intervals import figures_of
 from kame_model.evaluate.key_words import words_of
+from kame_model.evaluate.looks import note_look_at_test
 from kame_model.evaluate.recall_items import (
     Condition,
     Record,
@@ -73,6 +71,7 @@ def evaluate_recall(
     voices: TokenDataset | None = None,
     register: str | None = None,
     again: bool = False,
+    anew: bool = False,
     generator: MakesGenerator = FrontEndGen,
     on_batch: Callable[[int], None] = lambda n_dialogues: None,
 ) -> list[Record]:
@@ -86,6 +85,7 @@ def evaluate_recall(
         voices: the same dialogues with other users' voices, run with the right oracle.
         register: the folder of checkpoints where looks at the split `test` are counted; None: the checkpoint's own.
         again: look at the split `test` though somebody has looked before.
+        anew: replace what another evaluation left in `out`.
         generator: how the front-end is run.
         on_batch: told of each batch how many dialogues it held.
 
@@ -93,8 +93,8 @@ def evaluate_recall(
         The rows of figures.json.
 
     Raises:
-        ConfigError: vocabulary, codec and rows do not belong together, no row can be judged, or `test` has been looked
-            at before.
+        ConfigError: vocabulary, codec and rows do not belong together, no row can be judged, `test` has been looked at
+            before, or `out` holds another evaluation.
         StoreError: the weights cannot be read, or a file cannot be written.
     """
     for rows_of in (dataset, voices):
@@ -110,10 +110,13 @@ def evaluate_recall(
         )
     others = [] if voices is None else find_turns(same_dialogues(asked, voices), tokenizer)
     run = _describe(checkpoint, dataset, voices, config, hear is not None)
-    looks = _note_look(checkpoint, dataset, config, run, register, again)
     needs_codec = hear is not None or config.n_sounds > 0 or bool(config.channels)
     codec = checkpoint.codec(str(checkpoint.front_end.lm.device)) if needs_codec else None
-    folder, conditions = EvaluationFolder(out, run), _list_conditions(config, voices is not None)
+    folder, conditions = EvaluationFolder(out, run, anew=anew), _list_conditions(config, voices is not None)
+    looks = None
+    if TEST in config.splits:
+        asked_for, place = config.model_dump(mode="json"), checkpoint.place.folder
+        looks = note_look_at_test(run, asked_for, dataset.fingerprint, place, register=register, again=again)
     running = _Running(checkpoint, tokenizer, config, codec, hear, generator, folder, out, on_batch)
     records = []
     for each in conditions:
@@ -292,10 +295,10 @@ def _describe(
         "dataset": dataset.fingerprint,
         "voices": None if voices is None else voices.fingerprint,
         "splits": sorted(config.splits),
-        "n_items": config.n_items,
+        "n_items": config.n_items,  # decides, as the batch size does, who is run beside whom
         "items_seed": config.items_seed,
         "correction_after_s": config.correction_after_s,
-        "batch_size": config.batch_size,  # who is run beside whom decides what is drawn
+        "batch_size": config.batch_size,  # and that decides what is drawn
         "listens": listens,
     }
 
@@ -304,28 +307,6 @@ def _name_of(checkpoint: Checkpoint) -> str:
     """The folder's name; of a training run, which is always called the same, also those that it lies in."""
     path = Path(str(checkpoint.place.name))
     return "/".join(path.parts[-3:]) if path.name == RUN else path.name
-
-
-def _note_look(
-    checkpoint: Checkpoint, dataset: TokenDataset, config: RecallConfig, run: Record, register: str | None, again: bool
-) -> int | None:
-    """How often the test items have been looked at with these weights, this time among them; None: they are not."""
-    if TEST not in config.splits:
-        return None
-    if register is None and checkpoint.place.folder is None:
-        raise ConfigError(
-            "Looks at the split test are counted in a folder of checkpoints, and this checkpoint is on the Hub.",
-            "Name the folder: --register FOLDER.",
-        )
-    folder = register or str(Path(str(checkpoint.place.folder)).expanduser().resolve().parent)
-    look = Look(
-        checkpoint=run["system"]["checkpoint"],
-        evaluation=ids.digest("look", json.dumps([run, config.model_dump(mode="json")], sort_keys=True)),
-        kind=KIND,
-        data=dataset.fingerprint,
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-    return note_look(folder, look, again=again)
 
 
 def _add_up_costs(records: Sequence[Record]) -> Record:

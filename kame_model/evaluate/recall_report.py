@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from kame_model.evaluate.intervals import TIME
+from kame_model.evaluate.looks import tell_looks
 from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
 from kame_model.evaluate.recall_items import Record, condition_of
 from kame_model.evaluate.report import PLOTS, as_table, with_interval
@@ -100,11 +101,7 @@ def _about(run: Record, more: Record) -> str:
         "the recorded user and its own voice, and reads its own text. In brackets 95 % over items.",
     ]
     if more["looks_at_test"] is not None:
-        n = more["looks_at_test"]
-        told.append(
-            f"**Test items: these weights were evaluated on them {n} time{'s' if n > 1 else ''}**, as far as the "
-            "register of checkpoints knows."
-        )
+        told.append(tell_looks(more["looks_at_test"]))
     if more["n_without_other_voices"] is not None:
         told.append(
             f"*Other voices*: the same words in the rows of {run['voices']}; {more['n_without_other_voices']} "

@@ -21,14 +21,16 @@ sound/, plots/ the first items as stereo wav (left the model, right the user); p
 - `run` has `kind` (recall, questions, mt-bench, duplex), `version` (of the measure), `seed`, and `system`: all that is
   measured and may be another where evaluations are compared: {"name", "checkpoint" (its digest), "back_end" (the chat
   model's name, null where none is asked), "serving", ...}. All else in `run` must be the same: data, texts, judge,
-  recogniser, settings of the measure. What stands in `row` decides nothing of other items, so leave modes, delays and
-  the number of items out of `run`: one that is added later then keeps the items that are finished.
+  recogniser, settings of the measure. What stands in `row` decides nothing of other items, so leave modes, delays and,
+  where items do not depend on each other, their number out of `run`: one that is added later then keeps the items that
+  are finished.
 """
 
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import platform
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ import soundfile
 
 from backends.engine import Samples
 from data_schemas import ids
-from data_schemas.errors import StoreError
+from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.kame_json import read_versions
@@ -46,30 +48,41 @@ ITEMS, FIGURES, REPORT, SOUND, PLOTS = "items.jsonl", "figures.json", "report.md
 
 
 class EvaluationFolder:
-    """The files of one evaluation.
+    """The files of one evaluation. Nothing is written before the first item is kept.
 
     Args:
-        out: the folder; it is made. What another evaluation left in it is replaced.
+        out: the folder.
         run: all that decides what comes of an item, as JSON can hold it: digests of weights and data, settings, seeds,
-            versions of the measure. Items that were finished with the same are kept, all others begin anew.
+            versions of the measure. Items that were finished with the same are kept.
+        anew: replace what another evaluation left in the folder; else that is refused.
+        replaceable: fields of `run` that may be others: what is in the folder is replaced then, too.
 
     Attributes:
         run: the same.
+        machine: on which the folder was begun, and how busy it was (`describe_machine`).
 
     Raises:
-        StoreError: the folder cannot be written.
+        ConfigError: the folder holds items of another evaluation.
+        StoreError: the folder cannot be read.
     """
 
-    def __init__(self, out: str, run: Mapping[str, Any]) -> None:
+    def __init__(
+        self, out: str, run: Mapping[str, Any], *, anew: bool = False, replaceable: Collection[str] = ()
+    ) -> None:
         self.run = dict(run)
         self._out = out
         self._path = Path(Store(out).at(ITEMS))
-        self._key = ids.digest(json.dumps(self.run, sort_keys=True))
-        lines = read_lines(self._path, "Remove it; its items are run again.")
-        if not lines or lines[0] != {"of": self._key}:
-            Store(out).write_bytes(ITEMS, (json.dumps({"of": self._key}) + "\n").encode())
-            lines = lines[:0]
-        self._items = {line["item"]: line for line in lines[1:]}
+        head, *lines = read_lines(self._path, "Remove it; its items are run again.") or [{}]
+        key = ids.digest(json.dumps(self.run, sort_keys=True))
+        self._is_begun = head.get("of") == key
+        if lines and not self._is_begun and not anew:
+            _check_replaceable(out, head.get("run"), json.loads(json.dumps(self.run)), replaceable)
+        self.machine: dict[str, Any] = (head.get("machine") if self._is_begun else None) or describe_machine()
+        self._head = {"of": key, "run": self.run, "machine": self.machine}
+        self._items = {line["item"]: line for line in lines} if self._is_begun else {}
+
+    def __len__(self) -> int:
+        return len(self._items)
 
     def __contains__(self, item: str) -> bool:
         return item in self._items
@@ -87,7 +100,13 @@ class EvaluationFolder:
         Raises:
             StoreError: it cannot be written.
         """
+        self._begin()
         self._items[item] = append_line(self._path, {"item": item, **record})
+
+    def _begin(self) -> None:
+        if not self._is_begun:
+            Store(self._out).write_bytes(ITEMS, (json.dumps(self._head) + "\n").encode())
+            self._is_begun = True
 
     def write_results(
         self,
@@ -104,12 +123,60 @@ class EvaluationFolder:
             plots: PNG files by name.
             more: further keys of `figures.json`, such as `costs`.
         """
-        write_results(
-            self._out,
-            {"run": self.run, "rows": list(rows), **(more or {}), "versions": read_versions()},
-            report,
-            plots,
+        self._begin()
+        versions = {**read_versions(), "machine": self.machine}
+        figures = {"run": self.run, "rows": list(rows), **(more or {}), "versions": versions}
+        write_results(self._out, figures, report, plots)
+
+
+def _check_replaceable(out: str, found: Any, run: Any, replaceable: Collection[str]) -> None:
+    """Raises a ConfigError where a folder's items are of another run; None: of one that nobody knows any more."""
+    if found is None:
+        told = "kept by an earlier version of kame, which did not write down its settings"
+    else:
+        unlike = [name for name in find_unequal(found, run) if name.partition(".")[0] not in replaceable]
+        told = f"they differ in: {', '.join(unlike)}"
+        if not unlike:
+            return
+    raise ConfigError(
+        f"{out} holds items of another evaluation ({told}).",
+        "Name another folder with --out, or have its items replaced with --anew.",
+    )
+
+
+def check_holds_no_items(out: str) -> None:
+    """Refuses an evaluation's folder to what would write its own report over that one's.
+
+    Raises:
+        ConfigError: there are items in it.
+    """
+    if (Path(out) / ITEMS).exists():
+        raise ConfigError(
+            f"{out} holds an evaluation, whose report would be overwritten.", "Name another folder with --out."
         )
+
+
+def find_unequal(one: Any, other: Any, at: str = "") -> list[str]:
+    """The dotted names of the values in which two JSON objects differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = sorted({*one, *other})
+        return [each for name in names for each in find_unequal(one.get(name), other.get(name), f"{at}.{name}")]
+    return [] if one == other else [at.lstrip(".")]
+
+
+def describe_machine() -> dict[str, Any]:
+    """The machine's processor, its cores, and how many processes want them just now (the average of a minute)."""
+    return {"processor": _name_processor(), "n_cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2)}
+
+
+def _name_processor() -> str:
+    """As Linux names it; elsewhere, and where it does not, the architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:

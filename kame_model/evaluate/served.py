@@ -108,6 +108,7 @@ class Finished:
         records: of all items.
         times: what requests, recognitions and syntheses took.
         costs: see `_add_up_costs`.
+        looks_at_test: how often test items were looked at with these weights; None: they are not asked.
     """
 
     folder: EvaluationFolder
@@ -115,6 +116,7 @@ class Finished:
     records: Sequence[Record]
     times: MeasuredTimes
     costs: dict[str, Any]
+    looks_at_test: int | None
 
 
 def run_calls(
@@ -129,6 +131,8 @@ def run_calls(
     counting: Counting,
     sounds: Collection[str] | None = None,
     calls_folder: str = CALLS,
+    anew: bool = False,
+    look: Callable[[], int | None] = lambda: None,
 ) -> Finished:
     """Makes the calls that are missing, and has judged what is not, or of which the judgement failed.
 
@@ -144,17 +148,22 @@ def run_calls(
         counting: shows progress.
         sounds: names whose calls are kept as sound; None: the first ones (`config.n_sounds`).
         calls_folder: where calls are kept, in `out`.
+        anew: replace what another evaluation left in `out`.
+        look: counts a look at test items, when all is there for the calls (`looks.note_look_at_test`).
 
     Raises:
-        ConfigError: the configuration names what there is not.
+        ConfigError: the configuration names what there is not, or `out` holds another evaluation.
         BackendError, BudgetError: a chat model or the judge is gone, refuses us or has spent its budget.
         StoreError: a file cannot be read or written.
     """
     kept_as_sound = list(asked)[: config.n_sounds] if sounds is None else sounds
     wanted = [(f"{condition.name}/{name}", condition, name) for name in asked for condition in list_conditions(config)]
-    times, calls = MeasuredTimes(out), EvaluationFolder(str(Path(out) / calls_folder), run)
+    times, calls = MeasuredTimes(out), EvaluationFolder(str(Path(out) / calls_folder), run, anew=anew)
     with nullcontext(None) if config.judge is None else open_judge(config.judge, out) as judge:
-        folder = EvaluationFolder(out, {**run, "judge": None if judge is None else judge.about()})
+        judged_by = None if judge is None else judge.about()
+        replaceable = {"judge"} if len(calls) else ()  # of which judgements are made again
+        folder = EvaluationFolder(out, {**run, "judge": judged_by}, anew=anew, replaceable=replaceable)
+        n_looks = look()
         missing = [each for each in wanted if each[0] not in calls and each[0] not in folder]
         if missing:
             with _open_server(config, parts, times) as server, counting("calling", len(missing)) as advance:
@@ -172,7 +181,9 @@ def run_calls(
         }
         _judge(items, folder, judge, counting)
     records = [folder[name] for name in items]
-    return Finished(folder, called, records, times, _add_up_costs(config, times, records))
+    if len(calls):
+        folder.machine = calls.machine
+    return Finished(folder, called, records, times, _add_up_costs(config, times, records), n_looks)
 
 
 def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:

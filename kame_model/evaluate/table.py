@@ -19,7 +19,7 @@ from data_schemas.store import Store
 from kame_model.evaluate.evaluations import Evaluation, Items, find_differences, read_seeds, unequal
 from kame_model.evaluate.intervals import NOTHING, QUANTILES, Estimate, average, estimate, sample_of, value_of
 from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
-from kame_model.evaluate.report import PLOTS, as_table, with_interval, write_results
+from kame_model.evaluate.report import PLOTS, as_table, check_holds_no_items, with_interval, write_results
 
 CSV, PLOT = "table.csv", "quality_and_delay"
 MT_BENCH: Final = "mt-bench"
@@ -84,8 +84,10 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
     Raises:
         StoreError: an evaluation cannot be read, or a file not be written.
         DatasetError: a folder holds no evaluation of today's form.
-        ConfigError: evaluations of several kinds, of a kind without quality and delay, or not run alike.
+        ConfigError: evaluations of several kinds, of a kind without quality and delay, or not run alike; or `out` holds
+            one.
     """
+    check_holds_no_items(out)
     read = _read(systems)
     kinds = {each.run["kind"] for runs in read.values() for each in runs}
     if len(kinds) > 1 or not kinds <= {*QUALITY}:

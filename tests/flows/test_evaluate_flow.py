@@ -22,6 +22,7 @@ from flows import evaluate as evaluate_flow
 from flows.runs.evaluate import evaluate, server_config
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
+from kame_model.checkpoint.registry import read_looks
 from kame_model.evaluate import call
 from kame_model.evaluate.report import read_figures, read_items
 from kame_model.evaluate.served import uncounted
@@ -130,6 +131,40 @@ def test_recall_is_run_by_the_form(tmp_path: Path) -> None:
     assert figures == read_figures(out)["rows"]
     assert {row["delay_s"] for row in figures} == {0.1, 2.0}
     assert len({item["unit"] for item in read_items(out)}) == 1
+
+
+def test_recall_by_the_form_is_that_of_the_command(tmp_path: Path) -> None:
+    tokenizer = make_vocabulary(tmp_path)
+    export_checkpoint(tiny_front_end(), tokenizer, None, tmp_path / "made" / "tiny", TrainingFacts(step=1))
+    rows = [recall_row(number, answer, tokenizer, split="test") for number, answer in enumerate(("five", "six"))]
+    for name in ("tokens", "voices"):
+        write_recall_rows(tmp_path / name, rows, tokenizer)
+
+    def run(again: bool = False, anew: bool = False, seed: int = 0) -> set[tuple[Any, ...]]:
+        config = EvaluateConfig(
+            kind="recall",
+            checkpoint=str(tmp_path / "made" / "tiny"),
+            path=str(tmp_path / "tokens"),
+            voices=str(tmp_path / "voices"),
+            out=str(tmp_path / "out"),
+            delays_s=[1],
+            seed=seed,
+            again=again,
+            anew=anew,
+            register_folder=str(tmp_path / "register"),
+            settings=["n_sounds=0", "oracles=[right,wrong]", "splits=[test]"],
+        )
+        return {(row["oracle"], row["delay_s"], row["channel"]) for row in evaluate(config, uncounted)}
+
+    assert run() == {("right", 1.0, None), ("wrong", 1.0, None), ("right", 1.0, "other voices")}
+    with pytest.raises(ConfigError, match="another evaluation"):
+        run(seed=1, again=True)
+    with pytest.raises(ConfigError, match="test items before"):
+        run(seed=1, anew=True)
+    assert run(seed=1, anew=True, again=True)
+    assert len(read_looks(str(tmp_path / "register"))) == 2
+    with pytest.raises(ValidationError, match="listen: kind duplex has no such parameter; recall have"):
+        EvaluateConfig(kind="duplex", checkpoint="c", path="p", listen=True)
 
 
 def test_chat_models_and_settings_of_the_server_are_those_of_the_form() -> None:

@@ -17,10 +17,18 @@ Evaluations = Annotated[
 
 
 def named_folders(evaluations: list[str]) -> dict[str, list[str]]:
-    """The folders of each system; one without a name is called by its folder."""
+    """The folders of each system; one without a name is called by its folder.
+
+    Raises:
+        ConfigError: a name or a folder is empty.
+    """
+    from data_schemas.errors import ConfigError
+
     systems: dict[str, list[str]] = {}
     for each in evaluations:
         name, equals, folder = each.partition("=")
+        if not name or (equals and not folder):
+            raise ConfigError(f"{each!r} names no {'folder' if name else 'system'}.", "Say FOLDER, or NAME=FOLDER.")
         systems.setdefault(name, []).append(folder if equals else name)
     return systems
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.evaluate.options import calls_server, tell_condition
+from flows.cli.evaluate.options import Again, Register, calls_server, tell_condition
 
 
 def _tell(row: Mapping[str, Any]) -> str:
@@ -26,10 +26,14 @@ def duplex(
     n_items: Annotated[
         int | None, typer.Option("--n", min=1, help="Items at most of each of the data's folders.")
     ] = None,
+    again: Again = False,
+    register: Register = None,
 ) -> dict[str, Any]:
     """Play a user's pauses, turns and interruptions to a served front-end: when does it speak? Goes on if stopped."""
     return {
         "path": path,
         "tasks": None if tasks is None else [each.strip() for each in tasks.split(",")],
         "n_items": n_items,
+        "again": again,
+        "register": register,
     }

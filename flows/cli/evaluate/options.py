@@ -16,12 +16,23 @@ if TYPE_CHECKING:
 
 Own = Callable[..., dict[str, Any]]
 
+Anew = Annotated[
+    bool, typer.Option("--anew", help="Replace what another evaluation left in OUT; else such a folder is refused.")
+]
+Again = Annotated[
+    bool, typer.Option("--again", help="Look at the split test though these weights have been tested before.")
+]
+Register = Annotated[
+    str | None,
+    typer.Option("--register", help="Folder of checkpoints that counts those looks; else the checkpoint's own."),
+]
+
 
 def calls_server(kind: "Kind", tell: Callable[[Mapping[str, Any]], str | None]) -> Callable[[Own], Callable[..., None]]:
     """Makes a command of a function whose parameters are the options that its kind alone has.
 
-    The function returns them as settings of the kind by dotted name (None: not typed); the command has the options of
-    `_evaluate` too, evaluates, and prints a line a row of figures.
+    The function returns them as settings of the kind by dotted name (None: not typed), and `register` and `again` where
+    it has them; the command has the options of `_evaluate` too, evaluates, and prints a line a row of figures.
 
     Args:
         tell: the line, or None.
@@ -84,6 +95,7 @@ def _evaluate(
     settings: Annotated[
         list[str], typer.Option("--set", help="Any setting, e.g. n_sounds=9 or serving.sampling.temp_text=0.3.")
     ] = [],  # noqa: B006
+    anew: Anew = False,
     as_json: AsJson = False,
 ) -> None:
     with speaking_plainly(as_json):
@@ -96,15 +108,18 @@ def _evaluate(
 
         named = checkpoint or (None if config is None else read_yaml(config).get("checkpoint")) or NO_CHECKPOINT
         chat = back_end_settings(llm_url, llm_model, llm_provider, prompt)
+        told = own()
+        looks = {name: told.pop(name) for name in ("register", "again") if name in told}
         typed = {
             "modes": None if modes is None else [each.strip() for each in modes.split(",")],
             "delays_s": delay_s or None,
             "seed": seed,
             **chat_settings("judge.chat", judge_url, judge_model, judge_provider),
-            **own(),
+            **told,
         }
         serving = build_serve_config(config, {"checkpoint": named, "device": device, **chat})
-        rows = evaluate_served(kind, serving, typed, settings, out, partial(counting, quiet=as_json))
+        counted = partial(counting, quiet=as_json)
+        rows = evaluate_served(kind, serving, typed, settings, out, counted, anew=anew, **looks)
         if as_json:
             print_json(rows)
             return

@@ -55,7 +55,8 @@ def questions(
 def _parse_columns(told: str) -> dict[str, str]:
     from data_schemas.errors import ConfigError
 
-    pairs = dict(pair.partition("=")[::2] for pair in told.split(","))
-    if not all(ours and theirs for ours, theirs in pairs.items()):
+    parts = [pair.partition("=") for pair in told.split(",")]
+    pairs = {ours.strip(): theirs.strip() for ours, _, theirs in parts}
+    if len(pairs) < len(parts) or not all(ours and theirs for ours, theirs in pairs.items()):
         raise ConfigError(f"--map {told} does not fit.", "Say --map question=COLUMN,answer=COLUMN.")
     return pairs

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.evaluate.options import Again, Anew, Register
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
 
@@ -42,13 +43,9 @@ def recall(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampling.")] = 0,
     listen: Annotated[bool, typer.Option("--listen", help="Have a recogniser listen to the decoded sound.")] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Look at the split test though these weights have been tested before.")
-    ] = False,
-    register: Annotated[
-        str | None,
-        typer.Option("--register", help="Folder of checkpoints that counts those looks; else the checkpoint's own."),
-    ] = None,
+    again: Again = False,
+    register: Register = None,
+    anew: Anew = False,
     record: Annotated[
         bool, typer.Option("--record", help="Write the shares into the checkpoint's kame.json and card.")
     ] = False,
@@ -61,6 +58,7 @@ def recall(
         from data_schemas.config.recall import RecallConfig, list_channels
         from data_schemas.errors import ConfigError
         from flows.cli.progress import counting
+        from flows.runs.evaluate import recall_delays
         from flows.runs.train import hearing
         from flows.settings import build, parse_settings
         from kame_model.checkpoint.export import open_run, record_free_running
@@ -75,8 +73,7 @@ def recall(
             "splits": split or ["validation"],
             "n_items": n_items,
             "seed": seed,
-            "delays_s": delay_s or None,
-            "delay_s": delay_s[0] if len(delay_s) == 1 else None,
+            **recall_delays(delay_s),
             "channels": list_channels() if "all" in channel else channel or None,
         }
         config = build(RecallConfig, {}, typed, parse_settings(settings))
@@ -104,6 +101,7 @@ def recall(
                     voices=others,
                     register=register,
                     again=again,
+                    anew=anew,
                     on_batch=advance,
                 )
         if record:

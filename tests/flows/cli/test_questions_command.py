@@ -71,12 +71,18 @@ def test_ones_own_file_is_mapped_and_wrong_ones_are_told(checkpoint: str, tmp_pa
     (tmp_path / "own.csv").write_text("frage,antwort\nSay alpha.,alpha\n")
     typed = ["evaluate", "questions", "--path", str(tmp_path / "own.csv"), "--modes", "cascade", "--tts", "double",
              "--asr", "double", "--out", str(tmp_path / "out"), "--json"]  # fmt: skip
-    mapped = CliRunner().invoke(app, [*typed, "--map", "question=frage,answer=antwort"])
+    mapped = CliRunner().invoke(app, [*typed, "--map", "question = frage, answer=antwort"])
     assert mapped.exit_code == 0, mapped.output
     assert json.loads(mapped.stdout)[0]["n"] == 1
+    other = [*typed, "--map", "question=frage,answer=antwort", "--seed", "1"]
+    refused = CliRunner().invoke(app, other)
+    assert (refused.exit_code, "they differ in: seed" in refused.output) == (2, True)
+    assert CliRunner().invoke(app, [*other, "--anew"]).exit_code == 0
     for options, told in (
         ([], "no question of the form of mine"),
         (["--map", "question"], "--map question does not fit"),
+        (["--map", "question=frage,question=antwort"], "does not fit"),
+        (["--map", "question=frage,answr=antwort"], "the set has no column 'answr'"),
         (["--modes", "tandem"], "without a checkpoint"),
         (["--questions", "nobody's"], "questions"),
     ):

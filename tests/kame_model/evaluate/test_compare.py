@@ -142,3 +142,9 @@ def test_the_command_writes_report_figures_and_a_picture(tmp_path: Path) -> None
     with Image.open(out / "plots" / "compared.png") as picture:
         seen = {colour for _, colour in picture.convert("RGB").getcolors(1 << 24) or []}
     assert {(0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)} <= seen, "both systems are drawn"
+
+
+def test_a_name_or_a_folder_that_is_empty_is_refused(tmp_path: Path) -> None:
+    for typed, told in (("=o1", "names no system"), ("o1=", "names no folder")):
+        done = CliRunner().invoke(app, ["evaluate", "compare", typed, "--out", str(tmp_path / "out"), "--json"])
+        assert (done.exit_code, told in done.output) == (2, True)

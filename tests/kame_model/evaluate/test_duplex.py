@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from backends.engine import Samples
 from backends.tts.double import DoubleTts
 from data_schemas.config.duplex import DuplexConfig
 from data_schemas.config.serving import CascadeConfig
-from data_schemas.errors import SourceError
+from data_schemas.errors import ConfigError, SourceError
 from data_schemas.records import Audio, AudioDialogue, Utterance
 from flows.cli.app import app
+from kame_model.checkpoint.registry import read_looks
 from kame_model.evaluate.delays import audible_spans
 from kame_model.evaluate.duplex import evaluate_duplex
 from kame_model.evaluate.duplex_items import find_items
@@ -214,7 +216,7 @@ def made_dialogue(number: int, form: str) -> AudioDialogue:
 def test_the_same_is_asked_of_dialogues_of_ones_own(checkpoint: str, tmp_path: Path) -> None:
     forms = ["thinking_pause", "backchannel", "plain", "interruption", "greeting"]
     write_dataset(tmp_path, [[made_dialogue(number, form) for number, form in enumerate(forms)]])
-    items = {item.task: item for item in find_items(config(tmp_path, checkpoint, wait_s=2.0)).items}
+    items = {item.task: item for item in find_items(config(tmp_path, checkpoint, wait_s=2.0, splits=["test"])).items}
     assert {task: (item.unit, item.dialogue_id) for task, item in items.items()} == {
         "pause_handling": ("own_pause_handling/1", "mine-0-v0"),
         "backchannel": ("own_backchannel/1", "mine-1-v0"),
@@ -235,6 +237,37 @@ def test_the_same_is_asked_of_dialogues_of_ones_own(checkpoint: str, tmp_path: P
     interrupted = items["user_interruption"].read()
     assert interrupted[round(3.5 * 24_000)] == pytest.approx(0.3, abs=1e-3)
     assert not interrupted[round(3.6 * 24_000) :].any(), "what the user said later is not played"
+
+
+def test_each_look_at_a_datasets_test_items_is_counted(checkpoint: str, tmp_path: Path) -> None:
+    write_dataset(tmp_path / "data", [[made_dialogue(0, "plain")]])
+    register, out = tmp_path / "register", tmp_path / "out"
+
+    def look(out: Path, again: bool = False, **settings: Any) -> Any:
+        asked = config(tmp_path / "data", checkpoint, wait_s=2.0, splits=["test"], n_sounds=0, **settings)
+        evaluate_duplex(
+            asked,
+            str(out),
+            parts=parts(),
+            recogniser=WordRecogniser(),
+            find_segments=audible_spans,
+            register=str(register),
+            again=again,
+        )
+        return read_figures(str(out))["looks_at_test"]
+
+    assert look(out) == look(out) == 1
+    assert "evaluated on them 1 time**" in (out / "report.md").read_text()
+    with pytest.raises(ConfigError, match="evaluated on test items before: duplex"):
+        look(tmp_path / "second", seed=1)
+    assert not (tmp_path / "second").exists()
+    with pytest.raises(ConfigError, match="differ in: seed"):
+        look(out, again=True, seed=1)
+    assert [each.kind for each in read_looks(str(register))] == ["duplex"], "who is refused has seen nothing"
+    assert look(tmp_path / "second", again=True, seed=1) == 2
+    assert read_figures(str(out))["run"]["splits"] == ["test"], "in which items are numbered"
+    with pytest.raises(ValidationError, match="test stands alone"):
+        config(tmp_path / "data", checkpoint, splits=["validation", "test"])
 
 
 def test_the_command_says_when_it_took_the_turn(bench: Path, checkpoint: str, tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """The folder of an evaluation: what is finished stays, whatever stops it."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from data_schemas.errors import StoreError
+from data_schemas.errors import ConfigError, StoreError
+from kame_model.evaluate.compare import compare
 from kame_model.evaluate.report import FIGURES, ITEMS, EvaluationFolder, as_table, read_figures, read_items
+from kame_model.evaluate.table import make_table
 
 RUN = {"seed": 0, "weights": "abc"}
 
@@ -40,19 +43,65 @@ def test_of_an_item_that_was_finished_anew_the_last_record_stands(tmp_path: Path
     assert [each["n"] for each in read_items(str(tmp_path))] == [3, 2]
 
 
-def test_another_run_in_the_same_folder_begins_anew(tmp_path: Path) -> None:
+def test_another_evaluations_items_are_replaced_only_where_that_is_typed(tmp_path: Path) -> None:
+    system = {"name": "nano", "sampling": {"temp": 0.7, "top_k": (3, 4)}}
+    first, out = {**RUN, "system": system}, str(tmp_path)
+    EvaluationFolder(out, first).keep("q1", {"n": 1})
+    warm = {**first, "seed": 1, "system": {**system, "sampling": {"temp": 0.9, "top_k": (3, 4)}}}
+    with pytest.raises(ConfigError, match=r"\(they differ in: seed, system\.sampling\.temp\)") as told:
+        EvaluationFolder(out, warm)
+    assert "--anew" in told.value.remedy
+    with pytest.raises(ConfigError, match="seed"):
+        EvaluationFolder(out, warm, replaceable={"system"})
+    assert "q1" not in EvaluationFolder(out, {**first, "seed": 1}, replaceable={"seed"})
+    new = EvaluationFolder(out, warm, anew=True)
+    assert "q1" not in new
+    assert "q1" in EvaluationFolder(out, first), "nothing is replaced before there is something in its place"
+    new.keep("q2", {"n": 2})
+    assert [each["n"] for each in read_items(out)] == [2]
+    assert "q2" in EvaluationFolder(out, warm, anew=True), "the same evaluation goes on all the same"
+
+
+def test_items_of_an_earlier_version_go_on_or_are_refused(tmp_path: Path) -> None:
     EvaluationFolder(str(tmp_path), RUN).keep("q1", {})
-    assert "q1" not in EvaluationFolder(str(tmp_path), {**RUN, "seed": 1})
-    assert "q1" not in EvaluationFolder(str(tmp_path), RUN)
+    head, item = (tmp_path / ITEMS).read_text().splitlines()
+    (tmp_path / ITEMS).write_text(json.dumps({"of": json.loads(head)["of"]}) + f"\n{item}\n")
+    assert "q1" in EvaluationFolder(str(tmp_path), RUN)
+    with pytest.raises(ConfigError, match="earlier version of kame"):
+        EvaluationFolder(str(tmp_path), {**RUN, "seed": 1}, replaceable={"seed"})
+
+
+def test_a_folder_in_which_nothing_was_kept_is_not_made(tmp_path: Path) -> None:
+    EvaluationFolder(str(tmp_path / "out"), RUN)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_over_evaluations_does_not_take_the_place_of_one(tmp_path: Path) -> None:
+    EvaluationFolder(str(tmp_path), RUN).keep("q1", {})
+    for make in (compare, make_table):
+        with pytest.raises(ConfigError, match="holds an evaluation"):
+            make({"a": [str(tmp_path)]}, str(tmp_path))
 
 
 def test_figures_say_what_was_run(tmp_path: Path) -> None:
     folder = EvaluationFolder(str(tmp_path), RUN)
     folder.write_results([{"mode": "direct", "n": 3}], as_table(["mode", "n"], [["direct", None]]), {}, {"costs": 0})
     figures = read_figures(str(tmp_path))
-    assert figures.pop("versions")["moshi"]
+    versions = figures.pop("versions")
+    assert versions["moshi"]
+    assert versions["machine"]["processor"]
+    assert versions["machine"]["n_cores"] >= 1
+    assert versions["machine"]["load"] >= 0
     assert figures == {"run": RUN, "rows": [{"mode": "direct", "n": 3}], "costs": 0}
     assert (tmp_path / "report.md").read_text() == "| mode | n |\n| --- | --- |\n| direct |  |\n"
+
+
+def test_the_machine_is_that_on_which_an_evaluation_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (3.25, 0.0, 0.0))
+    EvaluationFolder(str(tmp_path), RUN).keep("q1", {})
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    EvaluationFolder(str(tmp_path), RUN).write_results([], "", {})
+    assert read_figures(str(tmp_path))["versions"]["machine"]["load"] == 3.25
 
 
 def test_a_folder_without_an_evaluation_says_what_to_do(tmp_path: Path) -> None:

@@ -123,6 +123,18 @@ def test_a_table_of_ones_own_is_read_by_its_columns(tmp_path: Path) -> None:
     assert found.n_bad_rows == 1
 
 
+def test_columns_that_the_set_or_the_file_does_not_have_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"frage": "Who?", "answer": "Ann"}\n{"frage": "Who?", "answer": "Bo", "auch": "Bob"}\n')
+    assert len(load_questions("mine", str(path), {"question": "frage", "aliases": "auch"}).questions) == 2
+    with pytest.raises(ConfigError, match="the set has no column 'qestion'") as told:
+        load_questions("mine", str(path), {"qestion": "frage"})
+    assert told.value.remedy == "The set's columns: question, answer, aliases, id, category, sound."
+    with pytest.raises(ConfigError, match="the file has no column 'fragen'") as told:
+        load_questions("mine", str(path), {"question": "fragen"})
+    assert told.value.remedy == "The file's columns: frage, answer, auch."
+
+
 def test_the_order_of_questions_is_the_seeds(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps({"question": f"Q{at}?", "answer": "a"}) + "\n" for at in range(50)))

@@ -12,6 +12,7 @@ import soundfile
 
 from data_schemas.config.questions import QuestionsConfig
 from data_schemas.config.serving import NO_CHECKPOINT
+from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
 from kame_model.evaluate.measured import TIMES
 from kame_model.evaluate.questions import evaluate_questions
@@ -178,3 +179,13 @@ def test_questions_without_sound_are_spoken_by_several_voices_once(tmp_path: Pat
     sounds = {file: file.stat().st_mtime_ns for file in (out / "asked").glob("*.flac")}
     evaluate(None, path, out, modes=["cascade"], delays_s=[2.0])
     assert {file: file.stat().st_mtime_ns for file in (out / "asked").glob("*.flac")} == sounds
+
+
+def test_more_words_are_the_remedy_for_long_questions_alone(tmp_path: Path) -> None:
+    path = tmp_path / "text.jsonl"
+    for question, is_long in (("why " * 300, True), ("x_{ij}^{k}\\mapsto", False)):
+        path.write_text(json.dumps({"question": question, "answer": "5"}) + "\n")
+        with pytest.raises(ConfigError, match="can be asked aloud") as told:
+            evaluate(None, path, tmp_path / "out", modes=["cascade"])
+        assert ("max_words" in told.value.remedy) == is_long
+        assert not (tmp_path / "out").exists(), "who failed leaves nothing behind"

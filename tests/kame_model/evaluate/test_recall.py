@@ -297,8 +297,11 @@ def test_items_that_are_finished_are_not_run_again(
     more = config.model_copy(update={"delays_s": [0.32, 1.0]})
     assert len(evaluate_recall(checkpoint, dataset, more, str(tmp_path / "whole"))) == len(whole) + 1
     assert (tmp_path / "whole" / "items.jsonl").read_bytes().startswith(before), "one more delay runs nothing again"
-    other = config.model_copy(update={"seed": 1})
-    evaluate_recall(checkpoint, dataset, other, str(tmp_path / "whole"))
+    other = config.model_copy(update={"seed": 1, "n_items": 2})
+    with pytest.raises(ConfigError, match="differ in: n_items, seed"):
+        evaluate_recall(checkpoint, dataset, other, str(tmp_path / "whole"))
+    assert (tmp_path / "whole" / "items.jsonl").read_bytes().startswith(before)
+    evaluate_recall(checkpoint, dataset, other, str(tmp_path / "whole"), anew=True)
     assert not (tmp_path / "whole" / "items.jsonl").read_bytes().startswith(before)
 
 
@@ -359,6 +362,9 @@ def test_each_look_at_test_items_is_counted_and_a_second_one_needs_again(
     with pytest.raises(ConfigError, match=r"evaluated on test items before: recall, .*\.$"):
         look("two", seed=1)
     assert not (tmp_path / "two").exists()
+    with pytest.raises(ConfigError, match="another evaluation"):
+        look("one", again=True, seed=3)
+    assert len(read_looks(str(register))) == 1, "who is refused has seen nothing"
     assert look("two", again=True, seed=1) == 2
     assert "evaluated on them 2 times" in (tmp_path / "two" / "report.md").read_text()
     with pytest.raises(ConfigError, match="and 1 times more"):
