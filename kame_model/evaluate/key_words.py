@@ -22,6 +22,9 @@ FUNCTION_WORDS: Final = word_set(
 )
 """Words that another wording of the same answer may lack. Negations and quantities are not among them."""
 
+NEGATIONS: Final = word_set("not never isn't wasn't aren't weren't don't doesn't didn't")
+"""What comes directly behind one of them is denied."""
+
 _PRONOUN_ONE: Final = FUNCTION_WORDS - {"and", "or", "to", "over", "per", "by"}
 """ "One" before these is somebody: "one could argue", "one who", "one of the first". Not "one over two", "one and a
 half"."""
