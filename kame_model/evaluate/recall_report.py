@@ -3,6 +3,8 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
 from kame_model.evaluate.intervals import TIME
 from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
 from kame_model.evaluate.recall_items import Record, condition_of
@@ -50,7 +52,9 @@ _DRAWN: Final = ("said_once", "right_first", "said")
 _MEANINGS: Final = """\
 - *said once*: in the turn the answer's key words stand in a row exactly once (an oracle that says them twice may be
   followed), and no other number, or option that the question offers, is said.
-- *right first*: the key words are said, and before them no other number or option.
+- *right first*: the key words are said, and before them no other number or option. Only of turns whose answer has a
+  number, or whose question offers options: of others no other answer can be told.
+- None of these is said where it is denied ("it is not the treaty").
 - *said*: the key words stand in the turn, however often; *said anywhere*: or later, to the dialogue's end.
 - *another answer*: another number or option is said. *silent*: nothing is.
 - *told in time*: the back-end was not so late that the turn was over before all of the oracle had come.
@@ -166,12 +170,13 @@ def _draw(rows: Sequence[Record], delays_s: Sequence[float] | None) -> bytes:
     axes = figure.subplots()
     for number, (name, colour) in enumerate(zip(_DRAWN, COLOURS, strict=False)):
         at = delays_s or [place + 0.15 * (number - 1) for place in range(len(rows))]
-        values = [row[name] for row in rows]
+        values = [np.nan if row[name] is None else row[name] for row in rows]
         bars = error_bars(values, [row[f"{name}_interval"] for row in rows])
         line = "-" if delays_s else ""
         axes.errorbar(at, values, bars, color=colour, marker="o", capsize=3, linestyle=line, label=_OF_ANSWERS[name])
         if delays_s:
-            axes.plot(at, [row[f"recorded_{name}"] for row in rows], color=colour, linestyle=":", linewidth=1)
+            recorded = [np.nan if row[f"recorded_{name}"] is None else row[f"recorded_{name}"] for row in rows]
+            axes.plot(at, recorded, color=colour, linestyle=":", linewidth=1)
     if delays_s:
         axes.set_xlabel("delay of the back-end, s (dotted: the recording itself)")
     else:
