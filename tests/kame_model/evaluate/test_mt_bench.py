@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from data_schemas.config import ChatConfig
 from data_schemas.config.mt_bench import MtBenchConfig
 from data_schemas.errors import ConfigError, SourceError
 from flows.cli.app import app
+from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.judge import RATINGS
 from kame_model.evaluate.mt_bench import evaluate_mt_bench
 from kame_model.evaluate.mt_bench_questions import read_questions
@@ -123,6 +125,22 @@ def test_both_turns_are_asked_and_judged_in_three_modes(checkpoint: str, bench: 
     sound, _ = soundfile.read(out / "sound" / "cascade-run0-101.wav")
     assert sound.shape[1] == 2
     assert abs(sound).max(axis=0).min() > 0.05  # both are heard
+
+
+def test_what_is_said_before_the_questions_end_is_no_part_of_the_answer(
+    checkpoint: str, bench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_call = CalledServer.call
+
+    def call_early(server: CalledServer, *given: Any, **named: Any) -> Call:
+        call = make_call(server, *given, **named)
+        return replace(call, pieces=[(call.turns[0][1] - 0.01, "Early "), *call.pieces])
+
+    monkeypatch.setattr(CalledServer, "call", call_early)
+    with served(Behaviour(ending=" Rating: [[7]]")) as (root, _):
+        config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
+        evaluate_mt_bench(config, str(tmp_path), parts=parts_with(egg_chat()))
+    assert {item["answer"]["text"] for item in read_items(str(tmp_path))} == {"There are nine eggs."}
 
 
 def test_what_is_not_rated_counts_in_no_mean_and_is_told(checkpoint: str, bench: Path, tmp_path: Path) -> None:
