@@ -26,9 +26,11 @@ from backends.tts.protocol import SpeechRefused
 from data_schemas import ids
 from data_schemas.config.mt_bench import MtBenchConfig
 from data_schemas.units import SAMPLE_RATE_HZ
+from kame_model.evaluate.answers import normalise
 from kame_model.evaluate.asking_voices import AskingVoices
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.delays import audible_spans, measure_delays
+from kame_model.evaluate.heard_words import count_word_errors
 from kame_model.evaluate.judge import LOWEST, Judgement, JudgeRequest, request_rating
 from kame_model.evaluate.mt_bench_questions import MtBenchQuestion, read_questions
 from kame_model.evaluate.mt_bench_report import SCORES, write_results
@@ -167,6 +169,7 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
                 **dict.fromkeys(SCORES),
                 "ttfat_s": turn["ttfat_s"],
                 "overlap_share": turn["overlap_share"],
+                "heard_word_errors": _count_word_errors(turn),
                 "is_empty": turn["heard"] == "",
                 "is_empty_text": not turn["text"],
                 "has_ended": turn["has_ended"],
@@ -180,6 +183,12 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
             if condition.mode != "direct" or text != "oracle"  # direct has none
         }
         yield Item(record, judged, f"/turn{index + 1}")
+
+
+def _count_word_errors(turn: Mapping[str, Any]) -> list[int] | None:
+    """Of what was heard against the text; None: it was refused, or there is no text."""
+    heard = turn["heard"]
+    return None if heard is None else count_word_errors(normalise(turn["text"]), normalise(heard))
 
 
 def _to_judge(question: MtBenchQuestion, turns: Sequence[Mapping[str, Any]], text: str) -> JudgeRequest | Judgement:

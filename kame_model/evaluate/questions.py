@@ -10,6 +10,7 @@ keyword_delay_s   from there to the first word of an accepted answer, by the ass
 answer_delay_s    their sum
 overlap           how long both were heard, of the question's length
 oracle_age_s      how old the oracle was, since it was asked for, when the answer's first word came
+heard_word_errors  what the recogniser hears against the assistant's own text, for each of its words
 reference_accuracy  whether the last oracle was right; response_accuracy: of those, whether the answer was
 
 Empty and degenerate answers are wrong, and counted. The run itself is `served.run_calls`.
@@ -30,10 +31,11 @@ from data_schemas import ids
 from data_schemas.config.questions import QuestionsConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import round_s, seconds_to_samples
-from kame_model.evaluate.answers import Rule, find_answer_time, score
+from kame_model.evaluate.answers import Rule, find_answer_time, normalise, score
 from kame_model.evaluate.asking_voices import AskingVoices
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.delays import audible_spans, measure_delays
+from kame_model.evaluate.heard_words import count_word_errors
 from kame_model.evaluate.intervals import figures_of
 from kame_model.evaluate.judge import Judgement, JudgeRequest, request_verdict
 from kame_model.evaluate.measured import MeasuredTimes
@@ -233,6 +235,7 @@ def _record(
         "first_word_s": None if first_word_s is None else round_s(first_word_s - end_s),
         "oracle_age_s": None if oracle is None or first_word_s is None else round_s(first_word_s - oracle.asked_s),
         "overlap": delays.overlap_share,
+        "heard_word_errors": None if told is None else count_word_errors(normalise(text), normalise(told)),
         "hearing_refused": told is None,
         "listening_failed": any(each.kind == "listening_failed" and each.data["reason"] for each in call.events),
         "missed": ttfat_s is None and first_word_s is None,

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from kame_model.evaluate.heard_words import warn_unheard
 from kame_model.evaluate.intervals import TIME
 from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
 from kame_model.evaluate.recall_items import Record, condition_of
@@ -26,6 +27,7 @@ _OF_ANSWERS: Final = {
     "said_anywhere": "said anywhere",
     "said_another": "another answer",
     "heard": "heard",
+    "heard_word_errors": "word errors, heard",
     "silent": "silent",
     **_OF_WORDS,
     "first_word_s": "first word, s",
@@ -58,7 +60,8 @@ _MEANINGS: Final = """\
 - *said*: the key words stand in the turn, however often; *said anywhere*: or later, to the dialogue's end.
 - *another answer*: another number or option is said. *silent*: nothing is.
 - *told in time*: the back-end was not so late that the turn was over before all of the oracle had come.
-- *heard*: a recogniser hears the key words in the decoded sound of the turn.
+- *heard*: a recogniser hears the key words in the decoded sound of the turn; *word errors*: what it hears against
+  the model's own text, for each of its words.
 - *in order*: of the oracle's words, those that were said in their order; *repeated*: words beside these that had been
   said before, and *inserted*: that had not, both for each of the oracle's words. Leads and tails count as inserted.
 - *first word*, *answer*: medians, from the end of the question to the turn's first word, and to its first key word.
@@ -84,6 +87,7 @@ def as_markdown(
         plots: names of those that were drawn.
     """
     parts = [f"# {run['system']['name']}: recall\n", _about(run, more)]
+    parts += warn_unheard(rows, [condition_of(row).title for row in rows])
     for group in GROUPS:
         own = [row for row in rows if row["group"] == group]
         parts += [f"## {group[0].upper()}{group[1:]}\n"] * bool(own)

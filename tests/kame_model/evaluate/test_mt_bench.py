@@ -106,6 +106,7 @@ def test_both_turns_are_asked_and_judged_in_three_modes(checkpoint: str, bench: 
     assert (cascade["n"], cascade["n_answers"]) == (2, 4)
     assert (cascade["score"], cascade["score_text"], cascade["score_oracle"]) == (7.0, 7.0, 7.0)
     assert cascade["ttfat_s_median"] > 0
+    assert cascade["heard_word_errors"] == 1.0  # two words are missing, two are added, of four
     assert row_of(rows, "direct")["score_oracle"] is None
     assert row_of(rows, "tandem")["score_oracle"] == 7.0
     assert figures["left_out"]["unspeakable"].keys() == {"142"}
@@ -120,6 +121,7 @@ def test_both_turns_are_asked_and_judged_in_three_modes(checkpoint: str, bench: 
     assert not any("Write a sort." in text or "Solve" in text for text in asked)
     report = (out / "report.md").read_text()
     assert "far too small to judge" not in report
+    assert "cascade: what the recogniser writes has little to do with the model's text" in report
     assert "Question 142 cannot be said and is left out" in report
     assert (out / "plots" / "scores.png").stat().st_size > 1000
     sound, _ = soundfile.read(out / "sound" / "cascade-run0-101.wav")

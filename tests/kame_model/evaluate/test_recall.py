@@ -154,6 +154,21 @@ def test_who_says_another_number_first_loses_right_first_and_that_it_is_the_only
     assert lost(evaluated, Habits(after=other)) == {"said_once": 0.0, "said_another": 1.0, "words_inserted": 0.25}
 
 
+def test_what_is_heard_is_compared_with_the_models_text(
+    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = evaluated(Habits())
+    assert (rows[RIGHT]["heard_word_errors"], rows[NONE]["heard_word_errors"]) == (0.0, None)
+    assert "little to do with" not in (tmp_path / "out" / "report.md").read_text()
+    monkeypatch.setitem(
+        globals(), "hear_with", lambda tokenizer, sound: ["it", "is", "w"]
+    )  # it says "it is five clips"
+    assert evaluated(Habits())[RIGHT]["heard_word_errors"] == 0.5
+    monkeypatch.setitem(globals(), "hear_with", lambda tokenizer, sound: ["w"])
+    assert evaluated(Habits())[RIGHT]["heard_word_errors"] == 1.0
+    assert "figures by ear tell nothing of this voice" in (tmp_path / "out" / "report.md").read_text()
+
+
 def test_right_first_is_of_answers_alone_beside_which_another_could_be_told(
     evaluated: Evaluated, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
