@@ -13,13 +13,16 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from kame_model.evaluate.delays import TimedWord, timed_words
+from kame_model.evaluate.key_words import NEGATIONS
 from spoken.number_words import number_at, value_of
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
-Rule = Literal["said", "last_number"]
+Rule = Literal["said", "last_number", "option"]
 """How a response is read. said: an accepted answer stands in it, word for word in a row. last_number: its last number
-is the answer, as arithmetic is scored everywhere; "one" counts only where the answer is one, for it is a pronoun."""
+is the answer, as arithmetic is scored everywhere; "one" counts only where the answer is one, for it is a pronoun.
+option: exactly one of the options is given, by its letter, or by its text where no letter is given, and it is the
+right one."""
 
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 _MISSPELT: Final = {"fourty": "forty", "ninty": "ninety"}
@@ -28,6 +31,20 @@ _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
 _LOOP: Final = re.compile(r"\b(\w+(?: \w+){0,7})(?: \1\b){3,}")
 """One to eight words, said four times or more in a row."""
+
+_LETTERS: Final = "abcdefghij"
+_CLAUSE_END: Final = r"(?=\s*(?:[.,:;!?]|$))"
+_LETTER_BEGINS: Final = re.compile(
+    r"(?<!not )(?<!n't )\b(?:option|letter)\s+(?:is\s+)?(?P<named>[a-j])\b(?!')"
+    r"|\b(?:answer|choice|it|that)(?:\s+(?:is|would\s+be|must\s+be)|'s|:)\s+(?:[b-hj]\b(?!')|[ai]" + _CLAUSE_END + ")"
+    r"|(?:^|[.!?:]\s)\s*[a-j]" + _CLAUSE_END
+)
+"""The letter of an option: "option C", "the answer is C", or one that is a clause. "A" and "I" are words as well."""
+_LETTER_FOLLOWS: Final = re.compile(
+    r"\s*(?:,?\s+(?:or|and)|,|/)\s+(?:option\s+)?([b-hj]\b(?!')|[ai]" + _CLAUSE_END + ")"
+)
+"""Another one after a letter: "A, B or C"."""
+_MARKUP: Final = re.compile(r"[*()\[\]\"_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +71,24 @@ def normalise(text: str) -> list[str]:
     return [word for at, word in enumerate(told) if word not in _ARTICLES or told[at - 1 : at] == ["option"]]
 
 
-def score(response: str, accepted: Sequence[str], rule: Rule) -> Scored:
-    """Whether a response gives one of the accepted answers."""
+def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[str] = ()) -> Scored:
+    """Whether a response gives one of the accepted answers.
+
+    Args:
+        options: of the rule `option` all that the question reads out, the one of letter A first.
+    """
     said = normalise(response)
     answers = [answer for answer in map(normalise, accepted) if answer]
     is_degenerate = _LOOP.search(" ".join(re.findall(r"\w+", response.lower()))) is not None
+    if rule == "option":
+        is_given = _gives_option(response, said, answers, options)
+    else:
+        is_given = any(_gives(said, answer, rule) for answer in answers)
     return Scored(
-        is_empty=not said,
+        is_empty=not any(char.isalnum() for char in response),
         is_degenerate=is_degenerate,
-        is_exact=said in answers,
-        is_right=not is_degenerate and any(_gives(said, answer, rule) for answer in answers),
+        is_exact=said in answers or (rule == "option" and normalise(f"option {response}") in answers),
+        is_right=is_given and not is_degenerate,
     )
 
 
@@ -73,20 +98,83 @@ def accepted_forms(answer: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in (answer.strip(), bare) if each))
 
 
-def find_answer_time(pieces: Sequence[tuple[float, str]], accepted: Sequence[str]) -> float | None:
-    """When the first word of an accepted answer was said first; None: none was.
+def find_answer_time(
+    pieces: Sequence[tuple[float, str]], accepted: Sequence[str], rule: Rule, options: Sequence[str] = ()
+) -> float | None:
+    """When the first word of an accepted answer was said; None: none was.
+
+    Of several the one that was said first, in whichever of the accepted forms; by the rule `last_number` the last, for
+    that is the one that is scored.
 
     Args:
         pieces: of a text, each with its time, in order; a word's time is that of the piece in which it begins.
+        rule, options: as of `score`.
     """
     words = timed_words(pieces)
-    for answer in filter(None, map(normalise, accepted)):
-        for end in range(1, len(words) + 1):
-            if not _stands_in(normalise(_joined(words[:end])), answer):
-                continue
-            starts = (at for at in range(end - 1, -1, -1) if _stands_in(normalise(_joined(words[at:end])), answer))
-            return words[next(starts)].start_s
-    return None
+    answers = [answer for answer in map(normalise, accepted) if answer]
+    n_words = len(words)
+    if rule == "last_number":
+        ends = [normalise(_joined(words[at:])) for at in range(n_words)]
+        scored = [at for at, said in enumerate(ends) if any(_gives(said, answer, rule) for answer in answers)]
+        return words[scored[-1]].start_s if scored else None
+    begins = [normalise(_joined(words[:end])) for end in range(n_words + 1)]
+    starts = []
+    if rule == "option":
+        right = _right_options(answers, options)
+        text = _joined(words)
+        starts = [len(text[: place + 1].split()) - 1 for option, place in _letters_of(text) if option in right]
+    for answer in answers:
+        end = next((end for end, said in enumerate(begins) if _stands_in(said, answer)), None)
+        if end is not None:
+            found = (at for at in range(end - 1, -1, -1) if _stands_in(normalise(_joined(words[at:end])), answer))
+            starts.append(next(found))
+    return words[min(starts)].start_s if starts else None
+
+
+def _letters_of(text: str) -> list[tuple[int, int]]:
+    """The options that a text gives by their letters, each with the place of its letter."""
+    plain = _MARKUP.sub(" ", text.lower())
+    found = []
+    for begin in _LETTER_BEGINS.finditer(plain):
+        end = begin.end("named") if begin["named"] else begin.end()
+        while True:
+            found.append((_LETTERS.index(plain[end - 1]), end - 1))
+            following = _LETTER_FOLLOWS.match(plain, end)
+            if following is None:
+                break
+            end = following.end(1)
+    return found
+
+
+def _gives_option(response: str, said: Sequence[str], answers: Sequence[Sequence[str]], options: Sequence[str]) -> bool:
+    """Whether the right option is given and no other; options of the same text are one."""
+    given = _given_options(response, said, options)
+    return bool(given) and given <= _right_options(answers, options)
+
+
+def _given_options(response: str, said: Sequence[str], options: Sequence[str]) -> set[int]:
+    """Numbers of the options that a response gives: by letters, or where there is none by their texts.
+
+    The text of an option that is a part of another's is not given by that one, nor is one behind "not".
+    """
+    letters = {option for option, _ in _letters_of(response)}
+    if letters:
+        return letters
+    spans = [
+        (at, at + len(text), number)
+        for number, text in enumerate(map(normalise, options))
+        for at in range(len(said))
+        if text and list(said[at : at + len(text)]) == text and not NEGATIONS.intersection(said[at - 1 : at])
+    ]
+    return {
+        number
+        for start, end, number in spans
+        if not any(a <= start and end <= b and b - a > end - start for a, b, _ in spans)
+    }
+
+
+def _right_options(answers: Sequence[Sequence[str]], options: Sequence[str]) -> set[int]:
+    return {number for number, text in enumerate(options) if normalise(text) in answers}
 
 
 def _joined(words: Sequence[TimedWord]) -> str:
@@ -95,7 +183,7 @@ def _joined(words: Sequence[TimedWord]) -> str:
 
 def _gives(said: Sequence[str], answer: Sequence[str], rule: Rule) -> bool:
     wanted = [word for word in answer if _NUMBER.fullmatch(word)]
-    if rule == "said" or len(wanted) != 1:
+    if rule != "last_number" or len(wanted) != 1:
         return _stands_in(said, answer)
     numbers = [word for word in said if _NUMBER.fullmatch(word) and (word != "1" or wanted == ["1"])]
     return bool(numbers) and Decimal(numbers[-1]) == Decimal(wanted[0])

@@ -8,8 +8,10 @@ own form, so that the bench's scripts score the same sound and words:
                            pause.json, turn_taking.json or interrupt.json, as the item has it
 
 and scored here by its definitions too (`duplex_scores`): once by what a recogniser hears, and once by the model's own
-text (measures in `_text`), which tells more where a small codec's sound is no speech. A word's times are its share, by
-letters, of the segment of speech in which it is heard; all definitions look at first and last words of segments alone.
+text (measures in `_text`), which tells more where a small codec's sound is no speech. Text has no segments: in task
+backchannel `turn_text` tells whether it is a turn by the definition of the other tasks, which is not `take_over`'s
+there. A word's times are its share, by letters, of the segment of speech in which it is heard; all definitions look at
+first and last words of segments alone.
 After an interruption only what follows its end counts, as in the bench's `asr.py`. Beside that the meter of all our
 evaluations (`delays`): `ttfat_s` from the user's end to the first sound, negative where it began before; `stop_s` how
 long the assistant went on when it was interrupted; `overlap_share` of the user's speech.
@@ -66,7 +68,7 @@ from kame_model.evaluate.served import (
 from kame_model.evaluate.served_report import costs_table, draw_figures, figures_table, list_examples, list_faults
 from kame_model.serve.parts import Parts
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of what a call and its scores come to; raising it has every item run again."""
 OUTPUTS, PLOT = "outputs", "turns"
 _OUTPUT_RATE_HZ: Final = 16_000
@@ -210,7 +212,7 @@ class _Scored:
             told["take_over"] = found.takes_turn
             told["backchannels_per_s"] = round(len(found.spans) / duration_s, 4)
             told["jsd"] = None if item.people is None else find_divergence(found.spans, duration_s, item.people)
-            return told | {"take_over_text": takes_turn(self.text_words)}
+            return told | {"turn_text": takes_turn(self.text_words)}
         told |= {"take_over": takes_turn(self.words), "take_over_text": takes_turn(self.text_words)}
         if turn is not None:
             told["latency_s"] = find_latency_s(self.words, turn[1])
@@ -267,6 +269,7 @@ def _write_results(done: Finished) -> list[dict[str, Any]]:
 _COLUMNS: Final = {
     "take_over": "takes the turn",
     "take_over_text": "by its text",
+    "turn_text": "its text is a turn",
     "latency_s": "latency, s",
     "latency_text_s": "latency by its text, s",
     "ttfat_s": "to the first sound, s",

@@ -22,6 +22,15 @@ FUNCTION_WORDS: Final = word_set(
 )
 """Words that another wording of the same answer may lack. Negations and quantities are not among them."""
 
+NEGATIONS: Final = word_set("not never isn't wasn't aren't weren't don't doesn't didn't")
+"""What comes directly behind one of them is denied."""
+_NO_BEHIND: Final = word_set("is are was were be has have had with there")
+"""Behind these "no" denies what follows ("there is no gold"); elsewhere it corrects what was said: "six no five"."""
+_PASSED_OVER: Final = word_set(
+    "a an the this that these those his her its their our my your of in on at to from with for by"
+)
+"""May stand between a negation and what it denies: "not in the house". A verb begins another clause."""
+
 _PRONOUN_ONE: Final = FUNCTION_WORDS - {"and", "or", "to", "over", "per", "by"}
 """ "One" before these is somebody: "one could argue", "one who", "one of the first". Not "one over two", "one and a
 half"."""
@@ -111,7 +120,7 @@ def key_words(answer: Sequence[str]) -> tuple[str, ...]:
 def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
     """Where a key is said: its units in a row, function words between them passed over. Places do not overlap.
 
-    "Seven" is not said in "seven and a half".
+    "Seven" is not said in "seven and a half", nor in "it is not seven".
     """
     if not key:
         return []
@@ -121,7 +130,8 @@ def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
     found, at = list[Unit](), 0
     while at + len(key) <= len(units):
         own = units[at : at + len(key)]
-        if [each.text for each in own] == list(key) and not (len(key) == 1 and _is_part_of_more(own[0], words)):
+        is_it = [each.text for each in own] == list(key) and not (len(key) == 1 and _is_part_of_more(own[0], words))
+        if is_it and not _is_denied(own[0], words):
             found.append(Unit(" ".join(key), own[0].start, own[-1].end))
             at += len(key)
         else:
@@ -142,15 +152,28 @@ def find_other_answers(
     right = find_key(key, words)
     found = [place for other in others if tuple(other) != tuple(key) for place in find_key(other, words)]
     found = [each for each in found if not any(at.start <= each.start and each.end <= at.end for at in right)]
-    if key and (key[0] == "one" or any(Unit(each, 0, 0).is_number for each in key)):
+    if holds_number(key):
         known = {*key, *(each.text for each in units_of(allowed))}
-        numbers = [each for each in units_of(words) if each.is_number]
+        numbers = [each for each in units_of(words) if each.is_number and not _is_denied(each, words)]
         found += [
             each
             for each in numbers
             if each.text not in known or (tuple(key) == (each.text,) and _is_part_of_more(each, words))
         ]
     return sorted(set(found), key=lambda each: each.start)
+
+
+def holds_number(key: Sequence[str]) -> bool:
+    """Whether any number that is said in the place of a key is another answer: it holds one, or begins with "one"."""
+    return bool(key) and (key[0] == "one" or any(Unit(each, 0, 0).is_number for each in key))
+
+
+def _is_denied(unit: Unit, words: Sequence[str]) -> bool:
+    """Whether a negation stands before it in its clause, as far as words without marks tell."""
+    at = unit.start - 1
+    while at >= 0 and words[at] in _PASSED_OVER:
+        at -= 1
+    return at >= 0 and (words[at] in NEGATIONS or (words[at] == "no" and at > 0 and words[at - 1] in _NO_BEHIND))
 
 
 def _is_part_of_more(unit: Unit, words: Sequence[str]) -> bool:

@@ -2,8 +2,8 @@
 
 As KAME's paper has it (arXiv 2510.02327): MT-Bench's reasoning, STEM and humanities, made speakable and spoken, six
 runs, a chat model as judge. What the paper does not tell is ours: voices, judge, and that an answer is all that the
-assistant says from the beginning of the question's sound to the next question's. Three texts of each answer are judged
-apart:
+assistant says from the question's last audible sound, as in `questions`, to the beginning of the next question. Three
+texts of each answer are judged apart:
 
 score         what a recogniser writes down of its sound
 score_text    its own text: the inner monologue, or the cascade's words
@@ -26,9 +26,11 @@ from backends.tts.protocol import SpeechRefused
 from data_schemas import ids
 from data_schemas.config.mt_bench import MtBenchConfig
 from data_schemas.units import SAMPLE_RATE_HZ
+from kame_model.evaluate.answers import normalise
 from kame_model.evaluate.asking_voices import AskingVoices
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.delays import audible_spans, measure_delays
+from kame_model.evaluate.heard_words import count_word_errors
 from kame_model.evaluate.judge import LOWEST, Judgement, JudgeRequest, request_rating
 from kame_model.evaluate.mt_bench_questions import MtBenchQuestion, read_questions
 from kame_model.evaluate.mt_bench_report import SCORES, write_results
@@ -45,7 +47,7 @@ from kame_model.evaluate.served import (
 from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.parts import Parts
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of what a conversation and its judgement come to; raising it has every one made anew."""
 _FAILURES: Final = ("oracle_failed", "listening_failed", "voice_failed")
 """Events that tell why an answer is not what it might be."""
@@ -137,13 +139,13 @@ def _converse(
     starts_s = [start_s for start_s, _ in call.turns] + [len(call.user) / SAMPLE_RATE_HZ]
     turns = []
     for index, turn in enumerate(call.turns):
-        start_s, until_s = starts_s[index : index + 2]
+        (start_s, end_s), until_s = turn, starts_s[index + 1]
         delays = measure_delays(user, assistant, turn, until_s)
-        sound = call.assistant_between(start_s, until_s)
+        sound = call.assistant_between(end_s, until_s)
         turns.append(
             {
                 "heard": transcribe(sound, recogniser) if audible_spans(sound, AUDIBLE) else "",
-                "text": " ".join(call.text_between(start_s, until_s).split()),
+                "text": " ".join(call.text_between(end_s, until_s).split()),
                 "oracle": _last_oracle(call, start_s, until_s),
                 "ttfat_s": None if delays.first_sound_s is None else max(0.0, delays.first_sound_s),
                 "overlap_share": delays.overlap_share,
@@ -177,6 +179,7 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
                 **dict.fromkeys(SCORES),
                 "ttfat_s": turn["ttfat_s"],
                 "overlap_share": turn["overlap_share"],
+                "heard_word_errors": _count_word_errors(turn),
                 "is_empty": turn["heard"] == "",
                 "is_empty_text": not turn["text"],
                 "has_ended": turn["has_ended"],
@@ -190,6 +193,12 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
             if condition.mode != "direct" or text != "oracle"  # direct has none
         }
         yield Item(record, judged, f"/turn{index + 1}")
+
+
+def _count_word_errors(turn: Mapping[str, Any]) -> list[int] | None:
+    """Of what was heard against the text; None: it was refused, or there is no text."""
+    heard = turn["heard"]
+    return None if heard is None else count_word_errors(normalise(turn["text"]), normalise(heard))
 
 
 def _to_judge(question: MtBenchQuestion, turns: Sequence[Mapping[str, Any]], text: str) -> JudgeRequest | Judgement:

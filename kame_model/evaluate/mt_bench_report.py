@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from data_schemas.config import ChatConfig
 from data_schemas.config.mt_bench import MtBenchConfig
+from kame_model.evaluate.heard_words import warn_unheard
 from kame_model.evaluate.intervals import figures_of
 from kame_model.evaluate.judge import HIGHEST, LOWEST
 from kame_model.evaluate.mt_bench_questions import MtBenchQuestions
@@ -22,6 +23,7 @@ TITLES: Final = {"score": "heard", "score_text": "own text", "score_oracle": "la
 _OTHERS: Final = {
     "ttfat_s": "first sound, s: mean, median, p90",
     "overlap_share": "overlap",
+    "heard_word_errors": "word errors, heard",
     "n_answers": "answers",
     "n_empty": "of which empty",
 }
@@ -81,6 +83,7 @@ def _as_markdown(
         "Ratings from 1 to 10, in brackets 95% over questions: *heard* by the recogniser, *own text* of the model, and "
         "*last oracle*, the back-end's text alone, which is the ceiling. An answer of which there is nothing has 1. "
         "What the judge did not rate counts in no mean.\n",
+        *warn_unheard(rows, [condition_of(row).title for row in rows]),
         figures_table([row for row in rows if "category" not in row], TITLES | _OTHERS),
         f"![Ratings by category]({PLOTS}/{SCORES_PLOT}.png)\n",
         *([f"![Rating against the back-end's delay]({PLOTS}/{CURVE_PLOT}.png)\n"] if _has_curve(rows) else []),

@@ -23,7 +23,7 @@ import random
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +49,7 @@ class Question:
         answers: accepted ones as they are written, the first as a reference for judges.
         category: for tables; empty: none.
         sound: a file in which it is said; None: it is to be spoken.
+        options: all that it reads out, the one of letter A first; empty: it has none.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Question:
     answers: tuple[str, ...]
     category: str = ""
     sound: Path | None = None
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ def _mmlu_pro(row: Row, folder: Path) -> Question:
         f"{_text(row, 'question')} {said}",
         (*accepted_forms(right), f"option {letter}"),
         str(row.get("category") or ""),
+        options=tuple(options),
     )
 
 
@@ -191,7 +194,7 @@ _FORMS: Final[Mapping[QuestionSetName, _Form]] = {
     "gsm8k": _Form(_gsm8k, "last_number", ("question", "answer"), ("test.jsonl",), ("openai/gsm8k", "main", "test")),
     "mmlu_pro": _Form(
         _mmlu_pro,
-        "said",
+        "option",
         ("question_id", "question", "options", "answer", "category"),
         (),
         ("TIGER-Lab/MMLU-Pro", None, "test"),
@@ -259,7 +262,7 @@ def _question(
 
 def _renamed(question: Question, taken: set[str]) -> Question:
     number = next(number for number in range(2, len(taken) + 3) if f"{question.id}-{number}" not in taken)
-    return Question(f"{question.id}-{number}", question.text, question.answers, question.category, question.sound)
+    return replace(question, id=f"{question.id}-{number}")
 
 
 def _text(row: Row, column: str) -> str:

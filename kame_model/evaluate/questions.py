@@ -5,10 +5,12 @@ one. The answer is what the assistant says from the question's last audible soun
 the front-end's own text, apart. Delays are MoshiRAG's (arXiv 2604.12928), with these rules where it leaves them open:
 
 ttfat_s           from the question's end to the first audible sound of the answer; 0 where it had begun before
-keyword_delay_s   from there to the first word of an accepted answer, by the assistant's own text; of right answers only
+keyword_delay_s   from there to the first word of an accepted answer, by the assistant's own text, in arithmetic to the
+                  number that is scored, the last; of right answers only
 answer_delay_s    their sum
 overlap           how long both were heard, of the question's length
 oracle_age_s      how old the oracle was, since it was asked for, when the answer's first word came
+heard_word_errors  what the recogniser hears against the assistant's own text, for each of its words
 reference_accuracy  whether the last oracle was right; response_accuracy: of those, whether the answer was
 
 Empty and degenerate answers are wrong, and counted. The run itself is `served.run_calls`.
@@ -29,10 +31,11 @@ from data_schemas import ids
 from data_schemas.config.questions import QuestionsConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import round_s, seconds_to_samples
-from kame_model.evaluate.answers import Rule, find_answer_time, score
+from kame_model.evaluate.answers import Rule, find_answer_time, normalise, score
 from kame_model.evaluate.asking_voices import AskingVoices
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.delays import audible_spans, measure_delays
+from kame_model.evaluate.heard_words import count_word_errors
 from kame_model.evaluate.intervals import figures_of
 from kame_model.evaluate.judge import Judgement, JudgeRequest, request_verdict
 from kame_model.evaluate.measured import MeasuredTimes
@@ -55,7 +58,7 @@ from kame_model.serve.parts import Parts
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of what a call and its answer come to; raising it has every question asked again."""
 
 _JUDGED: Final = {"answer_judged": "heard", "answer_judged_text": "text", "reference_judged": "reference"}
@@ -211,11 +214,11 @@ def _record(
     first_word_s = next((at_s for at_s, piece in pieces if piece.strip()), None)
     oracles = [each for each in call.oracles() if each.text]
     reference = oracles[-1].text if oracles else None
-    by_ear, by_text = (score(said, question.answers, rule) for said in (heard, text))
-    by_reference = None if reference is None else score(reference, question.answers, rule).is_right
+    by_ear, by_text = (score(said, question.answers, rule, question.options) for said in (heard, text))
+    by_reference = None if reference is None else score(reference, question.answers, rule, question.options).is_right
     is_on_already = any(start < end_s < end for start, end in assistant)
     ttfat_s = 0.0 if is_on_already else delays.first_sound_s
-    answer_s = find_answer_time(pieces, question.answers) if by_text.is_right else None
+    answer_s = find_answer_time(pieces, question.answers, rule, question.options) if by_text.is_right else None
     answer_delay_s = None if answer_s is None or ttfat_s is None else round_s(max(ttfat_s, answer_s - end_s))
     oracle = None if first_word_s is None else call.oracle_at(first_word_s)
     asks = condition.mode != "direct"
@@ -233,6 +236,7 @@ def _record(
         "first_word_s": None if first_word_s is None else round_s(first_word_s - end_s),
         "oracle_age_s": None if oracle is None or first_word_s is None else round_s(first_word_s - oracle.asked_s),
         "overlap": delays.overlap_share,
+        "heard_word_errors": None if told is None else count_word_errors(normalise(text), normalise(told)),
         "hearing_refused": told is None,
         "listening_failed": any(each.kind == "listening_failed" and each.data["reason"] for each in call.events),
         "missed": ttfat_s is None and first_word_s is None,

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from data_schemas.config.questions import QuestionsConfig
+from kame_model.evaluate.heard_words import warn_unheard
 from kame_model.evaluate.question_sets import QuestionSet
 from kame_model.evaluate.report import as_table
-from kame_model.evaluate.served import Record
+from kame_model.evaluate.served import Record, condition_of
 from kame_model.evaluate.served_report import costs_table, draw_figures, figures_table, list_examples, list_faults
 
 _N_SHOWN: Final = 5
@@ -22,6 +23,7 @@ _SHARES: Final = {
     "reference_accuracy": "oracle right",
     "response_accuracy": "heard, of right oracles",
     "response_accuracy_text": "by its text, of right oracles",
+    "heard_word_errors": "word errors, heard",
 }
 _TIMES: Final = {
     "ttfat_s": "first sound",
@@ -58,6 +60,7 @@ def as_markdown(
         f"left out before them: {left_out}; rows of another form: {more['n_bad_rows']}. Answers: {questions.rule}. "
         "Intervals of 95%.\n",
         "## Answers\n",
+        *warn_unheard(rows, [condition_of(row).title for row in rows]),
         figures_table(rows, _SHARES),
         "![answers and delays](plots/answers.png)\n",
         "## Delays in seconds: mean, median, 90th percentile\n",

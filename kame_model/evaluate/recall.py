@@ -51,7 +51,7 @@ from kame_model.evaluate.turns import GROUPS, Asked, Turn, find_turns
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of what a run and its judgement come to; raising it has all items run again."""
 
 KIND: Final = "recall"

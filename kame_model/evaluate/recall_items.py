@@ -15,7 +15,8 @@ from data_schemas.units import FRAMES_PER_S
 from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.free_running import FreeRun
-from kame_model.evaluate.key_words import find_key
+from kame_model.evaluate.heard_words import count_word_errors
+from kame_model.evaluate.key_words import find_key, units_of
 from kame_model.evaluate.turns import INTERRUPTION, Asked, SaidWord, Turn, count_words, judge_turn, said_words
 from kame_model.text.tokenizer import Tokenizer
 
@@ -140,6 +141,8 @@ def make_record(
         measures = _measure_corrected(turn, stranger.turn, said, ran.correction_frame)
     if heard is not None:
         measures["heard"] = bool(find_key(turn.key, heard))
+        by_text, by_ear = ([each.text for each in units_of(words)] for words in (_words(said), heard))
+        measures["heard_word_errors"] = count_word_errors(by_text, by_ear)
     return {
         "row": {**condition._asdict(), "group": turn.group},
         "unit": row.item_id,

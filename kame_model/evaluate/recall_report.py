@@ -3,6 +3,9 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
+from kame_model.evaluate.heard_words import warn_unheard
 from kame_model.evaluate.intervals import TIME
 from kame_model.evaluate.looks import tell_looks
 from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
@@ -25,6 +28,7 @@ _OF_ANSWERS: Final = {
     "said_anywhere": "said anywhere",
     "said_another": "another answer",
     "heard": "heard",
+    "heard_word_errors": "word errors, heard",
     "silent": "silent",
     **_OF_WORDS,
     "first_word_s": "first word, s",
@@ -51,11 +55,14 @@ _DRAWN: Final = ("said_once", "right_first", "said")
 _MEANINGS: Final = """\
 - *said once*: in the turn the answer's key words stand in a row exactly once (an oracle that says them twice may be
   followed), and no other number, or option that the question offers, is said.
-- *right first*: the key words are said, and before them no other number or option.
+- *right first*: the key words are said, and before them no other number or option. Only of turns whose answer has a
+  number, or whose question offers options: of others no other answer can be told.
+- None of these is said where it is denied ("it is not the treaty").
 - *said*: the key words stand in the turn, however often; *said anywhere*: or later, to the dialogue's end.
 - *another answer*: another number or option is said. *silent*: nothing is.
 - *told in time*: the back-end was not so late that the turn was over before all of the oracle had come.
-- *heard*: a recogniser hears the key words in the decoded sound of the turn.
+- *heard*: a recogniser hears the key words in the decoded sound of the turn; *word errors*: what it hears against
+  the model's own text, for each of its words.
 - *in order*: of the oracle's words, those that were said in their order; *repeated*: words beside these that had been
   said before, and *inserted*: that had not, both for each of the oracle's words. Leads and tails count as inserted.
 - *first word*, *answer*: medians, from the end of the question to the turn's first word, and to its first key word.
@@ -81,6 +88,7 @@ def as_markdown(
         plots: names of those that were drawn.
     """
     parts = [f"# {run['system']['name']}: recall\n", _about(run, more)]
+    parts += warn_unheard(rows, [condition_of(row).title for row in rows])
     for group in GROUPS:
         own = [row for row in rows if row["group"] == group]
         parts += [f"## {group[0].upper()}{group[1:]}\n"] * bool(own)
@@ -163,12 +171,13 @@ def _draw(rows: Sequence[Record], delays_s: Sequence[float] | None) -> bytes:
     axes = figure.subplots()
     for number, (name, colour) in enumerate(zip(_DRAWN, COLOURS, strict=False)):
         at = delays_s or [place + 0.15 * (number - 1) for place in range(len(rows))]
-        values = [row[name] for row in rows]
+        values = [np.nan if row[name] is None else row[name] for row in rows]
         bars = error_bars(values, [row[f"{name}_interval"] for row in rows])
         line = "-" if delays_s else ""
         axes.errorbar(at, values, bars, color=colour, marker="o", capsize=3, linestyle=line, label=_OF_ANSWERS[name])
         if delays_s:
-            axes.plot(at, [row[f"recorded_{name}"] for row in rows], color=colour, linestyle=":", linewidth=1)
+            recorded = [np.nan if row[f"recorded_{name}"] is None else row[f"recorded_{name}"] for row in rows]
+            axes.plot(at, recorded, color=colour, linestyle=":", linewidth=1)
     if delays_s:
         axes.set_xlabel("delay of the back-end, s (dotted: the recording itself)")
     else:

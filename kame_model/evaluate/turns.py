@@ -17,6 +17,7 @@ from kame_model.encode.rows import TokenRow
 from kame_model.evaluate.key_words import (
     find_key,
     find_other_answers,
+    holds_number,
     key_words,
     offered_options,
     units_of,
@@ -144,14 +145,15 @@ class Answered:
     Attributes:
         n_said: how often the key was said; n_told: how often the oracle says it.
         n_other: how often another number or option was said in its place or beside it.
-        is_right_first: of all answers that were said, the first is the right one.
+        is_right_first: of all answers that were said, the first is the right one; None: the answer is in words, and no
+            option is known, so that no other answer could be told.
         delay_s, key_delay_s: from the question's end to the first word, and to the first word of the key.
     """
 
     n_said: int
     n_told: int
     n_other: int
-    is_right_first: bool
+    is_right_first: bool | None
     delay_s: float | None
     key_delay_s: float | None
 
@@ -170,13 +172,14 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], others: Sequence[Sequence[s
     """
     words = [each.word for each in said]
     keys = find_key(turn.key, words)
-    wrong = find_other_answers(turn.key, words, turn.told, [*turn.options, *others])
+    known = [*turn.options, *others]
+    wrong = find_other_answers(turn.key, words, turn.told, known)
     is_first = bool(keys) and (not wrong or keys[0].start < wrong[0].start)
     return Answered(
         n_said=len(keys),
         n_told=len(find_key(turn.key, turn.told)),
         n_other=len(wrong),
-        is_right_first=is_first,
+        is_right_first=is_first if known or holds_number(turn.key) else None,
         delay_s=turn.since(said[0].frame) if said else None,
         key_delay_s=turn.since(said[keys[0].start].frame) if keys else None,
     )

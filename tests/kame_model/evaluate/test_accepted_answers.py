@@ -2,7 +2,7 @@
 
 import pytest
 
-from kame_model.evaluate.answers import accepted_forms, find_answer_time, normalise, score
+from kame_model.evaluate.answers import Rule, accepted_forms, find_answer_time, normalise, score
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,71 @@ PIECES = [(1.0, " Good"), (1.08, " ques"), (1.16, "tion,"), (2.0, " six"), (2.08
 
 
 def test_the_answer_is_found_where_it_begins() -> None:
-    assert find_answer_time(PIECES, ["66 eggs"]) == 2.0
-    assert find_answer_time(PIECES, ["question"]) == 1.08
-    assert find_answer_time(PIECES, ["6"]) is None
-    assert find_answer_time([*PIECES, (4.0, " and"), (4.1, " six"), (4.2, ".")], ["6"]) == 4.1
+    assert find_answer_time(PIECES, ["66 eggs"], "said") == 2.0
+    assert find_answer_time(PIECES, ["question"], "said") == 1.08
+    assert find_answer_time(PIECES, ["6"], "said") is None
+    assert find_answer_time([*PIECES, (4.0, " and"), (4.1, " six"), (4.2, ".")], ["6"], "said") == 4.1
+
+
+def timed(text: str) -> list[tuple[float, str]]:
+    """A word a second, from 0."""
+    return [(float(at), f" {word}") for at, word in enumerate(text.split())]
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted", "rule", "at_s"),
+    [
+        ("it was Mary or rather Queen Mary Tudor", ["Mary Tudor", "Mary"], "said", 2.0),
+        ("it was Mary or rather Queen Mary Tudor", ["Mary", "Mary Tudor"], "said", 2.0),
+        ("eighteen less nine and nine more is eighteen dollars", ["18"], "last_number", 7.0),
+        ("so ninety and nineteen hundred fourteen", ["1914"], "last_number", 3.0),
+        ("It is a question. The answer is C, surely: Rome.", ["Rome", "option C"], "option", 7.0),
+        ("Rome, that is option C.", ["option C", "Rome"], "option", 0.0),
+    ],
+)
+def test_the_time_is_that_of_the_form_said_first_and_of_the_number_that_is_scored(
+    text: str, accepted: list[str], rule: Rule, at_s: float
+) -> None:
+    assert find_answer_time(timed(text), accepted, rule, ["Paris", "London", "Rome"]) == at_s
+
+
+@pytest.mark.parametrize(
+    ("response", "is_right"),
+    [
+        ("The answer is C.", True),
+        ("C.", True),
+        ("c", True),
+        ("It's C, because Rome is older.", True),
+        ("The answer is **(C)** Rome.", True),
+        ("Option C, Rome.", True),
+        ("It is not A, it is C.", True),
+        ("It is not option A; option C it is.", True),
+        ("It is Rome, of course.", True),
+        ("It is not Paris, it is Rome.", True),
+        ("It is a city: Rome.", True),
+        ("The Roman Empire is what I think of.", False),
+        ("The answer is A.", False),
+        ("A.", False),
+        ("The answer is see.", False),
+        ("A, B or C.", False),
+        ("It is option A or C.", False),
+        ("A: Paris. B: London. C: Rome. D: The Roman Empire.", False),
+        ("Paris or London or Rome", False),
+        ("Is it Paris, or is it Rome?", False),
+        ("It is the Roman Empire.", False),
+        ("", False),
+    ],
+)
+def test_of_options_exactly_the_right_one_is_to_be_given(response: str, is_right: bool) -> None:
+    options = ["Paris", "London", "Rome", "Rome of the Roman Empire", "The Roman Empire"]
+    assert score(response, ["Rome", "option C"], "option", options).is_right is is_right
+
+
+def test_an_option_is_not_given_by_a_longer_one_that_holds_it() -> None:
+    options = ["Gravity", "Gravity and friction"]
+    assert score("It is gravity and friction.", ["Gravity and friction", "option B"], "option", options).is_right
+    assert not score("It is gravity and friction.", ["Gravity", "option A"], "option", options).is_right
+    assert not score("A.", ["Gravity and friction", "option B"], "option", options).is_empty
+    assert score("A.", ["Gravity", "option A"], "option", options).is_exact
+    assert score("Not known.", ["Not known", "option B"], "option", ["Known", "Not known"]).is_right
+    assert score("B.", ["Four", "option A"], "option", ["Four", "four", "five"]).is_right, "both are the same"

@@ -135,6 +135,8 @@ def test_a_cascade_answers_after_its_silence_and_takes_a_long_pause_for_the_end(
     assert 0.74 <= interrupted["latency_s"] <= 0.74 + 2 * 0.08
     listened = rows["cascade", "icc_backchannel"]
     assert (listened["take_over"], listened["backchannels_per_s"], listened["jsd"]) == (0, 0, 1)
+    assert listened["turn_text"] == 0
+    assert "take_over_text" not in listened, "take_over is of segments of sound there"
     assert "| cascade | 0.5 | candor_pause_handling | 2 | 50% [" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "plots" / "turns.png").stat().st_size > 10_000
     assert len(list((tmp_path / "sound").iterdir())) == 6

@@ -124,6 +124,13 @@ def test_sixty_answers_were_written_by_hand() -> None:
         ("the treaty of versailles", "it was the treaty at versailles", 1),
         ("the treaty of versailles", "a treaty signed in versailles", 0),
         ("it is not safe", "it is safe", 0),
+        ("it is not safe", "it is not safe", 1),
+        ("the treaty of versailles", "it is not the treaty of versailles", 0),
+        ("the treaty of versailles", "it isn't in the treaty of versailles", 0),
+        ("the treaty of versailles", "it is not it is the treaty of versailles", 1),
+        ("paris", "london no rome no paris", 1),
+        ("gold", "there is no gold", 0),
+        ("five", "it is six not five", 0),
         ("", "anything", 0),
     ],
 )
@@ -153,6 +160,7 @@ def test_what_is_put_into_a_text_is_found_there(before: list[str], after: list[s
         ("first let me see seventy two", []),  # an ordinal is no amount
         ("one could say seventy two", []),
         ("ninety no seventy two no eighty", ["90", "80"]),
+        ("it is not ninety it is seventy two", []),
     ],
 )
 def test_another_number_is_another_answer(text: str, others: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from data_schemas.config import ChatConfig
 from data_schemas.config.mt_bench import MtBenchConfig
 from data_schemas.errors import ConfigError, SourceError
 from flows.cli.app import app
+from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.judge import RATINGS
 from kame_model.evaluate.mt_bench import evaluate_mt_bench
 from kame_model.evaluate.mt_bench_questions import read_questions
@@ -104,6 +106,7 @@ def test_both_turns_are_asked_and_judged_in_three_modes(checkpoint: str, bench: 
     assert (cascade["n"], cascade["n_answers"]) == (2, 4)
     assert (cascade["score"], cascade["score_text"], cascade["score_oracle"]) == (7.0, 7.0, 7.0)
     assert cascade["ttfat_s_median"] > 0
+    assert cascade["heard_word_errors"] == 1.0  # two words are missing, two are added, of four
     assert row_of(rows, "direct")["score_oracle"] is None
     assert row_of(rows, "tandem")["score_oracle"] == 7.0
     assert figures["left_out"]["unspeakable"].keys() == {"142"}
@@ -118,11 +121,28 @@ def test_both_turns_are_asked_and_judged_in_three_modes(checkpoint: str, bench: 
     assert not any("Write a sort." in text or "Solve" in text for text in asked)
     report = (out / "report.md").read_text()
     assert "far too small to judge" not in report
+    assert "cascade: what the recogniser writes has little to do with the model's text" in report
     assert "Question 142 cannot be said and is left out" in report
     assert (out / "plots" / "scores.png").stat().st_size > 1000
     sound, _ = soundfile.read(out / "sound" / "cascade-run0-101.wav")
     assert sound.shape[1] == 2
     assert abs(sound).max(axis=0).min() > 0.05  # both are heard
+
+
+def test_what_is_said_before_the_questions_end_is_no_part_of_the_answer(
+    checkpoint: str, bench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_call = CalledServer.call
+
+    def call_early(server: CalledServer, *given: Any, **named: Any) -> Call:
+        call = make_call(server, *given, **named)
+        return replace(call, pieces=[(call.turns[0][1] - 0.01, "Early "), *call.pieces])
+
+    monkeypatch.setattr(CalledServer, "call", call_early)
+    with served(Behaviour(ending=" Rating: [[7]]")) as (root, _):
+        config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
+        evaluate_mt_bench(config, str(tmp_path), parts=parts_with(egg_chat()))
+    assert {item["answer"]["text"] for item in read_items(str(tmp_path))} == {"There are nine eggs."}
 
 
 def test_what_is_not_rated_counts_in_no_mean_and_is_told(checkpoint: str, bench: Path, tmp_path: Path) -> None:

@@ -98,8 +98,10 @@ def test_options_are_asked_with_their_letters(tmp_path: Path) -> None:
     row = {"question_id": 70, "question": "Which gas?", "options": ["Oxygen", "Helium."], "answer": "B",
            "answer_index": 1, "category": "biology"}  # fmt: skip
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
-    (question,) = load_questions("mmlu_pro", str(tmp_path / "rows.jsonl"), {}).questions
-    assert question == Question("70", "Which gas? A: Oxygen. B: Helium.", ("Helium.", "option B"), "biology")
+    found = load_questions("mmlu_pro", str(tmp_path / "rows.jsonl"), {})
+    text = "Which gas? A: Oxygen. B: Helium."
+    wanted = Question("70", text, ("Helium.", "option B"), "biology", options=("Oxygen", "Helium."))
+    assert (found.rule, found.questions) == ("option", (wanted,))
 
 
 def test_llama_questions_have_their_sound_beside_the_table(tmp_path: Path) -> None:

@@ -82,6 +82,8 @@ def test_a_front_end_that_says_its_oracle_is_right_and_without_one_it_is_not(
     right = ("answer_accuracy", "answer_accuracy_text", "reference_accuracy", "response_accuracy")
     assert [tandem[name] for name in right] == [1.0] * 4
     assert tandem["n_empty"] == tandem["n_missed"] == 0
+    assert (tandem["heard_word_errors"], direct["heard_word_errors"]) == (0.0, None)
+    assert "little to do with" not in (out / "report.md").read_text()
     assert [direct[name] for name in right] == [0.0, 0.0, None, None]
     assert (direct["n_empty"], direct["n_empty_text"], direct["n_missed"]) == (3, 3, 3)
     items = {item["item"]: item for item in read_items(str(out))}

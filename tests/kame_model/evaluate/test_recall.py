@@ -154,6 +154,35 @@ def test_who_says_another_number_first_loses_right_first_and_that_it_is_the_only
     assert lost(evaluated, Habits(after=other)) == {"said_once": 0.0, "said_another": 1.0, "words_inserted": 0.25}
 
 
+def test_what_is_heard_is_compared_with_the_models_text(
+    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = evaluated(Habits())
+    assert (rows[RIGHT]["heard_word_errors"], rows[NONE]["heard_word_errors"]) == (0.0, None)
+    assert "little to do with" not in (tmp_path / "out" / "report.md").read_text()
+    monkeypatch.setitem(
+        globals(), "hear_with", lambda tokenizer, sound: ["it", "is", "w"]
+    )  # it says "it is five clips"
+    assert evaluated(Habits())[RIGHT]["heard_word_errors"] == 0.5
+    monkeypatch.setitem(globals(), "hear_with", lambda tokenizer, sound: ["w"])
+    assert evaluated(Habits())[RIGHT]["heard_word_errors"] == 1.0
+    assert "figures by ear tell nothing of this voice" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_right_first_is_of_answers_alone_beside_which_another_could_be_told(
+    evaluated: Evaluated, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    number, worded = (recall_row(at + 1, answer, tokenizer) for at, answer in enumerate(("six", "the treaty")))
+    found = evaluated(Habits(), [number, worded])[RIGHT]
+    assert (found["n"], found["right_first"], found["right_first_n"], found["said_once"]) == (2, 1.0, 1, 1.0)
+    found = evaluated(Habits(), [worded], {"delays_s": [0.1, 0.32]})[RIGHT]
+    assert (found["right_first"], found["recorded_right_first"], found["said_once"]) == (None, None, 1.0)
+    assert (tmp_path / "out" / "plots" / "delays.png").stat().st_size > 1000
+    asked = replace(worded, question="Is it Yalta, or the treaty?")
+    found = evaluated(Habits(before=tokenizer.encode("yalta")), [asked])["right", 0.32, None, "answer in the question"]
+    assert found["right_first"] == 0.0
+
+
 def test_who_says_more_words_loses_nothing_but_them(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
     assert lost(evaluated, Habits(before=tokenizer.encode("well"))) == {"words_inserted": 0.25}
     assert lost(evaluated, Habits(skips=1)) == {"words_in_order": 0.75}
