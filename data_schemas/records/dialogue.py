@@ -149,6 +149,22 @@ class Provenance:
     aligner_digest: str | None
     seed: int | None
 
+    @classmethod
+    def of_script(cls, script_method: str, seed: int | None) -> Self:
+        """That of a dialogue that is written and not spoken yet."""
+        return cls(
+            script_method=script_method,
+            tts=None,
+            tts_digest=None,
+            voice_a=None,
+            voice_b=None,
+            asr=None,
+            asr_digest=None,
+            aligner=None,
+            aligner_digest=None,
+            seed=seed,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialogue:

@@ -123,16 +123,5 @@ def _record(item: Item, variant: int, form: str, turns: tuple[Turn, ...], seed: 
         question=item.question,
         answer=item.answer,
         turns=turns,
-        provenance=Provenance(
-            script_method=METHOD,
-            tts=None,
-            tts_digest=None,
-            voice_a=None,
-            voice_b=None,
-            asr=None,
-            asr_digest=None,
-            aligner=None,
-            aligner_digest=None,
-            seed=seed,
-        ),
+        provenance=Provenance.of_script(METHOD, seed=seed),
     )

@@ -136,19 +136,5 @@ def _as_dialogue(sentence: Sentence, said: Spoken) -> Dialogue:
         question="",
         answer="",
         turns=(assistant_turn(0, Reply(None, said, None, None)),),
-        provenance=_NOBODY_YET,
+        provenance=Provenance.of_script(STAGE, seed=None),
     )
-
-
-_NOBODY_YET = Provenance(
-    script_method=STAGE,
-    tts=None,
-    tts_digest=None,
-    voice_a=None,
-    voice_b=None,
-    asr=None,
-    asr_digest=None,
-    aligner=None,
-    aligner_digest=None,
-    seed=None,
-)

@@ -84,18 +84,7 @@ def make_dialogue(*turns: Turn, **fields: Any) -> Dialogue:
         "form": "plain",
         "question": item.question,
         "answer": item.answer,
-        "provenance": Provenance(
-            script_method="made",
-            tts=None,
-            tts_digest=None,
-            voice_a=None,
-            voice_b=None,
-            asr=None,
-            asr_digest=None,
-            aligner=None,
-            aligner_digest=None,
-            seed=0,
-        ),
+        "provenance": Provenance.of_script("made", seed=0),
     }
     return Dialogue(turns=turns, **(values | fields))
 
