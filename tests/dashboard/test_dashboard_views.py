@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from data_schemas.manifest import MANIFEST
-from tests.support.dashboards import client_of, dialogues, write_small
+from tests.support.dashboards import client_of, dialogues, indexed_client, write_small
 from tests.support.small_datasets import write_dataset
 
 ROWS = [row for shard in dialogues() for row in shard]
@@ -23,9 +23,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with client_of(root, tmp_path_factory.mktemp("cache")) as client:
-        while client.get("/datasets/small").status_code == 202:
-            pass
+    with indexed_client(root, tmp_path_factory.mktemp("cache")) as client:
         yield client
 
 

@@ -16,7 +16,7 @@ from data_schemas.arrow import to_table
 from data_schemas.errors import StoreError
 from data_schemas.records import AudioDialogue
 from data_schemas.store import Store
-from tests.support.dashboards import client_of, dialogues, opened, write_small
+from tests.support.dashboards import dialogues, indexed_client, opened, write_small
 from tests.support.small_datasets import noisy_dialogue
 
 ROWS = [row for shard in dialogues() for row in shard]
@@ -30,9 +30,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with client_of(root, tmp_path_factory.mktemp("cache")) as client:
-        while client.get("/datasets/small").status_code == 202:
-            pass
+    with indexed_client(root, tmp_path_factory.mktemp("cache")) as client:
         yield client
 
 

@@ -1,6 +1,7 @@
 """Small datasets for the dashboard's pages, and an app over them that answers without a socket."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,3 +110,12 @@ def client_of(root: Path, cache: Path, token: str | None = TOKEN) -> TestClient:
     headers = {"Accept": "text/html,*/*"}
     app = create_app([root], cache, token)
     return TestClient(app, base_url="http://localhost", headers=headers, raise_server_exceptions=False)
+
+
+@contextmanager
+def indexed_client(root: Path, cache: Path) -> Iterator[TestClient]:
+    """The same, once the dataset `small` in the folder is indexed."""
+    with client_of(root, cache) as client:
+        while client.get("/datasets/small").status_code == 202:
+            pass
+        yield client
