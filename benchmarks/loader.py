@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.train_step import Bare, benchmark_config, make_inputs
 from data_schemas.config.training import DatasetMixConfig, TrainConfig
 from kame_model.data.example import ExampleMaker
-from kame_model.data.loader import DialogueLoader
+from kame_model.data.loader import RowSource
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import BatchPlan, Planned
 from kame_model.frames.batch import Batch, collate
@@ -50,11 +50,11 @@ def padding(batches: list[Batch]) -> float:
 def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
     """Seconds a step of loading and of computing; padding and speed of both ways to batch."""
     datasets = open_datasets(config.data.datasets)
-    loader = DialogueLoader(datasets, config.data, config.seed, 1)
-    loader.next_step()  # opens files, plans the first round
+    source = RowSource(datasets, config.data, config.seed, 1)
+    source.batches_of(0)  # opens files, plans the first round
     started_s = time.perf_counter()
-    for _ in range(n_steps):
-        loader.next_step()
+    for step in range(1, n_steps + 1):
+        source.batches_of(step)
     loading_s = (time.perf_counter() - started_s) / n_steps
     planned = BatchPlan(datasets, config.data, config.seed).round(0)
     maker, bare = ExampleMaker(datasets, config.data, config.seed), Bare(config)

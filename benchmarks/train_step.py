@@ -30,7 +30,7 @@ from data_schemas.config.training import Precision, TrainConfig
 from flows.settings import build_train_config
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
-from kame_model.data.loader import DialogueLoader
+from kame_model.data.loader import RowSource
 from kame_model.data.mixture import open_datasets
 from kame_model.encode.manifest import MadeWith
 from kame_model.frames.batch import Batch
@@ -81,7 +81,7 @@ def benchmark_config(
         "hardware.device": device,
         "data.datasets": [{"path": str(folder / "rows")}],
         "data.workers": 0,
-        "data.copy_share": 0.0,  # made-up rows have no vocabulary
+        "shares.copying": 0.0,  # made-up rows have no vocabulary
         "data.substitute_share": 0.0,
         "keep.evaluate_examples": 0,
         "keep.save_every": 10**6,
@@ -108,10 +108,8 @@ def random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.de
 
 def batches_of(config: TrainConfig) -> list[Batch]:
     """The batches that a run of this configuration trains on, one a step."""
-    loader = DialogueLoader(
-        open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1
-    )
-    return [micro.batch for _ in range(config.max_steps) for micro in loader.next_step()]
+    source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1)
+    return [micro.batch for step in range(config.max_steps) for micro in source.batches_of(step)]
 
 
 class Bare:

@@ -43,6 +43,8 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
         "voice_a": "resolved to a voice that is there, whose digest counts",
         "voices_b": "resolved to voices that are there, whose digests count",
         "tts_options": "the back-end's digest stands for those that change the sound; paths, keys and devices do not",
+        "tts_b": "the digest of the user's back-end stands for it, where there is one",
+        "tts_b_options": "the digest of the user's back-end stands for those that change the sound",
     },
     "GateConfig": {
         "asr": "the recogniser's digest stands for it",

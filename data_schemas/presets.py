@@ -5,34 +5,69 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from data_schemas.config.model import ModelConfig
-from data_schemas.config.training import Stage
+from data_schemas.config.training import KINDS, Kind, SharesConfig
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """A row of a preset's plan: one stage of its training.
+
+    Attributes:
+        name: by which it is called, and its folder.
+        shares: of its steps: weights of dialogues, of speech rows, of copying random words without sound. What is not
+            there (`SharesConfig`) is left out.
+        max_steps: its end.
+        learning_rate: its highest.
+        accuracy: its end where most steps copy: the share of tokens that are foreseen, lesson by lesson.
+        settings: what else is other than in the preset's settings.
+    """
+
+    name: str
+    shares: tuple[float, float, float]
+    max_steps: int
+    learning_rate: float
+    accuracy: float | None = None
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def main(self) -> Kind:
+        """What most steps are of."""
+        return SharesConfig(**dict(zip(KINDS, self.shares, strict=True))).main
+
+
+_RELEASE: Final = StagePlan("dialogues", (1, 0, 0), 1_000, 3e-5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """A size of front-end; `model.preset` is its name.
 
-    `copying` and `dialogues` hold what differs from `TrainConfig`'s defaults, which are KAME's release, at the stage of
-    that name; both may be left out. `begins_with` holds fields of `FrontEndConfig` that are taken where nothing else is
-    said; where weights are among them the size speaks no other codec.
+    `plan` has the stages in their order, each going on with the weights of the one before. `settings` hold what differs
+    from `TrainConfig`'s defaults, which are KAME's release, in all stages. `begins_with` holds fields of
+    `FrontEndConfig` that are taken where nothing else is said; where weights are among them the size speaks no other
+    codec.
     """
 
     model: ModelConfig
-    copying: Mapping[str, Any] = field(default_factory=dict)
-    dialogues: Mapping[str, Any] = field(default_factory=dict)
+    plan: tuple[StagePlan, ...] = (_RELEASE,)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     begins_with: Mapping[str, str] = field(default_factory=dict)
 
-    def recipe(self, stage: Stage) -> dict[str, Any]:
-        """Settings of a run at a stage, lacking only its data and its folder."""
+    def recipe(self, stage: str) -> dict[str, Any]:
+        """Settings of a run at a stage of the plan, lacking only its data and its folder."""
+        row = next(each for each in self.plan if each.name == stage)
+        optim = {"learning_rate": row.learning_rate, **self.settings.get("optim", {}), **row.settings.get("optim", {})}
         return {
             "stage": stage,
             "model": self.model.model_dump(),
-            **(self.copying if stage == "copy" else self.dialogues),
+            "shares": dict(zip(KINDS, row.shares, strict=True)),
+            "max_steps": row.max_steps,
+            "accuracy": row.accuracy,
+            **self.settings,
+            **row.settings,
+            "optim": optim,
         }
 
-
-_COPYING_KEEP: Final = {"evaluate_every": 200, "save_every": 200}
-_BF16_RECOMPUTING: Final = {"precision": "bf16-mixed", "activation_checkpointing": True}
 
 _AS_SERVED: Final[dict[str, Any]] = {
     # Nobody who has no oracle is to guess: a stall in every seventh dialogue, as often as before an answer was.
@@ -45,7 +80,7 @@ _AS_SERVED: Final[dict[str, Any]] = {
 }
 """What befalls the oracles of models trained from scratch, in the place of the release's."""
 
-_SHARES: Final[dict[str, Any]] = {
+_BEFALLS: Final[dict[str, Any]] = {
     # Less than the 0.9 of before: spoken answers are not learnt by heart either, and each swap is a splice right at the
     # question's end, which may be heard and which no caller makes.
     "swap_share": 0.5,
@@ -77,19 +112,16 @@ _PRESETS: Final = (
             cue=True,
             tie_text_head=True,
         ),
-        copying={
-            "optim": {"learning_rate": 1e-3, "final_share": 0.5, "weight_decay": 0.05},
-            "keep": _COPYING_KEEP,
-        },
-        dialogues={
-            "optim": {"learning_rate": 6e-4, "warmup_steps": 50, "weight_decay": 0.05},
-            "data": {
-                **_SHARES,
-                "copy_share": 0.1,
-                "batch_frames": 2_000,
-            },
-            "dropout": {"own_audio_dialogue": 0.5},
-            "keep": {"evaluate_every": 100, "save_every": 100},
+        plan=(
+            #          stage        dialogues, speech, copying   ends after   learning rate, its highest
+            StagePlan("speak", (0, 85, 15), 4_000, 1e-3),
+            StagePlan("copy", (0, 20, 80), 4_000, 1e-3, accuracy=0.99, settings={"optim": {"final_share": 0.5}}),
+            StagePlan("dialogues", (70, 20, 10), 3_000, 6e-4, settings={"dropout": {"own_audio_dialogue": 0.5}}),
+        ),
+        settings={
+            "optim": {"weight_decay": 0.05},
+            "data": {**_BEFALLS, "batch_frames": 2_000},
+            "keep": {"evaluate_every": 200, "save_every": 200},
         },
     ),
     # Trains on one GPU from scratch: 306 M parameters with 8,000 pieces and Mimi's first 8 codebooks. Never trained to
@@ -107,15 +139,14 @@ _PRESETS: Final = (
             oracle="tied",
             cue=True,
         ),
-        copying={
-            "optim": {"learning_rate": 3e-4},
-            "keep": _COPYING_KEEP,
-            "hardware": {"precision": "bf16-mixed"},
-        },
-        dialogues={
-            "optim": {"learning_rate": 3e-4, "warmup_steps": 500},
-            "data": {**_SHARES, "batch_frames": 16_000, "workers": 2},
-            "dropout": {"own_audio_dialogue": 0.3},
+        plan=(
+            StagePlan("speak", (0, 85, 15), 4_000, 3e-4),
+            StagePlan("copy", (0, 20, 80), 4_000, 3e-4, accuracy=0.99),
+            StagePlan("dialogues", (70, 20, 10), 3_000, 3e-4, settings={"dropout": {"own_audio_dialogue": 0.3}}),
+        ),
+        settings={
+            "optim": {"warmup_steps": 500},
+            "data": {**_BEFALLS, "batch_frames": 16_000, "workers": 2},
             "hardware": {"precision": "bf16-mixed"},
         },
         begins_with={"codec": "mimi"},
@@ -133,8 +164,15 @@ _PRESETS: Final = (
             depformer_num_layers=6,
             depformer_num_heads=16,
         ),
-        copying={"keep": _COPYING_KEEP, "hardware": _BF16_RECOMPUTING},
-        dialogues={"data": {"batch_frames": 8_000, "workers": 2}, "hardware": _BF16_RECOMPUTING},
+        plan=(
+            StagePlan("speak", (0, 1, 0), 1_000, 3e-5),
+            StagePlan("copy", (0, 0, 1), 1_000, 3e-5, accuracy=0.99),
+            StagePlan("dialogues", (80, 20, 0), 1_000, 3e-5),
+        ),
+        settings={
+            "data": {"batch_frames": 8_000, "workers": 2},
+            "hardware": {"precision": "bf16-mixed", "activation_checkpointing": True},
+        },
         begins_with={
             "init_from": "kyutai/moshiko-pytorch-bf16",
             "tokenizer": "hf://kyutai/moshiko-pytorch-bf16/tokenizer_spm_32k_3.model",

@@ -7,12 +7,19 @@ however large the corpus.
 """
 
 import logging
+from typing import Any
+from uuid import UUID
 
 from data_schemas.errors import BackendError, KameError
 
 try:
     from prefect import flow, get_run_logger
-    from prefect.artifacts import create_markdown_artifact, create_table_artifact
+    from prefect.artifacts import (
+        create_markdown_artifact,
+        create_progress_artifact,
+        create_table_artifact,
+        update_progress_artifact,
+    )
     from prefect.client.orchestration import get_client
     from prefect.logging.handlers import PrefectConsoleHandler
 except ModuleNotFoundError as error:
@@ -21,32 +28,54 @@ except ModuleNotFoundError as error:
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest
 from flows.prefect_tasks import run_as_task
+from flows.run_names import namer
 from flows.runs.record import RunRecord
 from flows.runs.refresh import run_refresh
 from pipelines.figures import Figures, tables
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import render_card
+from pipelines.run.stages import STAGES
 
 
-class LoggedProgress:
-    """One line a stage in the log of the flow run; Prefect adds one a task."""
+class ShownProgress:
+    """One line a stage in the log of the flow run, and its progress as an artifact: as many shares as there are stages.
+
+    Args:
+        out: the dataset's folder, for the artifact's description.
+    """
+
+    PERCENT_EVERY = 1.0
+    """The artifact moves by so much: a hundred updates a run, however many parts."""
+
+    def __init__(self, out: str) -> None:
+        made: Any = create_progress_artifact(0.0, key="refresh", description=out)
+        self._artifact: UUID = made
+        self._n_stages = self._n_done = 0
+        self._n_items = 1
+        self._shown = 0.0
 
     def stage(self, name: str, n_items: int) -> None:
         """Says that a stage begins."""
         get_run_logger().info("%s: %d items", name, n_items)
+        self._n_stages, self._n_done, self._n_items = self._n_stages + 1, 0, max(1, n_items)
 
     def part(self, stage: str, part: Part, record: PartRecord) -> None:
-        """Says nothing: a part is a sixteenth of a task."""
+        """Moves the artifact by a part's share of the items."""
+        self._n_done += part.n_items
+        percent = 100 * (self._n_stages - 1 + self._n_done / self._n_items) / (len(STAGES) + 1)
+        if percent >= self._shown + self.PERCENT_EVERY:
+            self._shown = percent
+            update_progress_artifact(self._artifact, min(100.0, percent), f"{stage}: {self._n_done} of {self._n_items}")
 
 
-@flow(name="refresh", persist_result=False)
+@flow(name="refresh", flow_run_name=namer("refresh"), persist_result=False)
 def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
     """Makes or refreshes a dataset of spoken dialogues with oracles. Running again resumes.
 
     Args:
         config: What to make, from what, and with which back-ends. Paths are as the worker sees them.
     """
-    record, manifest, figures = run_refresh(config, LoggedProgress(), run_as_task, by_shard=True)
+    record, manifest, figures = run_refresh(config, ShownProgress(config.out), run_as_task, by_shard=True)
     for each in tables(figures):
         rows = [dict(zip(each.head, row, strict=True)) for row in each.rows]
         create_table_artifact(rows, key=each.key, description=f"{each.title}, {config.out}")

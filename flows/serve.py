@@ -10,10 +10,11 @@ from prefect import flow, get_run_logger
 from prefect.artifacts import create_link_artifact
 
 from data_schemas.config.serving import ServeConfig
+from flows.run_names import namer
 from flows.runs.serve import Serving, run
 
 
-@flow(name="serve", persist_result=False)
+@flow(name="serve", flow_run_name=namer("serve"), persist_result=False)
 def serve(config: ServeConfig) -> None:
     """Lets people talk with a front-end, any chat model behind it, until the run is cancelled.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -258,20 +258,23 @@ def _merge(into: dict[str, Any], settings: Mapping[str, Any]) -> None:
             into[name] = value
 
 
-def build_train_config(
-    preset: str, stage: Literal["copy", "dialogues"], file: Path | None, typed: Mapping[str, Any]
-) -> "TrainConfig":
-    """The configuration of a run: the preset's recipe, then the YAML file, then what was typed.
+def build_train_config(preset: str, stage: str | None, file: Path | None, typed: Mapping[str, Any]) -> "TrainConfig":
+    """The configuration of a run: the recipe of a stage of the preset's plan, then the YAML file, then what was typed.
 
     Args:
+        stage: its name; None: the last one.
         typed: settings by dotted name; None: not typed.
 
     Raises:
-        ConfigError: unknown preset, unreadable YAML, or a value out of bounds, each with its name.
+        ConfigError: unknown preset or stage, unreadable YAML, or a value out of bounds, each with its name.
     """
     from data_schemas.config.training import TrainConfig
     from data_schemas.presets import PRESETS
 
     if preset not in PRESETS:
         raise ConfigError(f"There is no preset {preset!r}.", f"Choose one of: {', '.join(PRESETS)}.")
+    stages = [each.name for each in PRESETS[preset].plan]
+    stage = stage or stages[-1]
+    if stage not in stages:
+        raise ConfigError(f"The plan of {preset} has no stage {stage!r}.", f"Choose one of: {', '.join(stages)}.")
     return build(TrainConfig, PRESETS[preset].recipe(stage), {} if file is None else read_yaml(file), typed)

@@ -24,6 +24,7 @@ from prefect.artifacts import (
 
 from data_schemas.config.front_end import EVALUATION, FrontEndConfig
 from flows.prefect_tasks import run_as_task
+from flows.run_names import namer
 from flows.runs.tasks import Task
 from flows.runs.train import run_front_end, stage_folder
 from kame_model.evaluate.report import REPORT
@@ -74,7 +75,7 @@ class ShownProgress:
         get_run_logger().info("step %d, validation loss by oracle: %s", step, told)
 
 
-@flow(name="train", persist_result=False)
+@flow(name="train", flow_run_name=namer("train"), persist_result=False)
 def train(config: FrontEndConfig) -> str:
     """Trains a front-end on datasets and registers its checkpoint. Running again goes on where it stopped.
 

@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 from backends.chat.model_names import NOT_TOLD, is_as_asked
 from data_schemas.manifest import DATA, ORACLE, REJECTS, ShardEntry
 from data_schemas.reader import DatasetReader
+from data_schemas.records import USERS_BY
 from data_schemas.store import Store
 
 _CARD_COLUMNS = ["source", "split", "form", "licence", "duration_s", "turns", "provenance"]
 LISTENER, NOBODY = "listener", "nobody"
-_ENGINES = {"tts": "speech", "asr": LISTENER, "aligner": "aligner"}
-_ROLES = ("script", "wording", *_ENGINES.values())
+_ENGINES = {"asr": LISTENER, "aligner": "aligner"}
+_ROLES = ("script", "wording", "speech", "users' speech", *_ENGINES.values())
 _SIMULATOR_COLUMNS = ["oracle_version", "simulator", "endpoint", "model", "prompt_version"]
 _SIMULATOR_HEAD = ("version", "simulator", "endpoint", "model", "prompts", "dialogues")
 _ANSWERER_HEAD = ("version", "asked for", "answered by", "same name", "answers")
@@ -191,14 +192,17 @@ def _count_dialogues(figures: Figures, table: Any) -> None:
 
 
 def _engines(provenance: dict[str, Any]) -> list[tuple[str, str]]:
-    """Role and name of all that made a dialogue; whose words its turns have stands behind the script's method.
+    """Role and name of all that made a dialogue.
 
-    (`rules-3; turns 0, 1 by NAME`, as `wording.stage` writes it.)
+    Whose words its turns have stands behind the script's method (`rules-3; turns 0, 1 by NAME`, as `wording.stage`
+    writes it), and the engine of the user's voices behind the assistant's, where it is another.
     """
     method, _, by_model = provenance["script_method"].partition("; ")
     model = by_model.partition(" by ")[2]
-    engines = [("script", method), *([("wording", model)] if model else [])]
-    return [*engines, *((role, provenance[name] or NOBODY) for name, role in _ENGINES.items())]
+    tts, _, tts_b = (provenance["tts"] or NOBODY).partition(USERS_BY)
+    engines = [("script", method), ("wording", model), ("speech", tts), ("users' speech", tts_b)]
+    engines += [(role, provenance[name] or NOBODY) for name, role in _ENGINES.items()]
+    return [(role, name) for role, name in engines if name]
 
 
 def _count_heard(figures: Figures, table: Any) -> None:

@@ -24,7 +24,7 @@ from backends.registry import GROUPS
 from data_schemas.config import FormShares, SourceConfig, SplitConfig
 from data_schemas.config.model import ModelConfig
 from data_schemas.errors import ConfigError
-from data_schemas.presets import PRESETS, Preset
+from data_schemas.presets import PRESETS, Preset, StagePlan
 from data_schemas.records import Item
 from flows.cli.app import app
 from flows.settings import build_train_config, parse_sources
@@ -132,7 +132,7 @@ def test_every_kind_of_engine_is_told_with_what_it_must_do_and_its_test() -> Non
 
 
 def test_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
-    names: dict[str, Any] = {"Preset": Preset, "ModelConfig": ModelConfig}
+    names: dict[str, Any] = {"Preset": Preset, "ModelConfig": ModelConfig, "StagePlan": StagePlan}
     made: Preset = eval(blocks("A preset", "python")[0], names)
     monkeypatch.setitem(PRESETS, made.model.preset, made)
     config = build_train_config("tiny", "copy", None, {"data.datasets": [{"path": "rows"}]})

@@ -13,6 +13,7 @@ import pytest
 import soundfile
 from typer.testing import CliRunner
 
+from backends import registry
 from data_schemas.config.front_end import FrontEndConfig
 from flows.cli.app import app
 from flows.runs.train import train_config
@@ -47,7 +48,11 @@ def test_most_of_its_training_is_after_the_warm_up(tmp_path: Path, monkeypatch: 
     config = FrontEndConfig.model_validate({name: value for name, value in typed[0].items() if value is not None})
     training = train_config(config, "dialogues", "vocabulary", config.datasets)
     assert training.max_steps >= 5 * training.optim.warmup_steps
-    assert f"-{training.max_steps} " in calls[3], "the checkpoint that is talked with is the one just trained"
+    assert config.init_from is not None
+    assert f"--checkpoint {config.init_from} " in calls[3], "both are of what ships"
+    words = (tmp_path / "demo-talk" / "expected.txt").read_text().split()
+    assert calls[3].count("--say") == len(words)
+    assert not any(word.casefold() in calls[3].casefold() for word in words), "no question tells its answer"
 
 
 @pytest.mark.slow
@@ -63,8 +68,15 @@ def test_it_makes_a_dataset_a_checkpoint_and_a_talk(demo: Path) -> None:
         "kame.json",
         "README.md",
     }
+
+
+@pytest.mark.slow
+def test_a_right_answer_is_understood_in_the_sound_of_its_talk(demo: Path) -> None:
     talk = demo.with_name("demo-talk")
-    assert {each.suffix for each in talk.rglob("*")} >= {".wav", ".jsonl"}
+    sound, rate_hz = soundfile.read(talk / "conversation.wav", dtype="float32")
+    heard = registry.build("asr", "moonshine", {}).transcribe(sound[:, 0], rate_hz).casefold()
+    words = (talk / "expected.txt").read_text().casefold().split()
+    assert any(word in heard for word in words), heard
 
 
 @pytest.mark.parametrize(("code", "is_told"), [(2, True), (8, False)])

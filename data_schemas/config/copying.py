@@ -1,4 +1,4 @@
-"""The copying stage of a front-end's training: what its random words are like, and when they become harder."""
+"""Copying in a front-end's training: what its random words are like, and when they become harder."""
 
 from typing import Self
 
@@ -8,22 +8,17 @@ from data_schemas.config.base import Config
 
 
 class CopyConfig(Config):
-    """The copying stage: random words as oracle and as text, no audio.
+    """Random words as oracle and as text, no audio.
 
     The first lesson has words that follow each other at once, in examples of `min_frames`; in the last one all is as
-    told here, and in those between a part of it.
+    told here, and in those between a part of it. A run most of whose steps copy goes through the lessons by its
+    `accuracy`, any other has the last one alone.
     """
 
     batch_size: int = Field(
         default=64, ge=1, le=4096, description="Examples of a micro-batch of `min_frames` each; of longer ones fewer."
     )
     lessons: int = Field(default=5, ge=1, le=64, description="Lessons from the easiest to the hardest.")
-    accuracy: float = Field(
-        default=0.99,
-        gt=0,
-        lt=1,
-        description="Share of the words' tokens foreseen at which the next lesson begins, and the stage ends.",
-    )
     smoothing: float = Field(default=0.95, ge=0, lt=1, description="Weight of the past in the running accuracy.")
     min_frames: int = Field(default=75, ge=16, le=5000, description="Length of an example of the first lesson.")
     max_frames: int = Field(

@@ -11,8 +11,8 @@ from data_schemas.config.recall import Split
 from data_schemas.config.serving import Voice
 from data_schemas.presets import PRESETS
 
-SEED_PREFIX, COPY, RUN, EVALUATION = "seed-", "copy", "run", "evaluation"
-"""OUT/seed-N/copy, run and evaluation: what differs from seed to seed."""
+SEED_PREFIX, RUN, EVALUATION = "seed-", "run", "evaluation"
+"""OUT/seed-N/run, that of the last stage, and OUT/seed-N/evaluation; other stages have folders of their names."""
 
 
 def find_seed_folders(out: str | Path) -> dict[int, Path]:
@@ -73,6 +73,12 @@ class FrontEndConfig(Config):
         description="FOLDER or FOLDER@VERSION of other items, for the evaluation alone; empty: the held-out dialogues "
         "of the first dataset.",
     )
+    speech: str | None = Field(
+        default=None,
+        title="Speech of the assistant's voice",
+        description="Folder that `kame speech` wrote: learnt first, and mixed with the dialogues. Vocabulary and codec "
+        "are then those of the folder.",
+    )
     out: str = Field(
         default="front-end",
         title="Folder of the run",
@@ -118,17 +124,19 @@ class FrontEndConfig(Config):
         description="Folder or file; empty: codec2-learnt's codebooks are learnt from the datasets' voices, mimi comes "
         "from the Hub, others have none.",
     )
-    copy_steps: int = Field(
-        default=0, ge=0, le=10_000_000, title="Copying, steps", description="Steps on random words first; 0: none."
-    )
-    copy_hours: float | None = Field(
-        default=None, gt=0, le=10_000, title="Copying, hours", description="Copying ends by then; empty: by steps."
-    )
-    max_steps: int = Field(
-        default=1000, ge=1, le=10_000_000, title="Training, steps", description="Optimiser steps on dialogues."
+    max_steps: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000_000,
+        title="Training, steps",
+        description="Optimiser steps of the last stage, on dialogues; empty: as the size's plan has it.",
     )
     max_hours: float | None = Field(
-        default=None, gt=0, le=10_000, title="Training, hours", description="Dialogues end by then; empty: by steps."
+        default=None,
+        gt=0,
+        le=10_000,
+        title="Training, hours",
+        description="The last stage ends by then; empty: by steps.",
     )
     init_from: str | None = Field(
         default=None,
@@ -161,11 +169,9 @@ class FrontEndConfig(Config):
     settings: dict[str, str | int | float | bool] = Field(
         default_factory=dict,
         title="Other settings of training",
-        description="By dotted name, such as optim.learning_rate or data.swap_share (docs/training.md). Those "
-        "of model, hardware and copying go for both stages.",
-    )
-    copy_settings: dict[str, str | int | float | bool] = Field(
-        default_factory=dict, title="Other settings of copying", description="By dotted name, for the copying stage."
+        description="By dotted name, such as optim.learning_rate or data.swap_share (docs/training.md), for the last "
+        "stage; behind the name of another, such as speak.max_hours or copy.max_steps, for that one (0: it is left "
+        "out); those of model, hardware and copying for all.",
     )
     evaluation_settings: dict[str, str | int | float | bool | list[str | float]] = Field(
         default_factory=dict,
@@ -204,7 +210,7 @@ class FrontEndConfig(Config):
         share = dataset_share(text)
         return share._replace(oracle_version=share.oracle_version or self.oracle_version)
 
-    @field_validator("out", "checkpoints", "tokenizer", "codec_path", "init_from")
+    @field_validator("out", "checkpoints", "speech", "tokenizer", "codec_path", "init_from")
     @classmethod
     def _expanded(cls, path: str | None) -> str | None:
         return at_home(path)

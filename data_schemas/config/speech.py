@@ -14,11 +14,17 @@ class SpeechConfig(Config):
     tts_options: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="The back-end's own options (docs/backends.md lists them)."
     )
+    tts_b: str | None = Field(
+        default=None, description="Text-to-speech back-end of the user's voices; empty: the assistant's, as `tts` says."
+    )
+    tts_b_options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="The options of `tts_b`; of the same kind as `tts_options`."
+    )
     voice_a: str | None = Field(default=None, description="The assistant's voice; empty: the back-end's first.")
     voices_b: list[str] | None = Field(
         default=None,
-        description="The user's voices, drawn by seed; empty: all the back-end has but A's. Where it has one alone, "
-        "name it here to have both speak with it.",
+        description="The user's voices, drawn by seed; empty: all that their back-end has but A's. Where it has one "
+        "alone, name it here to have both speak with it.",
     )
     disjoint_voices: bool = Field(
         default=False, description="Whether users of validation and test speak with voices that train never hears."
@@ -36,6 +42,8 @@ class SpeechConfig(Config):
     def _ordered(self) -> Self:
         if self.speed_min > self.speed_max:
             raise ValueError("speed_min is above speed_max")
+        if self.tts_b_options and self.tts_b is None:
+            raise ValueError("tts_b_options are given without tts_b")
         return self
 
 

@@ -1,6 +1,6 @@
 """Training a front-end: the data it sees, how it is optimised, what is kept of the run."""
 
-from typing import Literal, Self
+from typing import Final, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -8,9 +8,35 @@ from data_schemas.config.base import Config, at_home
 from data_schemas.config.copying import CopyConfig
 from data_schemas.config.model import InputDropoutConfig, LoraConfig, LossConfig, ModelConfig
 
-Stage = Literal["copy", "dialogues"]
+Kind = Literal["dialogues", "speech", "copying"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Precision = Literal["fp32", "bf16-mixed"]
 BestBy = Literal["answer", "text", "loss"]
+
+
+class SharesConfig(Config):
+    """What the steps of a run are made of, as weights; all kinds are spread evenly over the run. A kind of which the
+    datasets hold nothing is left out, but not the one with the greatest weight."""
+
+    dialogues: float = Field(default=0.0, ge=0, description="Steps on dialogues.")
+    speech: float = Field(default=0.0, ge=0, description="Steps on speech rows, each with its words as its oracle.")
+    copying: float = Field(default=0.0, ge=0, description="Steps on random words without sound (`copying`).")
+
+    @property
+    def main(self) -> Kind:
+        """The kind with the greatest weight: what the run is for, and what it is judged by."""
+        return max(KINDS, key=lambda kind: float(getattr(self, kind)))
+
+    @property
+    def has_sound(self) -> bool:
+        """Whether any step has sound."""
+        return self.dialogues + self.speech > 0
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not any(self.model_dump().values()):
+            raise ValueError("at least one kind of steps needs a share above 0")
+        return self
 
 
 class DelayConfig(Config):
@@ -136,13 +162,6 @@ class DataConfig(Config):
         description="Share of examples that go on in silence behind the last word, by up to ten seconds, so that an "
         "answer which has been said is not said again.",
     )
-    copy_share: float = Field(
-        default=0.0,
-        ge=0,
-        le=0.9,
-        description="Share of the steps on dialogues that go on with copying random words, so that words which the "
-        "dialogues do not have are not forgotten; needs the vocabulary's file.",
-    )
     feed: OracleFeedConfig = Field(default_factory=OracleFeedConfig, description="What befalls oracle events.")
     # 512: KAME's released recipe (`max_length`).
     max_columns: int = Field(
@@ -165,11 +184,6 @@ class DataConfig(Config):
         """Whether what is said in an example may take longer than its dialogue."""
         shares = self.swap_share + self.correct_share + self.substitute_share
         return shares > 0 or not (self.feed.is_silent or self.feed.comes_at_once)
-
-    @property
-    def needs_pieces(self) -> bool:
-        """Whether words are made up, so that the vocabulary's file is needed."""
-        return self.copy_share + self.substitute_share > 0
 
 
 class OptimConfig(Config):
@@ -248,7 +262,10 @@ class TrainConfig(Config):
     """All there is to say about a training run."""
 
     out: str = Field(default="run", description="Folder of the run; an existing one is gone on with.")
-    stage: Stage = Field(default="dialogues", description="copy: random words without audio; dialogues: the real ones.")
+    stage: str = Field(default="dialogues", description="Name of the stage, of those of the preset's plan.")
+    shares: SharesConfig = Field(
+        default_factory=lambda: SharesConfig(dialogues=1), description="What the steps are made of."
+    )
     init_from: str | None = Field(
         default=None, description="Weights to start from: a run of ours, an export, KAME's or Moshi's; empty: random."
     )
@@ -262,6 +279,13 @@ class TrainConfig(Config):
         gt=0,
         description="The run ends after so many hours of training, those of earlier starts counted; empty: by steps.",
     )
+    accuracy: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Where most steps copy: the share of tokens foreseen at which the next lesson begins, after the "
+        "last one the run ends; empty: the last lesson alone.",
+    )
     seed: int = Field(default=0, ge=0, description="Seed of weights, order, swaps and everything drawn.")
     model: ModelConfig = Field(description="The front-end's shape; a preset (data_schemas/presets.py) has a full one.")
     loss: LossConfig = Field(default_factory=LossConfig, description="Weights of the losses.")
@@ -270,7 +294,7 @@ class TrainConfig(Config):
     )
     lora: LoraConfig | None = Field(default=None, description="Low-rank adapters; empty: all weights are trained.")
     data: DataConfig = Field(default_factory=DataConfig, description="Token rows to batches.")
-    copying: CopyConfig = Field(default_factory=CopyConfig, description="The copying stage.")
+    copying: CopyConfig = Field(default_factory=CopyConfig, description="Steps that copy.")
     optim: OptimConfig = Field(default_factory=OptimConfig, description="Optimiser and schedule.")
     hardware: HardwareConfig = Field(default_factory=HardwareConfig, description="Device, precision, parallelism.")
     keep: KeepConfig = Field(default_factory=KeepConfig, description="Checkpoints, evaluation, metrics.")

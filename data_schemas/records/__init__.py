@@ -6,6 +6,7 @@ Times are seconds on the dialogue's clock and end in `_s`; `None` means that a l
 from dataclasses import dataclass
 
 from data_schemas.records.dialogue import (
+    USERS_BY,
     Dialogue,
     Hearing,
     Item,
@@ -33,6 +34,7 @@ from data_schemas.records.speech import (
 
 __all__ = [
     "SCHEMA_VERSION",
+    "USERS_BY",
     "Audio",
     "AudioDialogue",
     "Clip",

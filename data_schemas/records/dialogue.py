@@ -134,9 +134,17 @@ class Turn:
     utterances: tuple[Utterance, ...]
 
 
+USERS_BY = "; users by "
+"""Stands in `Provenance.tts` before the engine of the user's voices, where it is not the assistant's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where each piece of a dialogue came from; the card adds it up. `asr` listened to its speech; null: nobody did."""
+    """Where each piece of a dialogue came from; the card adds it up. `asr` listened to its speech; null: nobody did.
+
+    `tts` is the engine that spoke for both, or the assistant's and the user's as `piper; users by kokoro`; then
+    `tts_digest` has both digests, parted by `; `.
+    """
 
     script_method: str
     tts: str | None

@@ -28,6 +28,7 @@ from flows.cli import (
     talk,
     text,
     train,
+    up,
 )
 from flows.cli.evaluate.app import app as evaluate
 from flows.cli.terminal import AsJson, Folder, print_json, speaking_plainly
@@ -49,6 +50,7 @@ app.command()(speech.speech)
 app.command()(train.train)
 app.command()(serve.serve)
 app.command()(talk.talk)
+app.command()(up.up)
 app.command()(dashboard.dashboard)
 app.add_typer(evaluate, name="evaluate")
 app.add_typer(text.app, name="text")

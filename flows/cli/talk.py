@@ -14,6 +14,7 @@ from flows.cli.serve import ServeFile, ServeSettings, Voice, back_end_settings, 
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
 if TYPE_CHECKING:
+    from backends.engine import Samples
     from data_schemas.config.serving import ServeConfig
     from kame_model.serve.client.client import Call
     from kame_model.serve.client.talk_record import TalkRecord
@@ -26,6 +27,10 @@ def talk(
     file: Annotated[
         Path | None, typer.Argument(help="Sound of what to say; of two channels the right one, as in datasets.")
     ] = None,
+    say: Annotated[
+        list[str],
+        typer.Option("--say", help="What to say, spoken by text-to-speech; repeated: each when the last is answered."),
+    ] = [],  # noqa: B006
     mic: Annotated[bool, typer.Option("--mic", help="Talk yourself, with a microphone and headphones.")] = False,
     url: Annotated[
         str | None, typer.Option("--url", help="A server that runs; else one is started for this talk alone.")
@@ -63,7 +68,8 @@ def talk(
 ) -> None:
     """Talk with a server in real time; keeps stereo sound (left the server, right you), transcript and events.
 
-    After the file it listens until the answer has ended, and says so where none comes or it does not end in time.
+    After the file it listens until the answer has ended, and says so where none comes or it does not end in time. A
+    table shows what came of each question: the oracle, the text said, and what a recogniser hears in the sound.
 
     The server is one that runs (--url; its token in KAME_SERVE_TOKEN), or one that is started for this talk alone, on
     a free port of this machine. Ctrl-C ends the talk, and what was said until then is kept.
@@ -78,7 +84,7 @@ def talk(
         "--voice": voice,
     }
     with speaking_plainly(as_json, goes_on=""):
-        _refuse_what_does_not_go_together(file, mic, url, of_server)
+        _refuse_what_does_not_go_together(file, say, mic, url, of_server)
         from data_schemas.config.serving import TOKEN_ENV
         from flows.settings import parse_settings
         from kame_model.serve.client.client import Call
@@ -103,7 +109,7 @@ def talk(
         kept = TalkRecord()
         with _saving(kept, out):
             waits_s = answer_timeout_s, silence_s
-            asyncio.run(_talk(call, server, file, waits_s, kept, record=record, quiet=as_json))
+            asyncio.run(_talk(call, server, _said(file, say), waits_s, kept, record=record, quiet=as_json))
         _tell(kept, out, as_json)
 
 
@@ -124,8 +130,20 @@ def _saving(kept: "TalkRecord", out: Path) -> Iterator[None]:
     kept.save(out)
 
 
+def _said(file: Path | None, texts: list[str]) -> "list[Samples]":
+    """What is said, one sound after another; nothing where somebody talks.
+
+    Raises:
+        ConfigError: the file is no sound, or a text cannot be said.
+        BackendError: the text-to-speech does not work.
+    """
+    from kame_model.serve.client.client import read_user, speak_user
+
+    return [read_user(file)] if file is not None else [speak_user(text) for text in texts]
+
+
 def _refuse_what_does_not_go_together(
-    file: Path | None, mic: bool, url: str | None, of_server: Mapping[str, object]
+    file: Path | None, say: list[str], mic: bool, url: str | None, of_server: Mapping[str, object]
 ) -> None:
     """Refuses options that would do nothing.
 
@@ -137,8 +155,8 @@ def _refuse_what_does_not_go_together(
     """
     from data_schemas.errors import ConfigError
 
-    if (file is None) != mic:
-        raise ConfigError("It is not clear who talks.", "Name a sound file, or say --mic.")
+    if [file is not None, bool(say), mic].count(True) != 1:
+        raise ConfigError("It is not clear who talks.", "Name a sound file, or say --say TEXT or --mic.")
     typed = [name for name, value in of_server.items() if value]
     if url is not None and typed:
         raise ConfigError(
@@ -150,7 +168,7 @@ def _refuse_what_does_not_go_together(
 async def _talk(
     call: "Call",
     server: "ServeConfig | None",
-    file: Path | None,
+    sounds: "list[Samples]",
     waits_s: tuple[float, float | None],
     kept: "TalkRecord",
     *,
@@ -160,14 +178,19 @@ async def _talk(
     """The conversation, which is put into `kept` as it goes on; one by microphone ends well by Ctrl-C.
 
     Args:
-        waits_s: how long to listen on after a file, seconds: until its answer has ended, and so long at the most; or
+        sounds: what is said; none: somebody talks.
+        waits_s: how long to listen on after each, seconds: until its answer has ended, and so long at the most; or
             just so long, answered or not.
     """
     from dataclasses import replace
 
-    from kame_model.serve.client.client import in_real_time, read_user, talk, until_answered
+    from kame_model.serve.client.client import in_real_time, one_after_another, talk, until_answered
 
-    sound = None if file is None else read_user(file)  # before a model is loaded in vain
+    answer_timeout_s, silence_s = waits_s
+
+    def say(sound: "Samples") -> "AsyncIterator[Samples]":
+        return until_answered(sound, kept, answer_timeout_s) if silence_s is None else in_real_time(sound, silence_s)
+
     async with AsyncExitStack() as stack:
         if server is not None:
             from flows.runs.serve import serving
@@ -178,14 +201,10 @@ async def _talk(
         if record:
             call = replace(call, consent=await _ask_to_agree(call))
         told = (lambda event: None) if quiet else _tell_event
-        if sound is not None:
+        if sounds:
             if not quiet:
                 typer.echo(f"kame: talking with {call.url}, in real time ...", err=True)
-            answer_timeout_s, silence_s = waits_s
-            frames = until_answered(sound, kept, answer_timeout_s)
-            if silence_s is not None:
-                frames = in_real_time(sound, silence_s)
-            await talk(call, frames, told, kept=kept)
+            await talk(call, one_after_another(sounds, say), told, kept=kept)
             return
         from kame_model.serve.client.sound_device import open_sound_device
 
@@ -255,13 +274,14 @@ def _chosen(data: dict[str, Any]) -> str:
 
 
 def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
-    """What came of it: the transcript beside what was whispered, all oracles, and where it is kept."""
+    """What came of it: the transcript beside what was whispered, all oracles, what was heard, and where it is kept."""
     from dataclasses import asdict
 
     from flows.cli import show
     from kame_model.serve.client.talk_record import EVENTS, TRANSCRIPT, WAV
 
     lines, oracles = [*zip(kept.lines(), kept.whispered(), strict=True)], kept.oracles()
+    exchanges = [(each.question, each.oracle, each.text, _hear(each.sound)) for each in kept.exchanges()]
     if as_json:
         transcript = [
             {"at_s": at_s, "speaker": speaker, "text": text, "whispered": whispered}
@@ -270,6 +290,7 @@ def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
         told = {
             "transcript": transcript,
             "oracles": [asdict(each) for each in oracles],
+            "exchanges": [dict(zip(("question", "oracle", "text", "heard"), each, strict=True)) for each in exchanges],
             "ended": kept.ended,
             "lacks": kept.lacks,
         }
@@ -287,6 +308,9 @@ def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
     ]
     if rows:
         console.print(show.table("Oracles", ("asked, s", "first words after, s", "back-end", "state", "text"), rows))
+    if exchanges:
+        head = "question, as heard", "oracle", "text said", "heard in the sound"
+        console.print(show.table("What was understood", head, exchanges))
     if kept.lacks:
         console.print(kept.lacks, markup=False)
     if kept.ended:
@@ -296,3 +320,20 @@ def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
     if kept.player.n_gaps:
         console.print(f"The server's sound came late {kept.player.n_gaps} times; gaps are where it did.")
     console.print(f"Listen: {out / WAV} (left: assistant, right: user); text: {out / TRANSCRIPT}; {out / EVENTS}")
+
+
+def _hear(sound: "Samples") -> str:
+    """What the embedded recogniser hears in a sound, 24 kHz; empty where there is nothing to hear."""
+    from backends import registry
+    from backends.asr.protocol import HearingRefused, Recogniser
+    from data_schemas.units import SAMPLE_RATE_HZ
+    from kame_model.evaluate.delays import audible_spans
+    from kame_model.serve.client.answer_watch import AUDIBLE
+
+    if not audible_spans(sound, AUDIBLE):
+        return ""
+    recogniser: Recogniser = registry.build("asr", "moonshine", {})
+    try:
+        return recogniser.transcribe(sound, SAMPLE_RATE_HZ)
+    except HearingRefused as refusal:
+        return f"({refusal.what})"

@@ -28,11 +28,13 @@ Dataset = Annotated[
     ),
 ]
 Stage = Annotated[
-    Literal["copy", "dialogues"], typer.Option("--stage", help="copy: say random words that the oracle holds.")
+    str | None, typer.Option("--stage", help="Of token rows: one of the plan (speak, copy, dialogues); else the last.")
 ]
-MaxSteps = Annotated[int | None, typer.Option("--max-steps", min=1, help="Optimiser steps of the run.")]
+MaxSteps = Annotated[
+    int | None, typer.Option("--max-steps", min=1, help="Optimiser steps of the run, of datasets of the last stage.")
+]
 MaxHours = Annotated[
-    float | None, typer.Option("--max-hours", help="The run, of datasets that on dialogues, ends by then.")
+    float | None, typer.Option("--max-hours", help="The run, of datasets the last stage, ends by then.")
 ]
 InitFrom = Annotated[
     str | None, typer.Option("--init-from", help="A run, an export, KAME's release or Moshi's; folder or Hub.")
@@ -44,8 +46,10 @@ LearningRate = Annotated[float | None, typer.Option("--learning-rate", help="Aft
 LoraRank = Annotated[
     int | None, typer.Option("--lora-rank", min=1, help="Train adapters of this rank, beside --init-from.")
 ]
-CopySteps = Annotated[int | None, typer.Option("--copy-steps", help="Of datasets: steps of copying first.")]
-CopyHours = Annotated[float | None, typer.Option("--copy-hours", help="Of datasets: copying ends by then.")]
+Speech = Annotated[
+    str | None,
+    typer.Option("--speech", help="Of datasets: folder of `kame speech`, learnt first; it has vocabulary and codec."),
+]
 HeldOut = Annotated[
     str | None,
     typer.Option("--held-out", help="Of datasets: FOLDER[@VERSION] of other items, for the evaluation alone."),
@@ -72,8 +76,8 @@ Settings = Annotated[
     list[str],
     typer.Option(
         "--set",
-        help="Any setting, e.g. data.swap_share=0.3; of datasets copy.… for copying, evaluation.… for the evaluation, "
-        "sampling.… for how the checkpoint is to be run.",
+        help="Any setting, e.g. data.swap_share=0.3; of datasets speak.… and copy.… for those stages, "
+        "evaluation.… for the evaluation, sampling.… for how the checkpoint is to be run.",
     ),
 ]
 
@@ -82,15 +86,14 @@ def train(
     dataset: Dataset,
     out: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "run",
     preset: Annotated[str, typer.Option("--preset", help="Size: nano, small, moshi-7b or one of your own.")] = "nano",
-    stage: Stage = "dialogues",
+    stage: Stage = None,
     max_steps: MaxSteps = None,
     max_hours: MaxHours = None,
     init_from: InitFrom = None,
     tokenizer: TokenizerFile = None,
     learning_rate: LearningRate = None,
     lora_rank: LoraRank = None,
-    copy_steps: CopySteps = None,
-    copy_hours: CopyHours = None,
+    speech: Speech = None,
     held_out: HeldOut = None,
     vocabulary: Vocabulary = None,
     codec: CodecName = None,
@@ -119,8 +122,7 @@ def train(
     }
     of_datasets: dict[str, Any] = {
         "vocabulary": vocabulary,
-        "copy_steps": copy_steps,
-        "copy_hours": copy_hours,
+        "speech": speech,
         "held_out": held_out,
         "codec": codec,
         "codec_path": codec_path,
@@ -215,11 +217,11 @@ def _are_datasets(folders: list[str]) -> bool:
     return True in found
 
 
-def _refuse_for_datasets(stage: str, file: Path | None) -> None:
+def _refuse_for_datasets(stage: str | None, file: Path | None) -> None:
     """Refuses what goes with token rows only.
 
     Raises:
-        ConfigError: several processes, the copying stage alone, or a file of a training run's settings.
+        ConfigError: several processes, one stage alone, or a file of a training run's settings.
     """
     from data_schemas.errors import ConfigError
 
@@ -228,8 +230,9 @@ def _refuse_for_datasets(stage: str, file: Path | None) -> None:
             "Several processes train on token rows, not on datasets.",
             "Encode first, with `kame encode`, and name its folder to `torchrun … kame train`.",
         )
-    if stage == "copy":
-        raise ConfigError("--stage copy takes token rows.", "For datasets say --copy-steps N; dialogues follow.")
+    if stage is not None:
+        remedy = f"Of datasets all stages are trained; to leave one out say --set {stage}.max_steps=0."
+        raise ConfigError(f"--stage {stage} takes token rows.", remedy)
     if file is not None:
         raise ConfigError("--config takes token rows.", "For datasets say each setting with --set name=value.")
 
@@ -257,7 +260,7 @@ def _refuse_for_rows(typed: Mapping[str, Any]) -> None:
 
 def settings_of(typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What `--set` gave, by the field of `FrontEndConfig` that it goes to; what names none is a setting of training."""
-    fields = {"copy": "copy_settings", "evaluation": "evaluation_settings", "sampling": "sampling_settings"}
+    fields = {"evaluation": "evaluation_settings", "sampling": "sampling_settings"}
     found: dict[str, dict[str, Any]] = {}
     for name, value in typed.items():
         first, _, rest = name.partition(".")
@@ -295,15 +298,15 @@ def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
 
 
 def _tell_losses(config: "FrontEndConfig") -> None:
-    """How the loss fell, in one line, and where its picture is; copying has one too."""
-    from data_schemas.config.front_end import COPY, RUN
+    """How the loss fell, in one line, and where its picture is; the stages before have one too."""
+    from data_schemas.config.front_end import RUN
+    from flows.runs.train import stage_folder, stages_of
     from kame_model.train.logs import METRICS, PICTURE, plot_losses, read_metrics
 
     run = config.of_seed / RUN
-    if config.copy_steps:
-        plot_losses(str(config.of_seed / COPY))
+    for stage in stages_of(config):
+        plot_losses(str(stage_folder(config, stage)))
     told = [line for line in read_metrics(run / METRICS) if line["kind"] == "train" and "loss" in line]
-    plot_losses(str(run))
     if told:
         first, last = told[0], told[-1]
         typer.echo(

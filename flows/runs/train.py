@@ -1,15 +1,16 @@
 """From datasets to a registered checkpoint, as tasks.
 
-    text ─ codec ─ encode ─ copy ─ train ─ export ─ evaluate ─ register
+    text ─ codec ─ encode ─ speak ─ copy ─ dialogues ─ export ─ evaluate ─ register
 
     OUT/tokenizer.model   OUT/codec/   OUT/tokens/<n>-<dataset>/     the same for all seeds
     OUT/tokenizer.json                                               whose texts the vocabulary was trained on
-    OUT/seed-<n>/copy/   OUT/seed-<n>/run/   OUT/seed-<n>/evaluation/
+    OUT/seed-<n>/speak/   OUT/seed-<n>/copy/   OUT/seed-<n>/run/   OUT/seed-<n>/evaluation/
     OUT/report.md                                                    the evaluations of all seeds so far
     CHECKPOINTS/<name>/   CHECKPOINTS/index.json
 
 Each task goes on where it was stopped and is left out where it stands, so running again resumes, and with another seed
-trains anew on what is encoded. What is evaluated is the export, as it will be served.
+trains anew on what is encoded. What is evaluated is the export, as it will be served. With speech rows (`kame speech`)
+vocabulary and codec are theirs, and nothing is made in OUT.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +22,6 @@ from typing import Any
 from backends.options import OptionValue
 from backends.registry import check_options, choose_device
 from data_schemas.config.front_end import (
-    COPY,
     EVALUATION,
     RUN,
     DatasetShare,
@@ -30,25 +30,31 @@ from data_schemas.config.front_end import (
 )
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.recall import TEST, RecallConfig
-from data_schemas.config.training import Stage, TrainConfig
-from data_schemas.errors import KameError
+from data_schemas.config.training import TrainConfig
+from data_schemas.errors import ConfigError, KameError
+from data_schemas.presets import PRESETS, StagePlan
 from data_schemas.reader import DatasetReader
+from data_schemas.store import Store
 from flows.runs.tasks import Task, Tasks, run_tasks
-from flows.settings import build, build_train_config
+from flows.settings import build, build_train_config, validated
 from kame_model.checkpoint.export import export_once
+from kame_model.checkpoint.folder import CODEC
 from kame_model.checkpoint.kame_json import KameJson
 from kame_model.checkpoint.registry import register_export
-from kame_model.encode.held_out import check_held_out
+from kame_model.encode.folder import TOKENIZER
+from kame_model.encode.held_out import check_held_out, check_speech_held_out
+from kame_model.encode.manifest import read_manifest
 from kame_model.encode.run import oracle_files
 from kame_model.evaluate.recall import Hearing, list_free_shares
 from kame_model.evaluate.recall_items import Record
 from kame_model.text.run_vocabulary import check_run_vocabulary, make_run_vocabulary
 from kame_model.train.parallel import find_device
 from kame_model.train.run import RunResult, train
+from kame_model.train.run_folder import read_facts
 from kame_model.train.trainer import SILENT, Progress
 
 HELD_OUT = "held-out"
-_OF_BOTH_STAGES = ("model.", "hardware.", "copying.")
+_OF_ALL_STAGES = ("model.", "hardware.", "copying.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,7 @@ def run_front_end(
             another; before anything is made.
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
+    config = take_from_speech(config)
     for stage in stages_of(config):
         train_config(config, stage, "vocabulary", config.datasets)  # settings that do not hold are told of at once
     evaluation_config(config)
@@ -122,6 +129,32 @@ def front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Hearing | 
     return Made(str(Path(config.checkpoints) / name), registered.made, trained.made, evaluated.made)
 
 
+def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
+    """The configuration with the vocabulary and the codec of its speech rows, where it has some.
+
+    Raises:
+        ConfigError: it names another vocabulary or codec, or the size speaks another codec.
+        DatasetError: the folder holds no token rows.
+    """
+    if config.speech is None:
+        return config
+    store, begun = Store(config.speech), PRESETS[config.preset].begins_with
+    manifest, tokenizer = read_manifest(store), store.at(TOKENIZER)
+    own = {"codec_path": None, "tokenizer": begun.get("tokenizer")}
+    own["codec"] = begun.get("codec", FrontEndConfig.model_fields["codec"].default)
+    options = dict(manifest.codec_options)
+    path = options.pop("path", None)
+    taken: dict[str, Any] = {"tokenizer": tokenizer, "codec": manifest.made_with.codec, "codec_options": options}
+    taken["codec_path"] = store.at(CODEC) if Path(store.at(CODEC)).is_dir() else path
+    for name, default in own.items():
+        if getattr(config, name) not in (default, taken[name]):
+            raise ConfigError(
+                f"{name} {getattr(config, name)} is not that of {config.speech}, whose vocabulary and codec are taken.",
+                f"Leave out --{name.replace('_', '-')}, or make speech with it.",
+            )
+    return validated(FrontEndConfig, config.model_dump() | taken)
+
+
 def reader_of(share: DatasetShare) -> DatasetReader:
     """The reader of a dataset with the oracles that are named."""
     return DatasetReader(share.folder, share.oracle_version)
@@ -144,6 +177,8 @@ def check_datasets(config: FrontEndConfig) -> None:
         oracle_files(reader_of(share))
     if held_out is not None:
         check_held_out(spoken_datasets(config.shares), DatasetReader(held_out.folder))
+        if config.speech is not None:
+            check_speech_held_out(config.speech, DatasetReader(held_out.folder))
 
 
 def check_vocabulary(config: FrontEndConfig) -> None:
@@ -230,18 +265,41 @@ def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, O
     return out
 
 
-def stages_of(config: FrontEndConfig) -> tuple[Stage, ...]:
-    """The stages of training, in order."""
-    return ("copy", "dialogues") if config.copy_steps else ("dialogues",)
+def stages_of(config: FrontEndConfig) -> tuple[str, ...]:
+    """The stages of the size's plan that are trained, in order.
+
+    Left out are those whose steps or hours are set to 0, those of speech where there is none, and, where weights to
+    start from are named, all before the last of which neither steps nor hours are set.
+    """
+    *others, last = PRESETS[config.preset].plan
+    return (*(each.name for each in others if _is_trained(config, each)), last.name)
+
+
+def _is_trained(config: FrontEndConfig, stage: StagePlan) -> bool:
+    told = _own_settings(config, stage.name)
+    ends = [told[each] for each in ("max_steps", "max_hours") if each in told]
+    has_data = stage.main != "speech" or config.speech is not None
+    return has_data and 0 not in ends and (bool(ends) or config.init_from is None)
+
+
+def _own_settings(config: FrontEndConfig, stage: str) -> dict[str, Any]:
+    """Settings that are said of a stage of the plan."""
+    plan = PRESETS[config.preset].plan
+    by_stage: dict[str, dict[str, Any]] = {each.name: {} for each in plan}
+    for name, value in config.settings.items():
+        first, _, rest = name.partition(".")
+        for each in by_stage if name.startswith(_OF_ALL_STAGES) else [first if first in by_stage else plan[-1].name]:
+            by_stage[each][rest if first in by_stage else name] = value
+    return by_stage[stage]
 
 
 def stage_folder(config: FrontEndConfig, stage: str) -> Path:
     """The folder of one stage's training run."""
-    return config.of_seed / (COPY if stage == "copy" else RUN)
+    return config.of_seed / (RUN if stage == PRESETS[config.preset].plan[-1].name else stage)
 
 
-def train_config(config: FrontEndConfig, stage: Stage, tokenizer: str, tokens: Sequence[str]) -> TrainConfig:
-    """The configuration of one stage's training run; dialogues start from the copying run, where there was one.
+def train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Sequence[str]) -> TrainConfig:
+    """The configuration of one stage's training run, which starts from the one before it.
 
     Args:
         tokens: folders of token rows, in the order of the datasets.
@@ -249,19 +307,19 @@ def train_config(config: FrontEndConfig, stage: Stage, tokenizer: str, tokens: S
     Raises:
         ConfigError: a setting is unknown or out of bounds.
     """
-    is_copy = stage == "copy"
-    mixed = zip(tokens, config.shares, strict=True)
-    both = {name: value for name, value in config.settings.items() if name.startswith(_OF_BOTH_STAGES)}
+    stages = stages_of(config)
+    before, is_last = stages[: stages.index(stage)], stage == stages[-1]
+    rows = [{"path": folder, "weight": share.weight} for folder, share in zip(tokens, config.shares, strict=True)]
     settings: dict[str, Any] = {
         "out": str(stage_folder(config, stage)),
-        "max_steps": config.copy_steps if is_copy else config.max_steps,
-        "max_hours": config.copy_hours if is_copy else config.max_hours,
-        "init_from": config.init_from if is_copy or not config.copy_steps else str(stage_folder(config, "copy")),
+        "max_steps": config.max_steps if is_last else None,
+        "max_hours": config.max_hours if is_last else None,
+        "init_from": str(stage_folder(config, before[-1])) if before else config.init_from,
         "tokenizer": tokenizer,
         "seed": config.seed,
         "hardware.device": config.device,
-        "data.datasets": [{"path": folder, "weight": share.weight} for folder, share in mixed],
-        **(both | config.copy_settings if is_copy else config.settings),
+        "data.datasets": rows if config.speech is None else [*rows, {"path": config.speech}],
+        **_own_settings(config, stage),
     }
     return build_train_config(config.preset, stage, None, settings)
 
@@ -284,9 +342,9 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, OptionValue]
     Raises:
         ConfigError: other runs' checkpoints have its name.
     """
-    name = f"{config.preset}-{Path(config.out).resolve().name}-{config.max_steps}"
+    run, chosen = config.of_seed / RUN, (config.codec, codec)
+    name = f"{config.preset}-{Path(config.out).resolve().name}-{read_facts(run).config.max_steps}"
     name += f"-seed-{config.seed}" if config.seed else ""
-    run, chosen = stage_folder(config, "dialogues"), (config.codec, codec)
     return export_once(run, config.checkpoints, name, chosen, tokenizer, sampling_config(config), config.voice)
 
 

@@ -166,7 +166,7 @@ def export_run(
         dtype,
         sampling=sampling,
         voice=voice,
-        trained_delays=None if facts.config.stage == "copy" else _trained_delays(facts.config.data.feed),
+        trained_delays=_trained_delays(facts.config.data.feed) if facts.config.shares.dialogues else None,
     )
 
 

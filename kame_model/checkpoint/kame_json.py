@@ -41,7 +41,7 @@ class TrainingFacts(Config):
     """Where the weights come from."""
 
     run: str = Field(default="", description="Identity of the run: of all its settings that decide what it learns.")
-    stage: str = Field(default="", description="Last stage of training: copy or dialogues.")
+    stage: str = Field(default="", description="Last stage of training, such as dialogues.")
     step: int = Field(default=0, ge=0, description="Optimiser steps of that run.")
     data: list[str] = Field(default_factory=list, description="Fingerprints of the token rows trained on.")
     codec_digest: str | None = Field(

@@ -1,4 +1,4 @@
-"""The copying stage's micro-batches, and its curriculum: harder as the words are foreseen."""
+"""Micro-batches of random words, and their curriculum: harder as the words are foreseen."""
 
 import random
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from data_schemas import ids
 from data_schemas.config.copying import CopyConfig
 from kame_model.data.copying import Pieces, draw_script, speak
 from kame_model.data.example import Judged
-from kame_model.data.loader import ALONE, Loader, MicroBatch, Share, rehearses
+from kame_model.data.loader import ALONE, MicroBatch, Share
 from kame_model.frames.batch import Batch, collate
 from kame_model.frames.ids import PADDING_ID
 
@@ -20,40 +20,41 @@ GUESS_SHARE = 0.3
 """Of the frames of an example, those at which the model's own guess is said, where it has a part in its past."""
 
 
-class CopyLoader:
+class CopySource:
     """Micro-batches of random words; each a pure function of its number, of the lesson, and of what the model guesses.
 
-    Its state is the number of the next step, that of the lesson, and the running accuracy in it.
+    Its state is the number of the lesson, and the running accuracy in it.
 
     Args:
         pieces: of the vocabulary.
         config: sizes and the curriculum.
+        accuracy: share of the words' tokens foreseen at which the next lesson begins, and after the last all is
+            learnt; None: the last lesson alone, without end.
         seed: of everything drawn.
         accumulation: micro-batches of a step, over all processes.
         share: this process's part of them.
     """
 
-    def __init__(self, pieces: Pieces, config: CopyConfig, seed: int, accumulation: int, share: Share = ALONE) -> None:
-        self._pieces, self._config, self._seed = pieces, config, seed
+    def __init__(
+        self,
+        pieces: Pieces,
+        config: CopyConfig,
+        accuracy: float | None,
+        seed: int,
+        accumulation: int,
+        share: Share = ALONE,
+    ) -> None:
+        self._pieces, self._config, self._wanted, self._seed = pieces, config, accuracy, seed
         self._accumulation, self._share = accumulation, share
-        self._step, self._lesson, self._accuracy, self._finished = 0, 0, 0.0, False
+        self._lesson, self._accuracy, self._finished = 0 if accuracy else config.lessons - 1, 0.0, False
 
     @property
     def is_finished(self) -> bool:
         """Whether words are foreseen well enough in the last lesson."""
         return self._finished
 
-    def skip_to_last(self) -> None:
-        """Goes on with the last lesson, and stays there."""
-        self._lesson = self._config.lessons - 1
-
-    def next_step(self) -> list[MicroBatch]:
-        """See `Loader`."""
-        self._step += 1
-        return self.batches_of(self._step - 1)
-
     def batches_of(self, step: int) -> list[MicroBatch]:
-        """This process's micro-batches of any step of a run, in the lesson at hand."""
+        """See `Source`; of any step, in the lesson at hand."""
         first = step * self._accumulation
         mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
         drawn = random.Random(ids.seed_for("guesses", self._seed, step)).random()  # all processes alike
@@ -66,20 +67,19 @@ class CopyLoader:
             kept = self._config.smoothing
             self._accuracy = kept * self._accuracy + (1 - kept) * share_right
         shown = {"lesson": float(self._lesson), "lessons": float(self._config.lessons), "accuracy": self._accuracy}
-        if self._accuracy >= self._config.accuracy:
+        if self._wanted is not None and self._accuracy >= self._wanted:
             self._finished = self._lesson == self._config.lessons - 1
             if not self._finished:
                 self._lesson, self._accuracy = self._lesson + 1, 0.0
         return shown
 
     def state_dict(self) -> dict[str, Any]:
-        """See `Loader`."""
-        return {"step": self._step, "lesson": self._lesson, "accuracy": self._accuracy, "finished": self._finished}
+        """See `Source`."""
+        return {"lesson": self._lesson, "accuracy": self._accuracy, "finished": self._finished}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `Loader`."""
-        self._step, self._lesson = state["step"], state["lesson"]
-        self._accuracy, self._finished = state["accuracy"], state["finished"]
+        """See `Source`."""
+        self._lesson, self._accuracy, self._finished = state["lesson"], state["accuracy"], state["finished"]
 
     @property
     def _hardness(self) -> float:
@@ -88,7 +88,7 @@ class CopyLoader:
     def _batch(self, number: int, asks: bool) -> MicroBatch:
         seed = ids.seed_for("copy", self._seed, number)
         make = partial(_make_batch, self._pieces, self._config, self._hardness, seed)
-        return MicroBatch(number, make(), [], with_guesses=make if asks else None)
+        return MicroBatch(number, make(), [], "copying", with_guesses=make if asks else None)
 
 
 def _make_batch(
@@ -108,47 +108,6 @@ def _make_batch(
         return collate([speak(script, pieces, own) for script, own in zip(scripts, draws, strict=True)])
     spoken = zip(scripts, draws, guesses, strict=True)
     return collate([speak(script, pieces, own, guessed, GUESS_SHARE) for script, own, guessed in spoken])
-
-
-class Rehearsal:
-    """Dialogues, and for a share of the steps the copying stage's last lesson again.
-
-    A corpus has few words. What trains on it alone forgets how to say the others: after 1,400 steps on 278 dialogues
-    "acceptability" was heard from the oracle and not said.
-
-    Args:
-        dialogues: the loader of the other steps.
-        copying: random words; all that is taken of them is the last lesson.
-        share: of the steps, spread evenly; that of the dialogues' settings.
-    """
-
-    is_finished = False
-
-    def __init__(self, dialogues: Loader, copying: CopyLoader, share: float) -> None:
-        self._dialogues, self._copying, self._share = dialogues, copying, share
-        self._copying.skip_to_last()
-        self._step = 0
-
-    def next_step(self) -> list[MicroBatch]:
-        """See `Loader`."""
-        step = self._step
-        self._step += 1
-        if not rehearses(step, self._share):
-            return self._dialogues.next_step()
-        return [each._replace(is_rehearsal=True) for each in self._copying.batches_of(step)]
-
-    def observe(self, share_right: float | None) -> dict[str, float]:
-        """What the dialogues show."""
-        return self._dialogues.observe(share_right)
-
-    def state_dict(self) -> dict[str, Any]:
-        """See `Loader`."""
-        return {"step": self._step, "dialogues": self._dialogues.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `Loader`."""
-        self._step = state["step"]
-        self._dialogues.load_state_dict(state["dialogues"])
 
 
 def judged(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[Judged]:

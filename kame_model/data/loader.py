@@ -1,4 +1,4 @@
-"""Micro-batches in the order of the plan, made here or in worker processes, gone on with at any step."""
+"""Micro-batches of a run's steps, made here or in worker processes, gone on with at any step."""
 
 import itertools
 import math
@@ -13,12 +13,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from backends.processes import interrupts_held, leave_with_parent
 from data_schemas import ids
-from data_schemas.config.training import DataConfig
+from data_schemas.config.training import KINDS, DataConfig, Kind, SharesConfig
 from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import what_matters
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
-from kame_model.data.plan import BatchPlan, Planned
+from kame_model.data.plan import BatchPlan, Planned, RowKind
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Batch, collate
 
@@ -32,6 +32,9 @@ class Share(NamedTuple):
 
 ALONE = Share()
 """The share of the only process."""
+
+ONLY_DIALOGUES = SharesConfig(dialogues=1)
+"""The steps of a run without any other kind."""
 
 
 class Counts(NamedTuple):
@@ -52,8 +55,7 @@ class MicroBatch(NamedTuple):
         number: since the run began, over all processes and all kinds of steps.
         batch: what the model sees.
         dialogue_ids: whose examples they are; of made-up words there are none.
-        is_rehearsal: whether words are copied again among dialogues, without any sound: all micro-batches of a step
-            say the same, on every process.
+        kind: of the step; that of copying has no sound. All micro-batches of a step say the same, on every process.
         counts: what was made of the dialogues.
         with_guesses: where the model's own past is to be trained on: the batch that it becomes by what the model would
             say at each position, [B, S].
@@ -62,39 +64,86 @@ class MicroBatch(NamedTuple):
     number: int
     batch: Batch
     dialogue_ids: list[str]
-    is_rehearsal: bool = False
+    kind: Kind = "dialogues"
     counts: Counts = Counts()
     with_guesses: Callable[[NDArray[np.integer]], Batch] | None = None
 
 
-class Loader(Protocol):
-    """Where a trainer gets its micro-batches from."""
-
-    def next_step(self) -> list[MicroBatch]:
-        """This process's micro-batches of the next optimiser step."""
-
-    def observe(self, share_right: float | None) -> dict[str, float]:
-        """Told of the share of text tokens that a step foresaw; what it shows of its own state, by name."""
+class Source(Protocol):
+    """Where a run's micro-batches of one kind come from."""
 
     @property
     def is_finished(self) -> bool:
         """Whether nothing more is to be learnt here, before the last step."""
 
+    def batches_of(self, step: int) -> list[MicroBatch]:
+        """This process's micro-batches of a step of the run, asked for in the order of the steps of this kind."""
+
+    def observe(self, share_right: float | None) -> dict[str, float]:
+        """Told of the share of text tokens that a step foresaw, None of a step of another kind; what it shows of its
+        own state, by name."""
+
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on with the next step, as JSON has it."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a loader with that state was."""
+        """Goes on where one with that state was."""
 
 
-def rehearses(step: int, copy_share: float) -> bool:
-    """Whether the run's step after so many copies words again: a share of them, spread evenly, never the first."""
-    return math.floor((step + 1) * copy_share) > math.floor(step * copy_share)
+def kind_at(step: int, shares: SharesConfig) -> Kind:
+    """Of which kind the run's step after so many is; each kind is spread evenly, and no rarer one comes first."""
+    kinds = list(KINDS)
+    while len(kinds) > 1:
+        weights = [float(getattr(shares, kind)) for kind in kinds]
+        share, kind = weights[-1] / (sum(weights) or 1.0), kinds.pop()
+        before = math.floor(step * share)
+        if math.floor((step + 1) * share) > before:
+            return kind
+        step -= before  # of those that are left
+    return kinds[0]
 
 
-def dialogue_steps(first: int, copy_share: float) -> Iterator[int]:
-    """The run's steps from one on that are of dialogues."""
-    return itertools.filterfalse(lambda step: rehearses(step, copy_share), itertools.count(first))
+class Loader:
+    """A run's micro-batches: each step has those of one kind, by the run's shares.
+
+    Its state is the number of the next step, and those of its sources.
+
+    Args:
+        sources: of each kind with a share above 0.
+        shares: of the steps.
+    """
+
+    def __init__(self, sources: Mapping[Kind, Source], shares: SharesConfig) -> None:
+        self._sources, self._shares, self._step = sources, shares, 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more is to be learnt of the run's main kind, before the last step."""
+        return self._sources[self._shares.main].is_finished
+
+    def next_step(self) -> list[MicroBatch]:
+        """This process's micro-batches of the next optimiser step."""
+        self._step += 1
+        return self._sources[kind_at(self._step - 1, self._shares)].batches_of(self._step - 1)
+
+    def observe(self, share_right: float | None) -> dict[str, float]:
+        """Told of the share of text tokens that the last step foresaw; what the main kind shows, by name."""
+        is_main = kind_at(self._step - 1, self._shares) == self._shares.main
+        return self._sources[self._shares.main].observe(share_right if is_main else None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on with the next step, as JSON has it."""
+        return {"step": self._step, **{kind: each.state_dict() for kind, each in self._sources.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a loader with that state was.
+
+        Raises:
+            ConfigError: the state is of other data or other settings of the data.
+        """
+        self._step = state["step"]
+        for kind, each in self._sources.items():
+            each.load_state_dict(state[kind])
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +155,22 @@ class _Place:
     planned: list[Planned]
 
 
-class DialogueLoader:
-    """Dialogues, mixed, shuffled, batched by length and shared out over processes.
+class RowSource:
+    """Dialogues, or speech rows, mixed, shuffled, batched by length and shared out over processes.
 
-    Its state is the place of the next micro-batch in the plan, and the run's step. A step takes `accumulation`
-    micro-batches over all processes, so that the number of processes, or of workers, changes no example and no step; a
-    run may even be gone on with by another number of processes. Steps that rehearse (`config.copy_share`) are not for
-    this loader, and it numbers its own as the run does.
+    Its state is the place of the next micro-batch in the plan. A step takes `accumulation` micro-batches over all
+    processes, so that the number of processes, or of workers, changes no example and no step; a run may even be gone
+    on with by another number of processes.
 
     Args:
-        datasets: of one vocabulary and codec.
+        datasets: of one vocabulary and codec; those without rows of the kind may have what examples are made with.
         config: mixture, batches, oracles.
         seed: of order and examples.
         accumulation: micro-batches of a step, over all processes.
         share: this process's part of them; their number divides `accumulation`.
+        pieces: of the vocabulary, where examples need them.
+        kind: which rows are met.
+        shares: of the run's steps, by which those of this kind are known.
     """
 
     is_finished = False
@@ -132,25 +183,27 @@ class DialogueLoader:
         accumulation: int,
         share: Share = ALONE,
         pieces: Pieces | None = None,
+        kind: RowKind = "dialogues",
+        shares: SharesConfig = ONLY_DIALOGUES,
     ) -> None:
-        self._plan = BatchPlan(datasets, config, seed)
-        self._made = _Made(datasets, ExampleMaker(datasets, config, seed, pieces))
+        self._plan = BatchPlan(datasets, config, seed, kind)
+        self._made = _Made(datasets, ExampleMaker(datasets, config, seed, pieces), kind)
         self._accumulation, self._share, self._workers = accumulation, share, config.workers
-        self._copy_share = config.copy_share
+        self._kind: Kind = kind
+        self._shares = shares
         matters = what_matters(config)
         matters["datasets"] = [
             (each.fingerprint, mixed.weight) for each, mixed in zip(datasets, config.datasets, strict=True)
         ]
         self._identity = ids.digest("loader", matters, seed, accumulation)
-        self._round, self._index, self._step = 0, 0, 0
+        self._round, self._index = 0, 0
         self._coming: Iterator[MicroBatch] | None = None
 
-    def next_step(self) -> list[MicroBatch]:
-        """See `Loader`."""
+    def batches_of(self, step: int) -> list[MicroBatch]:
+        """See `Source`."""
         if self._coming is None:
-            self._coming = self._begin()
+            self._coming = self._begin(step)
         batches = [next(self._coming) for _ in range(self._accumulation // self._share.world)]
-        self._step = next(dialogue_steps(self._step, self._copy_share)) + 1
         self._index += self._accumulation
         while self._index >= len(self._plan.round(self._round)):
             self._index -= len(self._plan.round(self._round))
@@ -162,11 +215,11 @@ class DialogueLoader:
         return {"round": float(self._round), "rows_left_out": float(self._plan.n_left_out)}
 
     def state_dict(self) -> dict[str, Any]:
-        """See `Loader`."""
-        return {"identity": self._identity, "round": self._round, "index": self._index, "step": self._step}
+        """See `Source`."""
+        return {"identity": self._identity, "round": self._round, "index": self._index}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `Loader`.
+        """See `Source`.
 
         Raises:
             ConfigError: the state is of other data or other settings of the data.
@@ -176,11 +229,12 @@ class DialogueLoader:
                 "The run was begun with other data, or other settings of it.",
                 "Go on with the same, or begin a new run from its weights: another --out with --init-from.",
             )
-        self._round, self._index, self._step = state["round"], state["index"], state["step"]
+        self._round, self._index = state["round"], state["index"]
         self._coming = None
 
-    def _begin(self) -> Iterator[MicroBatch]:
-        steps = dialogue_steps(self._step, self._copy_share)
+    def _begin(self, first: int) -> Iterator[MicroBatch]:
+        """The micro-batches of a step and of all those of this kind after it."""
+        steps = _steps_of(self._kind, self._shares, first)
         # batch_size None: an item of the data set is a whole micro-batch.
         loading: DataLoader[MicroBatch] = DataLoader(
             self._made,
@@ -193,6 +247,11 @@ class DialogueLoader:
         )
         with interrupts_held():  # Ctrl-C goes to all processes, those that are only beginning too
             return iter(loading)
+
+
+def _steps_of(kind: Kind, shares: SharesConfig, first: int) -> Iterator[int]:
+    """The run's steps of a kind from one on, without end."""
+    return (step for step in itertools.count(first) if kind_at(step, shares) == kind)
 
 
 def _places(
@@ -231,12 +290,12 @@ def _begin_worker(number: int) -> None:
 class _Made(Dataset[MicroBatch]):
     """Micro-batches by their places, as PyTorch's workers ask for them."""
 
-    def __init__(self, datasets: Sequence[TokenDataset], maker: ExampleMaker) -> None:
-        self._datasets, self._maker = datasets, maker
+    def __init__(self, datasets: Sequence[TokenDataset], maker: ExampleMaker, kind: RowKind) -> None:
+        self._datasets, self._maker, self._kind = datasets, maker, kind
 
     def __getitem__(self, place: _Place) -> MicroBatch:
         examples, made = zip(*(self._maker.train(planned, place.step) for planned in place.planned), strict=True)
         changes = [each for each in made if each is not None]
         names = [self._datasets[unit.dataset].dialogue_ids[unit.row] for unit, *_ in place.planned]
         counts = Counts(len(changes), *map(sum, zip(*changes, strict=True)))
-        return MicroBatch(place.number, collate(examples), names, counts=counts)
+        return MicroBatch(place.number, collate(examples), names, self._kind, counts)

@@ -22,6 +22,7 @@ from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.sequence import MAX_COLUMNS, chunks
 
 Speaker = Literal["a", "b"]
+RowKind = Literal["dialogues", "speech"]
 
 HEADROOM = 1.25
 """A dialogue joined of two, or whose answer waits, may be so much longer than the one whose question it has."""
@@ -90,31 +91,31 @@ def units_of(
     dataset: TokenDataset,
     split: str,
     learn: str,
+    kind: RowKind = "dialogues",
     *,
     joins: bool = False,
     without_oracle: bool = True,
     max_columns: int = MAX_COLUMNS,
 ) -> Units:
-    """Units of a dataset's rows of a split, each from the sides of those who are learnt.
+    """Units of a dataset's rows of a split and kind, each from the sides of those who are learnt: of speech from A's.
 
     Args:
         number: the dataset's place in the mixture.
         learn: "a", "b" or "both".
         joins: whether dialogues may be joined or lengthened, so that one is planned as long as it may become.
-        without_oracle: whether sides without an oracle, or all of whose events failed, are met. Speech rows are met,
-            from A's side, in any case.
+        without_oracle: whether dialogues' sides without an oracle, or all of whose events failed, are met.
         max_columns: of a chunk.
     """
-    speakers: tuple[Speaker, ...] = ("a", "b") if learn == "both" else ("a",) if learn == "a" else ("b",)
+    is_speech = kind == "speech"
+    speakers: tuple[Speaker, ...] = ("a",) if learn == "a" or is_speech else ("b",) if learn == "b" else ("a", "b")
     units: list[Unit] = []
     lengths, spares, counts = [], [], []
-    in_split = np.asarray(dataset.splits) == split
-    met = {each: in_split & ((dataset.n_events_of[each] > 0) | without_oracle) for each in speakers}
-    met = {each: (of & ~dataset.is_speech) | (in_split & dataset.is_speech & (each == "a")) for each, of in met.items()}
+    in_split = (np.asarray(dataset.splits) == split) & (dataset.is_speech == is_speech)
+    met = {each: in_split & (is_speech | (dataset.n_events_of[each] > 0) | without_oracle) for each in speakers}
     for row in np.flatnonzero(in_split).tolist():
         longest = n_frames = int(dataset.lengths[row])
         if joins:
-            longest = (longest_told if dataset.is_speech[row] else longest_joined)(n_frames, max_columns)
+            longest = (longest_told if is_speech else longest_joined)(n_frames, max_columns)
         n_spare = _most_frames(n_frames, max_columns) - longest
         cut = chunks(longest + 2, max_columns)
         for chunk, (start, stop) in enumerate(cut):
@@ -124,9 +125,14 @@ def units_of(
                     lengths.append(stop - start - 1)
                     spares.append(n_spare)
                     counts.append(len(cut))
-    n_left_out = sum(int((in_split & ~each & ~dataset.is_speech).sum()) for each in met.values())
+    n_left_out = sum(int((in_split & ~each).sum()) for each in met.values())
     sizes = [np.asarray(each, np.int32) for each in (lengths, spares, counts)]
     return Units(units, sizes[0], sizes[1], sizes[2], n_left_out)
+
+
+def holds_rows(dataset: TokenDataset, kind: RowKind) -> bool:
+    """Whether a dataset has rows of a kind; one without any row counts as one of dialogues."""
+    return bool(dataset.is_speech.any()) if kind == "speech" else len(dataset) == 0 or not dataset.is_speech.all()
 
 
 class BatchPlan:
@@ -136,28 +142,34 @@ class BatchPlan:
         datasets: the mixture's, each with its fingerprint.
         config: weights, whom to learn, sizes of micro-batches and pools.
         seed: seed of the order.
+        kind: of the rows that are met; datasets without such rows are passed over.
 
     Raises:
         ConfigError: a dataset has nothing to train on.
     """
 
-    def __init__(self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int) -> None:
+    def __init__(
+        self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int, kind: RowKind = "dialogues"
+    ) -> None:
         self._units = [
             units_of(
                 number,
                 each,
                 "train",
                 config.learn,
-                joins=config.lengthens or (bool(each.is_speech.any()) and not config.feed.is_silent),
+                kind,
+                joins=config.lengthens if kind == "dialogues" else not config.feed.is_silent,
                 without_oracle=config.feed.is_silent,
                 max_columns=config.max_columns,
             )
             for number, each in enumerate(datasets)
         ]
-        for dataset, each in zip(datasets, self._units, strict=True):
-            if not each.units:
+        holds = [holds_rows(each, kind) for each in datasets]
+        for dataset, each, has_rows in zip(datasets, self._units, holds, strict=True):
+            if has_rows and not each.units:
+                wanted = "dialogue with an oracle" if kind == "dialogues" else "speech"
                 raise ConfigError(
-                    f"{dataset.folder} has no dialogue with an oracle in the split 'train' (learn: {config.learn}).",
+                    f"{dataset.folder} has no {wanted} in the split 'train' (learn: {config.learn}).",
                     "Encode a dataset that has some, or another version of its oracles; those for what B says come "
                     "with oracle.both_directions.",
                 )
@@ -165,7 +177,7 @@ class BatchPlan:
         self._fingerprints = [each.fingerprint for each in datasets]
         self._config, self._seed = config, seed
         n_units = sum(len(each.units) for each in self._units)
-        weights = np.asarray([each.weight for each in config.datasets])
+        weights = np.asarray([each.weight for each in config.datasets]) * holds
         self._shares: list[float] = (n_units * (weights / weights.sum())).tolist()
         self.round = lru_cache(maxsize=2)(self._round)
         self._n_rows = [len(each) for each in datasets]
@@ -190,6 +202,8 @@ class BatchPlan:
         planned: list[Planned] = []
         lengths: list[NDArray[np.int32]] = []
         for dataset, (units, share) in enumerate(zip(self._units, self._shares, strict=True)):
+            if not units.units:
+                continue
             first, stop = (math.floor(each * share + 1e-6) for each in (number, number + 1))  # floats may fall short
             places = np.arange(first, stop)
             epochs, within = np.divmod(places, len(units.units))

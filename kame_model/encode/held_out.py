@@ -25,9 +25,28 @@ def check_held_out(trained: Sequence[DatasetReader], held_out: DatasetReader) ->
         if both:
             raise ConfigError(
                 f"{len(both)} items of {reader.store.root} stand in the held-out {held_out.store.root} too, themselves "
-                f"or their questions: {', '.join(both[:_N_NAMED])}{', …' if len(both) > _N_NAMED else ''}.",
+                f"or their questions: {_some(both)}.",
                 "Hold out a dataset of other items: give each its own rows of the source.",
             )
+
+
+def check_speech_held_out(speech: str, held_out: DatasetReader) -> None:
+    """Requires that no speech row says an item of the held-out dataset; rows do not tell of which questions they are.
+
+    Raises:
+        ConfigError: one does; names some items.
+        DatasetError, StoreError: a folder cannot be read.
+    """
+    both = sorted(read_left_out([speech]) & {item for item, _ in read_item_ids(held_out)})
+    if both:
+        raise ConfigError(
+            f"The speech in {speech} says {len(both)} items of the held-out {held_out.store.root}: {_some(both)}.",
+            f"Make it again in another folder: `kame speech … --without {held_out.store.root}`.",
+        )
+
+
+def _some(items: Sequence[str]) -> str:
+    return f"{', '.join(items[:_N_NAMED])}{', …' if len(items) > _N_NAMED else ''}"
 
 
 def read_left_out(folders: Sequence[str]) -> frozenset[str]:

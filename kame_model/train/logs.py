@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
 
+from data_schemas.config.training import KINDS, Kind
 from data_schemas.errors import StoreError
 from data_schemas.store import Store
 from kame_model.data.loader import Counts, MicroBatch
@@ -21,8 +22,8 @@ from kame_model.train.parallel import Processes
 N_TALLIES = 2 * len(LOSS_METRICS)
 N_COUNTS = len(Counts._fields)
 _MEMORY = 50
-REHEARSAL = "copy_"
-"""Begins the names of figures of steps that copy words again among dialogues."""
+PREFIXES: Final[dict[Kind, str]] = {"dialogues": "dialogue_", "speech": "speech_", "copying": "copy_"}
+"""Begins the names of figures of steps of a kind that is not the run's main one."""
 
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
@@ -142,26 +143,40 @@ class Window:
 
 
 class Windows:
-    """A window for each kind of step: of the run's own stage, and of words that are copied again among dialogues."""
+    """A window for each kind of steps.
 
-    def __init__(self) -> None:
-        self._by_kind = {"": Window(), REHEARSAL: Window()}
+    Args:
+        main: the kind whose figures go by their own names; those of others begin with its name.
+    """
 
-    def of(self, is_rehearsal: bool) -> Window:
+    def __init__(self, main: Kind) -> None:
+        self._main = main
+        self._by_kind = {kind: Window() for kind in KINDS}
+
+    def of(self, kind: Kind) -> Window:
         """That of a kind of steps."""
-        return self._by_kind[REHEARSAL if is_rehearsal else ""]
+        return self._by_kind[kind]
+
+    def clear(self) -> None:
+        """Begins all anew."""
+        self._by_kind = {kind: Window() for kind in KINDS}
 
     def figures(self) -> dict[str, float]:
         """Those of all kinds."""
-        return {f"{kind}{name}": each for kind, one in self._by_kind.items() for name, each in one.figures().items()}
+        prefixes = PREFIXES | {self._main: ""}
+        return {
+            f"{prefixes[kind]}{name}": each
+            for kind, one in self._by_kind.items()
+            for name, each in one.figures().items()
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {f"{kind}window": asdict(one) for kind, one in self._by_kind.items()}
+        return {kind: asdict(one) for kind, one in self._by_kind.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with sums; a run of before has fewer of them."""
-        self._by_kind = {kind: Window(**state.get(f"{kind}window", {})) for kind in self._by_kind}
+        """Goes on with sums."""
+        self._by_kind = {kind: Window(**state[kind]) for kind in KINDS}
 
 
 def to_means(tallies: list[float]) -> dict[str, float]:

@@ -17,17 +17,15 @@ from kame_model.train.run_folder import SpeaksWith, start_from
 
 @dataclass(frozen=True, slots=True)
 class ForwardPass:
-    """How a forward pass is made in this run: on which device, in which precision, with sound or without.
+    """How a forward pass is made in this run: on which device, in which precision.
 
     Attributes:
         processes: the run's; their device is where batches must be.
         precision: bf16-mixed computes products in bf16, under autocast.
-        with_audio: whether the depth transformer is computed at all.
     """
 
     processes: Processes
     precision: Precision = "fp32"
-    with_audio: bool = True
 
     @property
     def product_type(self) -> torch.dtype:
@@ -47,9 +45,7 @@ class ForwardPass:
         """
         is_mixed = self.product_type == torch.bfloat16
         with torch.autocast(self.processes.device.type, dtype=torch.bfloat16, enabled=is_mixed):
-            logits: Logits = model(
-                batch.columns, batch.oracle, inputs=inputs, with_audio=self.with_audio and with_audio
-            )
+            logits: Logits = model(batch.columns, batch.oracle, inputs=inputs, with_audio=with_audio)
         return logits
 
 
@@ -98,7 +94,7 @@ def _prepare_training(model: FrontEnd, config: TrainConfig, forward: ForwardPass
     """Puts adapters in, and freezes what is not trained."""
     if config.lora is not None:
         add_lora(model, config.lora, forward.product_type)
-    if config.stage == "copy":
+    if not config.shares.has_sound:
         for name, each in model.named_parameters():
             if name.startswith(SOUND_WEIGHTS):  # without sound no gradient comes to them
                 each.requires_grad_(False)

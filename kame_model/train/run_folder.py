@@ -11,7 +11,7 @@ from torch.distributed.checkpoint.state_dict import get_model_state_dict
 from data_schemas import ids
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config import Config
-from data_schemas.config.front_end import COPY, RUN, find_seed_folders
+from data_schemas.config.front_end import RUN, find_seed_folders
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, DatasetError
@@ -64,8 +64,8 @@ class RunFacts(Config):
     config: TrainConfig
     speaks_with: SpeaksWith
     datasets: list[str] = Field(
-        description="Fingerprints of the datasets of token rows, in the order of the mixture; none of copying, which "
-        "takes only what they speak with."
+        description="Fingerprints of the datasets of token rows, in the order of the mixture; none of copying alone, "
+        "which takes only what they speak with."
     )
     base_digest: str | None = Field(
         default=None, description="Of the weights that the run began with, `config.init_from`; empty: random ones."
@@ -125,8 +125,8 @@ def read_facts(folder: str | Path) -> RunFacts:
     """
     path = Path(folder) / CONFIG
     if not path.is_file():
-        if any((each / COPY / CONFIG).is_file() for each in find_seed_folders(folder).values()):
-            raise DatasetError(f"{folder} has only learnt to copy so far.", "Let `kame train` go on with it.")
+        if any(next(each.glob(f"*/{CONFIG}"), None) for each in find_seed_folders(folder).values()):
+            raise DatasetError(f"{folder} has not come to its last stage so far.", "Let `kame train` go on with it.")
         raise DatasetError(
             f"{folder} is no training run: it has no {CONFIG}.", "Name a folder that `kame train` wrote."
         )
@@ -203,7 +203,7 @@ def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "be
     """
     facts, saved = read_facts(folder), choose_saved(folder, which)
     _check_shapes(model, facts, folder)
-    alone, of_sound = Processes(torch.device("cpu")), SOUND_WEIGHTS if facts.config.stage == "copy" else ()
+    alone, of_sound = Processes(torch.device("cpu")), () if facts.config.shares.has_sound else SOUND_WEIGHTS
     trained = {
         name: each.data
         for name, each in model.named_parameters()
@@ -261,7 +261,7 @@ def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = Non
             "Encode the datasets with the tokenizer and codec of those weights.",
         )
     load_weights(model, place)
-    if facts.config.stage == "copy" and facts.config.init_from is None:
+    if not facts.config.shares.has_sound and facts.config.init_from is None:
         _zero_codes(model)
 
 
@@ -334,7 +334,7 @@ def _is_run(place: str | Path) -> bool:
 
 
 def _zero_codes(model: FrontEnd) -> None:
-    """Embeddings of codes that the copying stage never saw: random ones, summed over all codebooks, are four times as
+    """Embeddings of codes that copying alone never saw: random ones, summed over all codebooks, are four times as
     large as the text's and drown what was learnt."""
     with torch.no_grad():
         for embedding in model.lm.emb:

@@ -92,7 +92,7 @@ class Trainer:
         decay = config.optim.ema_decay
         self._average = None if decay is None else MovingAverage(parts.model, decay)
         self._spikes = SpikeWatch(config.keep.spike_deviations)
-        self._windows = Windows()
+        self._windows = Windows(config.shares.main)
         self.log: MetricsLog | None = None  # the first process has one
         self.step = 0
         self.figures: dict[str, float] = {}
@@ -180,7 +180,7 @@ class Trainer:
         )
         self._parts.loader.load_state_dict(state["loader"])
         self._spikes = SpikeWatch(**state["spikes"] | {"deviations": self._config.keep.spike_deviations})
-        self._windows.load_state_dict(state)
+        self._windows.load_state_dict(state["windows"])
         self.step = self._saved_step = state["step"]
         self._best, self.evaluation = self._parts.checkpoints.best_score(), state["evaluation"]
         self._evaluation_step = state.get("evaluation_step")  # a run of before has none
@@ -210,7 +210,7 @@ class Trainer:
         if self._average is not None:
             self._average.update(self.step)
         self.step += 1
-        if not batches[0].is_rehearsal:  # its frames have no sound, and take less
+        if batches[0].kind == self._config.shares.main:  # frames without sound take less
             self._parts.speedometer.end(int(frames))
         self._note({"loss": loss, "learning_rate": rate, "gradient_norm": norm}, sums, batches)
 
@@ -228,7 +228,7 @@ class Trainer:
             draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, micro.number))
             batch = (micro.batch if micro.with_guesses is None else self._with_own_past(micro)).to(device)
             inputs = drop_inputs(batch.inputs, config.dropout, draw)
-            logits = forward(model, batch, inputs, with_audio=not micro.is_rehearsal)
+            logits = forward(model, batch, inputs, with_audio=micro.kind != "copying")
             parts = compute_loss(logits, batch, config.loss, model.layout.weights)
             (parts.total / len(batches)).backward()  # type: ignore[no-untyped-call]
             losses[place] = parts.total.detach()
@@ -267,27 +267,27 @@ class Trainer:
         )
 
     def _note(self, told: dict[str, float], sums: list[float], batches: list[MicroBatch]) -> None:
-        """Remembers a step's figures, and reports a leap of the dialogues' loss.
+        """Remembers a step's figures, and reports a leap of the main kind's loss.
 
         Args:
             told: loss, learning rate and norm of the gradient.
             sums: over all processes, of `Counts` and of the tallies.
         """
-        is_rehearsal, counts, tallies = batches[0].is_rehearsal, sums[:N_COUNTS], sums[N_COUNTS:]
-        self._windows.of(is_rehearsal).add(told["loss"], told["gradient_norm"], counts, tallies)
+        kind, counts, tallies = batches[0].kind, sums[:N_COUNTS], sums[N_COUNTS:]
+        self._windows.of(kind).add(told["loss"], told["gradient_norm"], counts, tallies)
         shown = self._parts.loader.observe(to_means(tallies).get("answer_right"))
         self._shown = {"learning_rate": told["learning_rate"], **shown}
         mean = self._spikes.mean
-        if not is_rehearsal and self._spikes.is_spike(told["loss"]):
+        if kind == self._config.shares.main and self._spikes.is_spike(told["loss"]):
             names = gather_dialogues(batches, self._processes)
             if self.log is not None:
                 self.log.write("spike", self.step, {"mean": mean, "dialogues": names, **told})
 
     def _write_metrics(self) -> None:
         """A line of metrics."""
-        speed = self._parts.speedometer.read() if self._windows.of(is_rehearsal=False).n_steps else {}
+        speed = self._parts.speedometer.read() if self._windows.of(self._config.shares.main).n_steps else {}
         self.figures = self._windows.figures() | self._shown | speed | {"hours": self.hours}
-        self._windows = Windows()
+        self._windows.clear()
         if self.log is not None:
             self.log.write("train", self.step, self.figures)
 
@@ -322,7 +322,7 @@ class Trainer:
         state = {
             "loader": self._parts.loader.state_dict(),
             "spikes": asdict(self._spikes),
-            **self._windows.state_dict(),
+            "windows": self._windows.state_dict(),
             "evaluation": self.evaluation,
             "evaluation_step": self._evaluation_step,
             "trained_s": self.hours * 3600,

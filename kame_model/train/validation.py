@@ -31,16 +31,19 @@ class Evaluator:
         batch_frames: frames of a batch at most.
         loss: weights of the loss.
         forward: how a forward pass is made here.
+        with_audio: whether the examples have sound.
     """
 
-    def __init__(self, judged: Sequence[Judged], batch_frames: int, loss: LossConfig, forward: ForwardPass) -> None:
+    def __init__(
+        self, judged: Sequence[Judged], batch_frames: int, loss: LossConfig, forward: ForwardPass, with_audio: bool
+    ) -> None:
         lengths = np.asarray([each.example.n_positions for each in judged], np.int32)
         batches = cut_by_frames(np.argsort(lengths, kind="stable"), lengths, batch_frames)
         share = forward.processes.share
         self._batches = [_collate_with_wrong([judged[at] for at in batch]) for batch in batches]
         n_turns = -(-len(batches) // share.world)  # all processes make as many passes, for sharded weights are gathered
         self._mine = [turn * share.world + share.rank for turn in range(n_turns)]
-        self._loss, self._forward = loss, forward
+        self._loss, self._forward, self._with_audio = loss, forward, with_audio
 
     @torch.no_grad()
     def __call__(self, model: FrontEnd) -> Evaluation:
@@ -54,7 +57,8 @@ class Evaluator:
             right, wrong = on_cpu.to(device), wrong_oracle.to(device)
             for row, oracle in enumerate((right.oracle, wrong, torch.full_like(wrong, PADDING_ID))):
                 batch = replace(right, oracle=oracle)
-                parts = compute_loss(self._forward(model, batch), batch, self._loss, model.layout.weights)
+                logits = self._forward(model, batch, with_audio=self._with_audio)
+                parts = compute_loss(logits, batch, self._loss, model.layout.weights)
                 if number < len(self._batches):
                     sums[row] += torch.cat([parts.tallies.flatten(), parts.total[None].double()]).cpu()
         model.train(was_training)

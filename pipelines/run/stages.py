@@ -4,7 +4,7 @@
 pass everything on else; the oracle's simulator may be one that asks nobody.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -66,11 +66,12 @@ def build_cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
         ConfigError: a back-end is not installed, or a language lacks something.
     """
     lexicon = lexicon_of(config.script.lexicon)
-    tts, aligner = build_tts(config.speech, lexicon), build_aligner(config.alignment, lexicon)
-    check_languages(config.sources, tts, aligner)
+    tts, tts_b = build_tts(config.speech, lexicon), build_tts_b(config.speech, lexicon)
+    aligner = build_aligner(config.alignment, lexicon)
+    check_languages(config.sources, [tts, tts_b] if tts_b else [tts], aligner)
     stages: list[Stage[Any]] = [
         ScriptStage(config.script, config.forms, config.variants, config.seed),
-        SpeechStage(config.speech, config.gate, tts, build_recogniser(config.gate), config.seed, lexicon),
+        SpeechStage(config.speech, config.gate, tts, build_recogniser(config.gate), config.seed, lexicon, tts_b),
         AlignmentStage(config.alignment, aligner),
         MixingStage(config.mixing, config.surroundings, config.seed),
     ]
@@ -78,12 +79,23 @@ def build_cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
 
 
 def build_tts(config: SpeechConfig, lexicon: Lexicon) -> TextToSpeech:
-    """Who speaks, by the lexicon's pronunciations.
+    """Who speaks for the assistant, and for the user where no other is configured, by the lexicon's pronunciations.
 
     Raises:
         ConfigError: the back-end is not installed, or does not take its options.
     """
     return SpeltSpeech(registry.build("tts", config.tts, config.tts_options), lexicon.pronunciations)
+
+
+def build_tts_b(config: SpeechConfig, lexicon: Lexicon) -> TextToSpeech | None:
+    """Who speaks for the user alone; None where the assistant's does.
+
+    Raises:
+        ConfigError: as `build_tts`.
+    """
+    if config.tts_b is None:
+        return None
+    return SpeltSpeech(registry.build("tts", config.tts_b, config.tts_b_options), lexicon.pronunciations)
 
 
 def build_aligner(config: AlignmentConfig, lexicon: Lexicon) -> Aligner:
@@ -114,31 +126,35 @@ def user_voices(config: RefreshConfig) -> list[str]:
     return speech.cast.voices_b
 
 
-def missing_for(language: str, tts: TextToSpeech, aligner: Aligner) -> list[str]:
+def missing_for(language: str, engines: Iterable[TextToSpeech], aligner: Aligner) -> list[str]:
     """What a language lacks before dialogues can be made in it; empty for one that is ready.
 
     Args:
         language: two letters, such as `en`.
+        engines: those that speak; each needs a voice of the language.
     """
     missing = []
     if language not in SPEAKABLE:
         missing.append(f"a normaliser (there are: {', '.join(SPEAKABLE)})")
-    if not any(voice.language.split("-")[0] == language for voice in tts.voices()):
-        missing.append(f"a voice of {tts.name}")
+    missing += [
+        f"a voice of {tts.name}"
+        for tts in engines
+        if not any(voice.language.split("-")[0] == language for voice in tts.voices())
+    ]
     if language not in aligner.languages:
         missing.append(f"the aligner {aligner.name} (it knows: {', '.join(aligner.languages)})")
     return missing
 
 
-def check_languages(sources: Iterable[SourceConfig], tts: TextToSpeech, aligner: Aligner) -> None:
-    """Whether dialogues can be made in all languages that sources are asked for.
+def check_languages(sources: Iterable[SourceConfig], engines: Sequence[TextToSpeech], aligner: Aligner) -> None:
+    """Whether dialogues can be made in all languages that sources are asked for; `engines` are those that speak.
 
     Raises:
         ConfigError: one lacks something; says what.
     """
     for source in sources:
         for language in source.languages:
-            if missing := missing_for(language, tts, aligner):
+            if missing := missing_for(language, engines, aligner):
                 raise ConfigError(
                     f"{source.name} cannot be made in {language!r}: it lacks {'; '.join(missing)}.",
                     f"Leave {language!r} out of its languages; docs/dialogues.md says what another one takes.",

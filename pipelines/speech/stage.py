@@ -9,7 +9,7 @@ from backends.tts.long_texts import say
 from backends.tts.protocol import Speech, SpeechRefused, TakeRefused, TextToSpeech
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.fingerprint import versions, what_matters
-from data_schemas.records import Clip, Clips, Dialogue, Hearing, Reject
+from data_schemas.records import USERS_BY, Clip, Clips, Dialogue, Hearing, Reject
 from pipelines.audio import at_level, to_flac
 from pipelines.speech.gate import Fault, Gate, answer_words
 from pipelines.speech.in_flight import InFlight
@@ -40,6 +40,7 @@ class SpeechStage:
     Args:
         recogniser: who listens to each utterance; None: nobody does, and the sound alone is judged.
         lexicon: by which what is heard is read; None: ours. What `tts` says by it is for `SpeltSpeech` to tell.
+        tts_b: who says what the user says; None: `tts`, as all else.
     """
 
     name: ClassVar[str] = "speech"
@@ -56,17 +57,20 @@ class SpeechStage:
         recogniser: Recogniser | None,
         seed: int,
         lexicon: Lexicon | None = None,
+        tts_b: TextToSpeech | None = None,
     ) -> None:
         self.config = config
         self.tts = tts
-        self._in_flight = InFlight(*(engine for engine in (tts, recogniser) if engine is not None))
+        self.tts_b = tts_b
+        self._engines = {"A": tts, "B": tts_b or tts}
+        self._in_flight = InFlight(*(engine for engine in (tts, tts_b, recogniser) if engine is not None))
         self.gate = Gate(gate, recogniser, self._in_flight)
-        self.cast = Cast(config, tts, seed)
+        self.cast = Cast(config, self._engines, seed)
         self.seed = seed
         self._reader = Reader(lexicon or lexicon_of(None))
 
     def matters(self) -> dict[str, Any]:
-        """Configuration, seed, engine, who listens and compares, and the digests of the voices that may speak."""
+        """Configuration, seed, engines, who listens and compares, and the digests of the voices that may speak."""
         recogniser = self.gate.recogniser
         return {
             "config": what_matters(self.config),
@@ -76,6 +80,7 @@ class SpeechStage:
             "recogniser": recogniser.digest if recogniser else None,
             "compared_with": versions(*_LISTENS_WITH) if recogniser else None,
             "voices": [[voice.name, voice.digest] for voice in self.cast.voices()],
+            **({"tts_b": self.tts_b.digest} if self.tts_b else {}),
         }
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Clips]:
@@ -97,10 +102,13 @@ class SpeechStage:
     def _speak(self, dialogue: Dialogue) -> Clips:
         clips = {place: clip for speaker in ("A", "B") for place, clip in self._said_by(speaker, dialogue).items()}
         recogniser = self.gate.recogniser
+        tts, tts_digest = self.tts.name, self.tts.digest
+        if self.tts_b is not None:
+            tts, tts_digest = f"{tts}{USERS_BY}{self.tts_b.name}", f"{tts_digest}; {self.tts_b.digest}"
         return Clips(
             dialogue_id=dialogue.dialogue_id,
-            tts=self.tts.name,
-            tts_digest=self.tts.digest,
+            tts=tts,
+            tts_digest=tts_digest,
             asr=recogniser.name if recogniser else None,
             asr_digest=recogniser.digest if recogniser else None,
             clips=tuple(clips[place] for place in sorted(clips)),
@@ -136,14 +144,15 @@ class SpeechStage:
             _Failed: none did; with the last take's fault.
         """
         turn = dialogue.turns[place[0]]
+        tts = self._engines[turn.speaker]
         utterance, answer = turn.utterances[place[1]], answer_words(turn, place[1])
         fault: Fault | None = None
         for take in range(self.gate.config.max_takes):
-            take_speed = _speed_of(speed, take) if self.tts.has_speed else speed
+            take_speed = _speed_of(speed, take) if tts.has_speed else speed
             n_takes[place] += 1
             try:
-                with self._in_flight.call(self.tts):
-                    said = say(self.tts, utterance.spoken_text, voice, take_speed, take)
+                with self._in_flight.call(tts):
+                    said = say(tts, utterance.spoken_text, voice, take_speed, take)
             except TakeRefused as refusal:
                 fault = Fault(_REFUSED, str(refusal))
                 continue

@@ -1,7 +1,7 @@
 """Who speaks: one voice for the assistant of a whole dataset, and voices of users drawn by seed."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from backends.tts.protocol import SpeechRefused, TextToSpeech, Voice
 from data_schemas import ids
@@ -13,28 +13,39 @@ HELD_OUT_SHARE = 0.3
 """Share of the users' voices that validation and test keep for themselves, where they have voices of their own."""
 
 
-def resolve_voices(config: SpeechConfig, tts: TextToSpeech) -> tuple[str, list[str]]:
-    """The assistant's voice and the user's voices: those asked for, else what the engine has.
+def resolve_voices(config: SpeechConfig, tts: TextToSpeech, tts_b: TextToSpeech | None = None) -> tuple[str, list[str]]:
+    """The assistant's voice and the user's voices: those asked for, else what their engines have.
 
     Both have the same voice only where `voices_b` names it.
+
+    Args:
+        tts_b: the engine of the user's voices; None: `tts`.
 
     Raises:
         ConfigError: a voice is asked for that this machine lacks, or none is left for the user.
     """
+    tts_b = tts_b or tts
     there = [voice.name for voice in tts.voices()]
+    there_b = [voice.name for voice in tts_b.voices()]
     voice_a = config.voice_a or there[0]
-    voices_b = [name for name in there if name != voice_a] if config.voices_b is None else config.voices_b
-    missing = sorted({voice_a, *voices_b} - set(there))
-    here = f"Voices here: {', '.join(there)}."
-    if missing:
-        raise ConfigError(f"The speech back-end {tts.name} has no voice {', '.join(missing)}.", here)
+    voices_b = [name for name in there_b if name != voice_a] if config.voices_b is None else config.voices_b
+    _check_there(tts, [voice_a], there)
+    _check_there(tts_b, voices_b, there_b)
     if not voices_b:
         raise ConfigError(
-            f"The speech back-end {tts.name} has no voice for the user but the assistant's, {voice_a}: it needs at "
+            f"The speech back-end {tts_b.name} has no voice for the user but the assistant's, {voice_a}: it needs at "
             "least one voice for the user.",
-            f"{here} Take another back-end, or name {voice_a} in speech.voices_b to have both speak with it.",
+            f"Voices here: {', '.join(there_b)}. Take another back-end for the user by speech.tts_b, or name {voice_a} "
+            "in speech.voices_b to have both speak with it.",
         )
     return voice_a, voices_b
+
+
+def _check_there(tts: TextToSpeech, wanted: Sequence[str], there: Sequence[str]) -> None:
+    if missing := sorted(set(wanted) - set(there)):
+        raise ConfigError(
+            f"The speech back-end {tts.name} has no voice {', '.join(missing)}.", f"Voices here: {', '.join(there)}."
+        )
 
 
 def is_held_out(voice: str, seed: int) -> bool:
@@ -45,26 +56,29 @@ def is_held_out(voice: str, seed: int) -> bool:
 class Cast:
     """Gives each speaker of a dialogue a voice and a speed, drawn from seed, dialogue and speaker.
 
+    Args:
+        engines: by speaker, A and B.
+
     Raises:
         ConfigError: a voice asked for is not there, or too few are for disjoint speakers.
     """
 
-    def __init__(self, config: SpeechConfig, tts: TextToSpeech, seed: int) -> None:
+    def __init__(self, config: SpeechConfig, engines: Mapping[str, TextToSpeech], seed: int) -> None:
         self.config = config
         self.seed = seed
-        self._has_speed = tts.has_speed
-        self.voice_a, self.voices_b = resolve_voices(config, tts)
-        self._voices = {voice.name: voice for voice in tts.voices()}
+        self._has_speed = {speaker: tts.has_speed for speaker, tts in engines.items()}
+        self.voice_a, self.voices_b = resolve_voices(config, engines["A"], engines["B"])
+        self._voices = {speaker: {voice.name: voice for voice in tts.voices()} for speaker, tts in engines.items()}
         if config.disjoint_voices:
-            self._check_both_kinds(tts.name)
+            self._check_both_kinds(engines["B"].name)
 
     def voices(self) -> list[Voice]:
         """Every voice that may speak, the assistant's first."""
-        return [self._voices[name] for name in (self.voice_a, *self.voices_b)]
+        return [self._voices["A"][self.voice_a], *(self._voices["B"][name] for name in self.voices_b)]
 
     def speed(self, dialogue_id: str, speaker: str) -> float:
         """How fast a speaker speaks through the dialogue; 1, the voice's own speed, where the engine has no other."""
-        if not self._has_speed:
+        if not self._has_speed[speaker]:
             return 1.0
         draw = random.Random(ids.seed_for(self.seed, dialogue_id, "speed", speaker))
         return round(draw.uniform(self.config.speed_min, self.config.speed_max), 2)
@@ -78,7 +92,7 @@ class Cast:
             SpeechRefused: there is no voice of the dialogue's language.
         """
         names = [self.voice_a] if speaker == "A" else self._users_of(dialogue.split)
-        names = [name for name in names if self._voices[name].language.split("-")[0] == dialogue.language]
+        names = [name for name in names if self._voices[speaker][name].language.split("-")[0] == dialogue.language]
         if not names:
             raise SpeechRefused(f"speaker {speaker} has no voice of the language {dialogue.language!r}")
         draw = random.Random(ids.seed_for(self.seed, dialogue.dialogue_id, "voice", speaker))

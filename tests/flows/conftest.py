@@ -30,6 +30,7 @@ TINY: dict[str, str | int | float | bool] = {
     "model.num_heads": 2,
     "model.depformer_dim": 16,
     "model.depformer_num_heads": 2,
+    "copy.max_steps": 0,
     "data.batch_frames": 800,
     "keep.evaluate_examples": 2,
     "keep.log_every": 1,

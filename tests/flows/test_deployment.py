@@ -183,7 +183,8 @@ def test_the_server_has_its_tasks_and_artifacts(run: Run) -> None:
     assert {task["state_name"] for task in tasks} == {"Completed"}
     artifacts = run.prefect.ask("/artifacts/filter", **of_run)
     kinds = {artifact["key"]: artifact["type"] for artifact in artifacts}
-    assert kinds == dict.fromkeys((each.key for each in tables(Figures())), "table") | {"dataset-card": "markdown"}
+    told = {"dataset-card": "markdown", "refresh": "progress"}
+    assert kinds == dict.fromkeys((each.key for each in tables(Figures())), "table") | told
 
 
 def test_its_schedule_is_there_and_paused(run: Run) -> None:

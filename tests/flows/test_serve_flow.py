@@ -61,5 +61,6 @@ def test_its_deployment_is_a_sound_configuration_of_the_demos_checkpoint() -> No
     config = ServeConfig.model_validate(deployment["parameters"]["config"])
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert config.checkpoint == "demo-checkpoints/nano-demo-front-end-40"
-    assert "nano-$(notdir $(DEMO))-front-end-40" in makefile
+    assert "--max-steps 40 " in makefile
+    assert "--out $(DEMO)-front-end --checkpoints $(DEMO)-checkpoints" in makefile
     assert deployment["work_pool"]["name"] == "gpu"

@@ -22,7 +22,7 @@ def test_torchrun_makes_one_run_of_two_processes(tmp_path: Path) -> None:
     rows, settings = tiny_dataset(tmp_path / "rows"), tmp_path / "tiny.yaml"
     as_alone = tiny_run(tmp_path / "alone", rows, max_steps=2)
     train(as_alone)
-    sections = as_alone.model_dump(mode="json", include={"dropout", "optim", "keep", "hardware"})
+    sections = as_alone.model_dump(mode="json", include={"shares", "dropout", "optim", "keep", "hardware"})
     data = as_alone.data.model_dump(mode="json", exclude={"datasets"})
     settings.write_text(yaml.safe_dump({"model": TINY.model_dump(), "data": data, **sections}))
     typed = ["train", rows, "--out", tmp_path / "run", "--max-steps", 2, "--config", settings, "--json"]

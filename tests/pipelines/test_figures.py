@@ -104,6 +104,13 @@ def test_each_engine_is_counted_once_a_dialogue_by_its_role(tmp_path: Path) -> N
     assert "| aligner | double | 3 |" in card
 
 
+def test_the_engine_of_the_users_voices_has_a_role_of_its_own(tmp_path: Path) -> None:
+    one = row("one", "mine", "plain", [])
+    two = replace(one, provenance=replace(one.provenance, tts="piper; users by kokoro"))
+    speech = [each for each in rows_of(counted(tmp_path, [one, two])[0], "engines") if "speech" in str(each[0])]
+    assert speech == [("speech", "double", 1), ("speech", "piper", 1), ("users' speech", "kokoro", 1)]
+
+
 def by_model(found: AudioDialogue, turns: str) -> AudioDialogue:
     method = f"{found.provenance.script_method}; {turns}"
     return replace(found, provenance=replace(found.provenance, script_method=method))

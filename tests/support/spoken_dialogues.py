@@ -21,8 +21,9 @@ def dialogues(n: int = 1, **fields: Any) -> list[Dialogue]:
     return [one(number) for number in range(n)]
 
 
-def speech(config: SpeechConfig | None = None, tts: Any = None, seed: int = 0) -> SpeechStage:
-    return SpeechStage(config or SpeechConfig(tts="double"), GateConfig(asr="none"), tts or DoubleTts(), None, seed)
+def speech(config: SpeechConfig | None = None, tts: Any = None, seed: int = 0, tts_b: Any = None) -> SpeechStage:
+    config = config or SpeechConfig(tts="double")
+    return SpeechStage(config, GateConfig(asr="none"), tts or DoubleTts(), None, seed, tts_b=tts_b)
 
 
 def spoken(batch: list[Dialogue], **config: Any) -> list[Clips]:

@@ -6,7 +6,7 @@ Speaks Moshi's protocol (`/api/chat`), so Kyutai's own server answers too; our e
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +18,18 @@ import sphn
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from backends import registry
 from backends.engine import Samples
+from backends.tts.long_texts import say
+from backends.tts.protocol import SpeechRefused, TextToSpeech
 from data_schemas.config.serving import TOKEN_ENV
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.talk_record import TalkRecord
 from kame_model.serve.client.untrusted_events import plain, read_event
 from kame_model.serve.web.moshi_protocol import Kind
+from spoken.reader import speak
+from spoken.spoken_text import Unspeakable
 
 OWED_S = 2.0
 """How long to wait at the end for the next of the frames that a busy server still owes, seconds."""
@@ -32,6 +37,8 @@ READY_S = 30.0
 """How long a server may take until it is ready, seconds."""
 MAX_QUERY_PROMPT_CHARS = 2_000
 """Longest prompt in an address, as it is written there: servers and proxies take addresses of 8 KB, some of 4."""
+_ASKING_VOICE = 1
+"""Of Kokoro's voices; its first is what servers speak by unless somebody says otherwise."""
 USER = 1
 """Channel of the user in two-channel sound of ours: the right one; 0 is the assistant."""
 
@@ -159,12 +166,40 @@ async def until_answered(sound: Samples, record: TalkRecord, timeout_s: float) -
         yield frame
         n_sent += len(frame)
         if n_sent >= len(sound) and record.has_answer_ended(clock.time()):
-            record.lacks = "" if record.watch.has_begun else "No answer came: the chat model failed."
+            if not record.watch.has_begun:
+                record.lacks = "No answer came: the chat model failed."
             return
     if record.watch.has_begun:
         record.lacks = f"Timed out: the answer had not ended {timeout_s:g} s after what was said."
     else:
         record.lacks = f"Timed out: no answer came within {timeout_s:g} s after what was said."
+
+
+async def one_after_another(
+    sounds: Iterable[Samples], said: Callable[[Samples], AsyncIterator[Samples]]
+) -> AsyncIterator[Samples]:
+    """The frames of several sounds, each said when the one before has been listened to.
+
+    Args:
+        said: the frames of one: `in_real_time` or `until_answered` with the rest of their arguments.
+    """
+    for sound in sounds:
+        async for frame in said(sound):
+            yield frame
+
+
+def speak_user(text: str) -> Samples:
+    """What the user says, spoken by the embedded text-to-speech; not with the voice that servers have by default.
+
+    Raises:
+        ConfigError: the text cannot be said.
+        BackendError: the engine does not work.
+    """
+    tts: TextToSpeech = registry.build("tts", "kokoro", {})
+    try:
+        return say(tts, speak(text), tts.voices()[_ASKING_VOICE].name, 1.0).samples
+    except (Unspeakable, SpeechRefused) as error:
+        raise ConfigError(f"{text!r} cannot be said: {error}.", "Word it otherwise.") from error
 
 
 def read_user(path: Path) -> Samples:

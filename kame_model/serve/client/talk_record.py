@@ -4,6 +4,7 @@ import io
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,14 @@ class Player:
 
 @dataclass(slots=True)
 class Oracle:
-    """One answer of the back-end: asked at `asked_s` on the session's clock, its first words `age_s` later."""
+    """One answer of the back-end: asked at `asked_s` on the session's clock, its first words `age_s` later.
+
+    `at_s` is when the caller was told that it was asked.
+    """
 
     back_end: str
     asked_s: float
+    at_s: float
     age_s: float | None = None
     text: str = ""
     state: str = "unanswered"
@@ -78,6 +83,20 @@ class Oracle:
                 self.state = "whole"
             case "oracle_failed":
                 self.state = f"failed: {data.get('reason')}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exchange:
+    """A turn of the user as it was heard, and what came of it until the next one.
+
+    `oracle` is the last that was whispered about it, `text` what the assistant said as text, and `sound` as sound,
+    float32 [n_samples] at 24 kHz, from the beginning of the user's turn on.
+    """
+
+    question: str
+    oracle: str
+    text: str
+    sound: Samples
 
 
 @dataclass(slots=True)
@@ -188,7 +207,8 @@ class TalkRecord:
             kind, data = str(event.get("kind")), event.get("data", {})
             number = data.get("oracle")
             if kind == "oracle_asked":
-                found[number] = Oracle(str(data.get("back_end")), float(event["time_s"]))
+                asked_s = float(event["time_s"])  # on a simulated clock the caller is told at once, and notes no time
+                found[number] = Oracle(str(data.get("back_end")), asked_s, event.get("at_s", asked_s))
             elif number in found:
                 found[number].note(kind, data)
         return list(found.values())
@@ -197,6 +217,19 @@ class TalkRecord:
         """The one whose words were the last to come by then, on the session's clock; None: none had come."""
         begun = [each for each in self.oracles() if each.age_s is not None and each.asked_s + each.age_s <= at_s]
         return max(begun, key=lambda each: each.asked_s + (each.age_s or 0.0), default=None)
+
+    def exchanges(self) -> list[Exchange]:
+        """The user's turns, each with what came of it; of a server that tells no events there are none."""
+        lines, oracles, sound = self.lines(), self.oracles(), self.sound()[:, 0]
+        turns = [(began_s, text) for began_s, speaker, text in lines if speaker == "user"]
+        found = []
+        for (start_s, question), (end_s, _) in pairwise([*turns, (np.inf, "")]):
+            whispered = [each.text for each in oracles if start_s <= each.at_s < end_s and each.text]
+            said = [text for at_s, who, text in lines if who == "assistant" and start_s <= at_s < end_s]
+            end = None if end_s == np.inf else round(end_s * SAMPLE_RATE_HZ)
+            heard = sound[round(start_s * SAMPLE_RATE_HZ) : end]
+            found.append(Exchange(question, "".join(whispered[-1:]), " ".join(said), heard))
+        return found
 
     def dropped(self) -> dict[str, int]:
         """Frames that the server threw away: heard, of the caller's; said, of its own."""

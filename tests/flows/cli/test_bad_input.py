@@ -67,6 +67,8 @@ WRONG: list[tuple[list[str], dict[str, Any], int, str]] = [
     ([], {"chat": {"engine": "oracle"}}, 2, "no chat back-end 'oracle'"),
     ([], {"speech": {"tts": "double", "voice_a": "nobody"}}, 2, "has no voice nobody.*double_a"),
     ([], {"speech": {"tts": "double", "voices_b": []}}, 2, "at least one voice"),
+    ([], {"speech": {"tts": "double", "tts_b": "parrot"}}, 2, "no tts back-end 'parrot'"),
+    ([], {"speech": {"tts": "double", "tts_b_options": {"a": 1}}}, 2, "tts_b_options are given without tts_b"),
     ([], {"oracle": {"prompt": "v99"}}, 2, "no prompt set 'v99'"),
     ([], {"chat": {"engine": "openai"}}, 2, "base"),
     (["--limit", "0"], {}, 2, "limit: Input should be greater"),

@@ -127,6 +127,21 @@ def test_mode_cascade_needs_no_checkpoint(question: Path, tmp_path: Path, starte
     assert said["whispered"] == said["text"]
 
 
+def test_each_text_is_said_when_the_one_before_has_been_listened_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sounds = {word: np.concatenate([saying(word, 8), saying(None, 6)]) for word in ("delta", "golf")}
+    monkeypatch.setattr(client, "speak_user", sounds.__getitem__)
+    said = ["--say", "delta", "--say", "golf"]
+    options = ["--out", str(tmp_path / "out"), "--silence-s", "3", "--mode", "cascade", *PATIENT, "--json"]
+    done = CliRunner().invoke(app, ["talk", *said, *options])
+    assert done.exit_code == 0, done.output
+    first, second = json.loads(done.stdout)["exchanges"]
+    for word, told in (("delta", first), ("golf", second)):
+        assert all(word in told[each] for each in ("question", "oracle", "text")), told
+    assert "golf" not in first["question"]
+
+
 def test_on_a_machine_that_is_too_slow_for_real_time_it_talks_all_the_same(
     checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +254,8 @@ def test_a_server_that_records_nobody_says_so(checkpoint: str, question: Path) -
     [
         ([], "It is not clear who talks"),
         (["a.wav", "--mic"], "It is not clear who talks"),
+        (["a.wav", "--say", "Hello."], "It is not clear who talks"),
+        (["--say", "%", "--mode", "cascade"], "cannot be said"),
         (
             ["a.wav", "--url", "http://host", "--checkpoint", "c", "--voice", "decoded"],
             "--checkpoint, --voice would be",

@@ -31,8 +31,13 @@ def run(*arguments: object) -> tuple[int, str]:
 def settings(folder: Path) -> Path:
     """A file of settings that makes the nano recipe a tiny one, for rows without a vocabulary beside them."""
     file = folder / "tiny.yaml"
-    data = {"batch_frames": 300, "copy_share": 0.0, "substitute_share": 0.0}
-    tiny = {"model": TINY.model_dump(), "data": data, "hardware": {"device": "cpu", "threads": 1}}
+    data = {"batch_frames": 300, "substitute_share": 0.0}
+    tiny = {
+        "shares": {"copying": 0},
+        "model": TINY.model_dump(),
+        "data": data,
+        "hardware": {"device": "cpu", "threads": 1},
+    }
     file.write_text(json.dumps(tiny))  # JSON is YAML
     return file
 
@@ -57,10 +62,10 @@ def test_a_person_is_told_of_the_three_columns(rows: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("stage", ["copy", "dialogues"])
+@pytest.mark.parametrize("stage", ["speak", "copy", "dialogues"])
 def test_each_preset_has_a_whole_recipe_for_each_stage(preset: str, stage: str) -> None:
     typed = {"data.datasets": [{"path": "rows"}], "init_from": "base", "lora.rank": 4, "optim.learning_rate": 0.5}
-    config = build_train_config(preset, stage, None, typed)  # type: ignore[arg-type]
+    config = build_train_config(preset, stage, None, typed)
     assert config.stage == stage
     assert config.model.preset == preset
     assert config.lora is not None
@@ -71,14 +76,14 @@ def test_each_preset_has_a_whole_recipe_for_each_stage(preset: str, stage: str) 
 @pytest.mark.full
 def test_a_preset_of_ones_own_is_one_entry(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As docs/model.md says; it trains on rows, and datasets take it."""
-    data = {"batch_frames": 300, "copy_share": 0.0, "substitute_share": 0.0}
-    monkeypatch.setitem(PRESETS, "tiny", Preset(model=TINY, dialogues={"data": data}))
+    data = {"batch_frames": 300}
+    monkeypatch.setitem(PRESETS, "tiny", Preset(model=TINY, settings={"data": data}))
     out = tmp_path / "run"
     code, said = run(rows, "--preset", "tiny", "--out", out, "--max-steps", 1, "--set", "hardware.device=cpu")
     assert code == 0, said
     assert json.loads((out / "config.json").read_text())["config"]["model"]["preset"] == "tiny"
-    copying = build_train_config("tiny", "copy", None, {"data.datasets": [{"path": "rows"}]})
-    assert copying.optim == OptimConfig(), "what an entry does not say is as in KAME's release"
+    config = build_train_config("tiny", None, None, {"data.datasets": [{"path": "rows"}]})
+    assert config.optim == OptimConfig(), "what an entry does not say is as in KAME's release"
     assert FrontEndConfig(datasets=["d"], preset="tiny").preset == "tiny"
     assert "tiny" in FrontEndConfig.model_json_schema()["properties"]["preset"]["enum"]
     with pytest.raises(ValidationError, match=f"no preset 'huge'; choose one of: {', '.join(PRESETS)}"):
@@ -99,6 +104,7 @@ def test_what_is_typed_goes_over_the_file_and_the_file_over_the_recipe(tmp_path:
     ("preset", "stage", "typed", "reason"),
     [
         ("huge", "dialogues", {}, "no preset 'huge'"),
+        ("nano", "sing", {}, "no stage 'sing'.*speak, copy, dialogues"),
         ("nano", "dialogues", {"data.datasets": []}, "nothing to train on"),
         ("nano", "dialogues", {"lora.rank": 4}, "init_from: adapters"),
         ("nano", "dialogues", {"optim.learning_rat": 1.0}, r"optim\.learning_rat: Extra inputs"),
@@ -107,23 +113,22 @@ def test_what_is_typed_goes_over_the_file_and_the_file_over_the_recipe(tmp_path:
 )
 def test_settings_that_do_not_hold_are_named(preset: str, stage: str, typed: dict[str, object], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
-        build_train_config(preset, stage, None, {"data.datasets": [{"path": "rows"}], **typed})  # type: ignore[arg-type]
+        build_train_config(preset, stage, None, {"data.datasets": [{"path": "rows"}], **typed})
 
 
 def test_options_of_datasets_are_not_passed_over_where_there_are_rows(rows: Path, tmp_path: Path) -> None:
-    typed = ("--listen", "--copy-steps", 100, "--evaluate", 0, "--held-out", tmp_path)
+    typed = ("--listen", "--speech", tmp_path, "--evaluate", 0, "--held-out", tmp_path)
     code, said = run(rows, "--out", tmp_path / "run", *typed)
     assert code == 2
-    assert "--copy-steps, --held-out, --evaluate, --listen: of datasets only" in said
+    assert "--speech, --held-out, --evaluate, --listen: of datasets only" in said
     assert not (tmp_path / "run").exists()
 
 
 def test_settings_of_datasets_go_to_the_step_they_name() -> None:
     typed = {"copy.optim.learning_rate": 0.1, "evaluation.delay_s": 1.0, "data.swap_share": 0.3, "copying.max_words": 4}
     assert settings_of(typed) == {
-        "copy_settings": {"optim.learning_rate": 0.1},
         "evaluation_settings": {"delay_s": 1.0},
-        "settings": {"data.swap_share": 0.3, "copying.max_words": 4},
+        "settings": {"copy.optim.learning_rate": 0.1, "data.swap_share": 0.3, "copying.max_words": 4},
     }
 
 
@@ -137,7 +142,8 @@ def test_several_processes_do_not_train_on_a_dataset(tmp_path: Path, monkeypatch
 
 
 def test_copying_without_a_vocabulary_anywhere_is_told(rows: Path, tmp_path: Path) -> None:
-    code, said = run(rows, "--stage", "copy", "--out", tmp_path / "run", "--config", settings(tmp_path))
+    typed = ("--config", settings(tmp_path), "--set", "shares.copying=80")
+    code, said = run(rows, "--stage", "copy", "--out", tmp_path / "run", *typed)
     assert code == 2
     assert "none beside its rows" in said
 
@@ -157,3 +163,9 @@ def test_weights_of_a_mixture_are_typed_behind_the_folder(rows: Path, tmp_path: 
     begun_with = json.loads((out / "config.json").read_text())["config"]
     assert begun_with["data"]["datasets"] == [{"path": str(rows), "weight": 3.0}]
     assert begun_with["max_hours"] == 0.5
+
+
+def test_a_stage_of_what_the_rows_do_not_hold_is_refused(rows: Path, tmp_path: Path) -> None:
+    code, said = run(rows, "--stage", "speak", "--out", tmp_path / "run", "--config", settings(tmp_path))
+    assert code == 2
+    assert "The stage 'speak' is of speech" in said

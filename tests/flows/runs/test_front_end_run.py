@@ -19,18 +19,21 @@ from data_schemas.presets import PRESETS
 from data_schemas.records import AudioDialogue
 from data_schemas.store import Store
 from flows.runs import train
+from flows.runs.speech import run_speech
 from flows.runs.train import Stopped, check_datasets, check_vocabulary, named_shares, run_front_end
 from kame_model.checkpoint import load
 from kame_model.checkpoint.kame_json import TrainedDelays
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.registry import read_registry
 from kame_model.encode import token_dataset
+from kame_model.encode.held_out import read_left_out
 from kame_model.encode.manifest import read_manifest
 from kame_model.evaluate import recall_items
 from kame_model.evaluate.report import read_items
 from kame_model.train.logs import PICTURE, plot_losses, read_metrics
 from kame_model.train.run_folder import read_facts
 from tests.support.codecs import count_encoded
+from tests.support.sentences import speech_config
 from tests.support.small_datasets import noisy_dialogue, write_dataset
 from tests.support.vocabularies import make_vocabulary
 
@@ -100,15 +103,95 @@ def test_a_run_that_is_asked_to_stop_saves_and_goes_on(quick_config: FrontEndCon
 
 
 def test_the_copying_stage_comes_first(quick_config: FrontEndConfig) -> None:
-    settings: dict[str, object] = {"copy_steps": 2, "evaluate_items": 0, "copy_settings": {"copying.batch_size": 4}}
+    settings: dict[str, object] = {
+        "evaluate_items": 0,
+        "settings": {**quick_config.settings, "copy.max_steps": 2, "copying.batch_size": 4},
+    }
     made = run_front_end(quick_config.model_copy(update=settings))
     assert made.facts.training.init_from == str(quick_config.of_seed / "copy")
     facts = json.loads((quick_config.of_seed / "copy" / "config.json").read_text())
     assert (facts["config"]["stage"], facts["config"]["copying"]["batch_size"]) == ("copy", 4)
 
 
+@pytest.fixture
+def with_speech(quick_config: FrontEndConfig, tmp_path: Path) -> FrontEndConfig:
+    """A training with half a minute of speech."""
+    codec = {"path": str(tmp_path / "codec")}
+    run_speech(speech_config(tmp_path, codec="codec2-learnt", codec_options=codec))
+    speaking = {"speak.max_steps": 2, "speak.shares.copying": 85, "copying.batch_size": 2}
+    return quick_config.model_copy(
+        update={
+            "speech": str(tmp_path / "speech"),
+            "codec_path": None,
+            "settings": quick_config.settings | speaking,
+            "evaluate_items": 0,
+        }
+    )
+
+
+def test_it_learns_to_speak_first_with_the_vocabulary_and_codec_of_its_speech(with_speech: FrontEndConfig) -> None:
+    made = run_front_end(with_speech.model_copy(update={"settings": with_speech.settings | {"copy.max_steps": 1}}))
+    speaking, copying, last = (read_facts(with_speech.of_seed / each) for each in ("speak", "copy", "run"))
+    assert [each.config.shares.main for each in (speaking, copying, last)] == ["speech", "copying", "dialogues"]
+    assert copying.config.init_from == str(with_speech.of_seed / "speak")
+    assert last.config.init_from == str(with_speech.of_seed / "copy")
+    assert Path(last.config.data.datasets[-1].path).name == "speech"
+    by = read_manifest(Store(str(with_speech.speech))).made_with
+    loaded = load_checkpoint(made.checkpoint)
+    assert loaded.tokenizer().digest == by.tokenizer_digest
+    assert loaded.codec().digest == by.codec_digest
+    assert not (Path(with_speech.out) / "tokenizer.model").exists()
+    assert not (Path(with_speech.out) / "codec").exists()
+
+
+@pytest.mark.parametrize(("named", "told"), [({"codec": "codec2"}, "codec codec2"), ({"tokenizer": "x"}, "tokenizer")])
+def test_another_vocabulary_or_codec_than_that_of_the_speech_is_refused(
+    with_speech: FrontEndConfig, named: dict[str, str], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"{told}.* is not that of .*speech"):
+        run_front_end(with_speech.model_copy(update=named))
+
+
+def test_speech_that_says_held_out_items_is_refused(with_speech: FrontEndConfig, tmp_path: Path) -> None:
+    said = next(iter(read_left_out([str(with_speech.speech)])))
+    held_out = write_dataset(tmp_path / "held", [[replace(noisy_dialogue(50), item_id=said, group_id="q")]])
+    with pytest.raises(ConfigError, match=f"says 1 items of the held-out .*held: {said}"):
+        run_front_end(with_speech.model_copy(update={"held_out": str(held_out)}))
+
+
+@pytest.mark.parametrize(
+    ("told", "stages"),
+    [
+        ({}, "copy dialogues"),
+        ({"speech": "s"}, "speak copy dialogues"),
+        ({"speech": "s", "settings": {"speak.max_hours": 0, "copy.max_steps": 9}}, "copy dialogues"),
+        ({"speech": "s", "init_from": "base"}, "dialogues"),
+        ({"init_from": "base", "settings": {"copy.max_hours": 0.5}}, "copy dialogues"),
+        ({"preset": "moshi-7b"}, "dialogues"),
+    ],
+)
+def test_stages_are_those_of_the_plan_that_have_a_budget_and_data(told: dict[str, Any], stages: str) -> None:
+    assert " ".join(train.stages_of(FrontEndConfig(datasets=["d"], **told))) == stages
+
+
+def test_a_setting_goes_to_the_stage_that_it_names_and_those_of_the_shape_to_all() -> None:
+    settings: dict[str, str | int | float | bool] = {
+        "model.dim": 64,
+        "speak.max_hours": 0.7,
+        "data.swap_share": 0.1,
+        "dialogues.shares.speech": 33,
+    }
+    config = FrontEndConfig(datasets=["d"], speech="s", max_steps=7, settings=settings)
+    speak, copy, last = (train.train_config(config, each, "t", ["d"]) for each in ("speak", "copy", "dialogues"))
+    assert {each.model.dim for each in (speak, copy, last)} == {64}
+    assert [each.max_hours for each in (speak, copy, last)] == [0.7, None, None]
+    assert (copy.data.swap_share, last.data.swap_share) == (0.5, 0.1)
+    assert (speak.shares.speech, copy.shares.speech, last.shares.speech) == (85, 20, 33)
+    assert (copy.accuracy, last.max_steps) == (0.99, 7)
+
+
 def test_the_name_of_another_runs_checkpoint_is_not_its_weights(quick_config: FrontEndConfig, tmp_path: Path) -> None:
-    config = quick_config.model_copy(update={"evaluate_items": 0, "copy_settings": {}})
+    config = quick_config.model_copy(update={"evaluate_items": 0})
     first = run_front_end(config)
     settings = config.settings | {"data.swap_share": 0.2}
     other = run_front_end(config.model_copy(update={"out": str(tmp_path / "b" / "run"), "settings": settings}))
@@ -141,7 +224,7 @@ def test_the_device_reaches_the_codec_and_the_model_that_is_evaluated(
 
 def test_settings_that_do_not_hold_are_told_before_a_codec_is_trained(config: FrontEndConfig) -> None:
     with pytest.raises(ConfigError, match="init_from: adapters"):
-        run_front_end(config.model_copy(update={"settings": {"lora.rank": 4}}))
+        run_front_end(config.model_copy(update={"settings": config.settings | {"lora.rank": 4}}))
     assert not Path(config.out).exists()
 
 

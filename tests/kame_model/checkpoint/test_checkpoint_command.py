@@ -9,7 +9,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from typer.testing import CliRunner
 
 from data_schemas.config.serving import ServeConfig
-from data_schemas.config.training import DataConfig, DatasetMixConfig, TrainConfig
+from data_schemas.config.training import DataConfig, DatasetMixConfig, SharesConfig, TrainConfig
 from flows.cli import serve
 from flows.cli.app import app as kame
 from flows.cli.checkpoint import app
@@ -32,7 +32,9 @@ def make_run(folder: Path) -> tuple[Path, Path, FrontEnd]:
     codec = tiny_mimi(folder / "codec")
     front_end = build_front_end(tiny_config(), 300, TINY_LAYOUT)
     data = DataConfig(datasets=[DatasetMixConfig(path="rows")])  # never opened: what a run learnt from may be gone
-    config = TrainConfig(stage="copy", tokenizer=str(tokenizer.path), model=tiny_config(), data=data)
+    config = TrainConfig(
+        stage="copy", shares=SharesConfig(copying=1), tokenizer=str(tokenizer.path), model=tiny_config(), data=data
+    )
     speaks_with = SpeaksWith(
         tokenizer_digest=tokenizer.digest,
         text_card=300,

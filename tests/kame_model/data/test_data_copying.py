@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
 from kame_model.data.copying import Pieces, Script, draw_script, draw_trial, pieces_of, speak
-from kame_model.data.lessons import CopyLoader, judged
+from kame_model.data.lessons import CopySource, judged
 from kame_model.data.loader import Share
 from kame_model.frames.batch import Example
 from kame_model.frames.cue import lay_cues
@@ -190,27 +190,27 @@ def test_guesses_stand_in_the_past_and_change_no_oracle() -> None:
         assert (spoken.oracle == alone.oracle).all()
 
 
-def steps(loader: CopyLoader, n: int) -> list[torch.Tensor]:
-    return [each.batch.columns for _ in range(n) for each in loader.next_step()]
+def steps(source: CopySource, first: int, n: int) -> list[torch.Tensor]:
+    return [each.batch.columns for step in range(first, first + n) for each in source.batches_of(step)]
 
 
 def test_a_loader_gone_on_with_makes_the_same_words_in_the_same_lesson() -> None:
-    whole, killed, resumed = (CopyLoader(PIECES, config(smoothing=0.0), 0, 2) for _ in range(3))
+    whole, killed, resumed = (CopySource(PIECES, config(smoothing=0.0), 0.9, 0, 2) for _ in range(3))
     for loader in (whole, killed):
-        steps(loader, 3)
+        steps(loader, 0, 3)
         loader.observe(1.0)
     resumed.load_state_dict(killed.state_dict())
     assert resumed.observe(None)["lesson"] == 1
-    assert all(map(torch.equal, steps(whole, 3), steps(resumed, 3)))
+    assert all(map(torch.equal, steps(whole, 3, 3), steps(resumed, 3, 3)))
 
 
 def test_two_processes_share_the_words_of_one_and_ask_for_guesses_at_the_same_steps() -> None:
     course = config(own_share=0.5, lessons=1, min_frames=16, max_frames=16)
-    alone = CopyLoader(PIECES, course, 0, 2)
-    shares = [CopyLoader(PIECES, course, 0, 2, Share(rank, 2)) for rank in range(2)]
+    alone = CopySource(PIECES, course, None, 0, 2)
+    shares = [CopySource(PIECES, course, None, 0, 2, Share(rank, 2)) for rank in range(2)]
     n_asked = 0
-    for _ in range(12):
-        whole, parts = alone.next_step(), [each for loader in shares for each in loader.next_step()]
+    for step in range(12):
+        whole, parts = alone.batches_of(step), [each for one in shares for each in one.batches_of(step)]
         assert all(torch.equal(a.batch.columns, b.batch.columns) for a, b in zip(whole, parts, strict=True))
         assert len({each.with_guesses is None for each in [*whole, *parts]}) == 1
         n_asked += whole[0].with_guesses is not None
@@ -218,7 +218,7 @@ def test_two_processes_share_the_words_of_one_and_ask_for_guesses_at_the_same_st
 
 
 def test_a_micro_batch_with_guesses_has_the_same_oracles() -> None:
-    micro = CopyLoader(PIECES, config(own_share=1.0, lessons=1), 0, 1).next_step()[0]
+    micro = CopySource(PIECES, config(own_share=1.0), None, 0, 1).batches_of(0)[0]
     assert micro.with_guesses is not None
     guessed = micro.with_guesses(np.full(micro.batch.oracle.shape, 42))
     assert torch.equal(guessed.oracle, micro.batch.oracle)
@@ -226,11 +226,11 @@ def test_a_micro_batch_with_guesses_has_the_same_oracles() -> None:
 
 
 def test_lessons_become_harder_and_the_stage_ends_with_the_last() -> None:
-    loader = CopyLoader(PIECES, config(lessons=3, smoothing=0.5, accuracy=0.8, max_frames=300), 0, 1)
+    loader = CopySource(PIECES, config(lessons=3, smoothing=0.5, max_frames=300), 0.8, 0, 1)
     assert loader.observe(0.9) == {"lesson": 0.0, "lessons": 3.0, "accuracy": pytest.approx(0.45)}
-    met, sizes = [], []
+    met, sizes = list[float](), list[tuple[int, ...]]()
     while not loader.is_finished:
-        sizes.append(tuple(loader.next_step()[0].batch.oracle.shape))
+        sizes.append(tuple(loader.batches_of(len(sizes))[0].batch.oracle.shape))
         met.append(loader.observe(1.0)["lesson"])
     assert met == sorted(met)
     assert set(met) == {0.0, 1.0, 2.0}

@@ -13,7 +13,7 @@ from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
-from kame_model.data.loader import ALONE, Counts, DialogueLoader, MicroBatch, Share
+from kame_model.data.loader import ALONE, ONLY_DIALOGUES, Counts, Loader, MicroBatch, RowSource, Share
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import BatchPlan, units_of
 from kame_model.encode.token_dataset import TokenDataset
@@ -41,8 +41,11 @@ def config_of(*folders: Path, **changes: Any) -> DataConfig:
     return DataConfig.model_validate(settings | {"swap_share": 0.5, "correct_share": 0.3} | changes)
 
 
-def loader_of(config: DataConfig, accumulation: int = 2, share: Share = ALONE, seed: int = 0) -> DialogueLoader:
-    return DialogueLoader(open_datasets(config.datasets), config, seed, accumulation, share)
+def loader_of(
+    config: DataConfig, accumulation: int = 2, share: Share = ALONE, seed: int = 0, pieces: Pieces | None = None
+) -> Loader:
+    rows = RowSource(open_datasets(config.datasets), config, seed, accumulation, share, pieces)
+    return Loader({"dialogues": rows}, ONLY_DIALOGUES)
 
 
 def same(one: MicroBatch, other: MicroBatch) -> bool:
@@ -157,7 +160,7 @@ NOTHING: dict[str, Any] = {
 )
 def test_what_was_made_of_dialogues_is_counted(rows: Path, changes: dict[str, Any], made: set[str]) -> None:
     config = config_of(rows, **NOTHING | changes)
-    loader = DialogueLoader(open_datasets(config.datasets), config, 0, 2, ALONE, PIECES)
+    loader = loader_of(config, pieces=PIECES)
     counts = [batch.counts for _ in range(10) for batch in loader.next_step()]
     n_examples, *changed = (sum(each) for each in zip(*counts, strict=True))
     assert n_examples > 20

@@ -8,11 +8,11 @@ import torch
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
-from data_schemas.config.training import DataConfig
+from data_schemas.config.training import KINDS, DataConfig, SharesConfig
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
-from kame_model.data.lessons import CopyLoader, Rehearsal
-from kame_model.data.loader import DialogueLoader, MicroBatch
+from kame_model.data.lessons import CopySource
+from kame_model.data.loader import Loader, MicroBatch, RowSource, kind_at
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import Planned
 from kame_model.frames.ids import ZERO_ID
@@ -24,14 +24,15 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_dataset(tmp_path_factory.mktemp("rows"), n_train=20)
 
 
-def rehearsal_of(folder: Path, copy_share: float) -> Rehearsal:
+def rehearsal_of(folder: Path, copy_share: float) -> Loader:
     """Dialogues of the rows, and copying in their vocabulary's size, two micro-batches a step."""
-    settings = {"datasets": [{"path": str(folder)}], "batch_frames": 300, "swap_share": 0.5, "copy_share": copy_share}
+    settings = {"datasets": [{"path": str(folder)}], "batch_frames": 300, "swap_share": 0.5}
     config = DataConfig.model_validate(settings)
-    dialogues = DialogueLoader(open_datasets(config.datasets), config, 0, 2)
+    shares = SharesConfig(dialogues=1 - copy_share, copying=copy_share)
+    dialogues = RowSource(open_datasets(config.datasets), config, 0, 2, shares=shares)
     pieces = Pieces(first=range(10, 100), more=range(100, 200), text_card=200, layout=CodeLayout.of_mimi(4, 32))
     course = CopyConfig(batch_size=8, max_gap_frames=1, max_frames=200)
-    return Rehearsal(dialogues, CopyLoader(pieces, course, 0, 2), copy_share)
+    return Loader({"dialogues": dialogues, "copying": CopySource(pieces, course, None, 0, 2)}, shares)
 
 
 def assert_same(found: list[MicroBatch], expected: list[MicroBatch]) -> None:
@@ -44,9 +45,9 @@ def assert_same(found: list[MicroBatch], expected: list[MicroBatch]) -> None:
 def test_a_share_of_the_steps_goes_on_with_copying(rows: Path) -> None:
     loader = rehearsal_of(rows, copy_share=0.25)
     batches = [batch for _ in range(12) for batch in loader.next_step()]
-    assert [each.is_rehearsal for each in batches[::2]] == [False, False, False, True] * 3
-    assert all(each.is_rehearsal == (not each.dialogue_ids) for each in batches)
-    assert not any((each.batch.audio_labels != ZERO_ID).any() for each in batches if each.is_rehearsal)
+    assert [each.kind == "copying" for each in batches[::2]] == [False, False, False, True] * 3
+    assert all((each.kind == "copying") == (not each.dialogue_ids) for each in batches)
+    assert not any((each.batch.audio_labels != ZERO_ID).any() for each in batches if each.kind == "copying")
 
 
 def test_dialogues_and_copies_are_numbered_by_the_run(rows: Path) -> None:
@@ -78,3 +79,13 @@ def test_a_rehearsal_gone_on_with_gives_the_very_same_samples(rows: Path) -> Non
     resumed.load_state_dict(killed.state_dict())
     for _ in range(5):
         assert_same(resumed.next_step(), whole.next_step())
+
+
+@pytest.mark.parametrize("weights", [(70, 20, 10), (0, 85, 15), (0, 20, 80), (1, 0, 0), (0, 0, 3), (0, 1, 0)])
+def test_steps_of_all_kinds_are_spread_evenly_by_their_shares(weights: tuple[float, float, float]) -> None:
+    shares = SharesConfig(dialogues=weights[0], speech=weights[1], copying=weights[2])
+    kinds = [kind_at(step, shares) for step in range(100)]
+    for kind, weight in zip(KINDS, weights, strict=True):
+        wanted = weight / sum(weights)
+        assert kinds.count(kind) == pytest.approx(100 * wanted, abs=1)
+        assert kinds[:50].count(kind) == pytest.approx(50 * wanted, abs=1)

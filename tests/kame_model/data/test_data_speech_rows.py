@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_schemas.config.training import DataConfig
+from data_schemas.config.training import DataConfig, SharesConfig
 from kame_model.data.example import ExampleMaker
-from kame_model.data.loader import ALONE, DialogueLoader
+from kame_model.data.loader import Loader, RowSource
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import BatchPlan, Planned, units_of
+from kame_model.data.plan import BatchPlan, Planned, RowKind, units_of
 from kame_model.data.speech_rows import SpeechRows
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Example
@@ -19,6 +19,7 @@ from tests.support.token_rows import write_token_rows
 from tests.support.train_runs import tiny_dataset
 
 BY = made_with()
+_BEGINS = {"dialogues": "made", "speech": "speech"}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_speech_rows_are_known_by_what_they_hold(dialogues: Path, speech: Path, 
 def test_speech_alone_is_trained_on_each_row_told_by_its_oracle(speech: Path) -> None:
     config = config_of(speech, feed={"slow_share": 0.5})
     datasets = open_datasets(config.datasets)
-    plan, maker = BatchPlan(datasets, config, 0), ExampleMaker(datasets, config, 0)
+    plan, maker = BatchPlan(datasets, config, 0, "speech"), ExampleMaker(datasets, config, 0)
     met = [planned for batch in plan.round(0) for planned in batch]
     assert sorted(each.unit.row for each in met) == list(range(30))
     assert plan.n_left_out == 0
@@ -85,7 +86,7 @@ def test_without_any_oracle_speech_is_trained_on_as_it_is(speech: Path) -> None:
     config = config_of(speech, feed={"drop_share": 1.0})
     datasets = open_datasets(config.datasets)
     maker = ExampleMaker(datasets, config, 0)
-    for planned in (each for batch in BatchPlan(datasets, config, 0).round(0) for each in batch):
+    for planned in (each for batch in BatchPlan(datasets, config, 0, "speech").round(0) for each in batch):
         example, _ = maker.train(planned, 0)
         assert example.n_positions == datasets[0][planned.unit.row].n_frames + 1
         assert set(example.oracle.tolist()) == {PADDING_ID}
@@ -148,7 +149,7 @@ def test_validation_tells_a_speech_row_and_beside_it_another(speech: Path) -> No
     config = config_of(speech)
     datasets = open_datasets(config.datasets)
     maker = ExampleMaker(datasets, config, 0)
-    units = units_of(0, datasets[0], "validation", "a", without_oracle=False).units
+    units = units_of(0, datasets[0], "validation", "a", "speech", without_oracle=False).units
     assert len(units) == 3
     rows = utterances_of_split(datasets[0], "validation")
     for unit, own, stranger in zip(units, rows, [*rows[1:], rows[0]], strict=True):
@@ -164,11 +165,14 @@ def test_a_mixture_of_both_keeps_within_its_frames(dialogues: Path, speech: Path
     shares = {"swap_share": 0.5, "substitute_share": 0.5, "correct_share": 0.5, "wait_share": 0.5}
     late = {"drop_share": 0.2, "slow_share": 0.5, "delay": {"max_s": 3.0}}
     config = config_of(dialogues, speech, **shares, feed=late)
-    loader = DialogueLoader(open_datasets(config.datasets), config, 0, 1, ALONE)
-    sources = set()
+    datasets, steps = open_datasets(config.datasets), SharesConfig(dialogues=2, speech=1)
+    kinds: tuple[RowKind, ...] = ("dialogues", "speech")
+    loader = Loader({kind: RowSource(datasets, config, 0, 1, kind=kind, shares=steps) for kind in kinds}, steps)
+    met = list[str]()
     for _ in range(60):
         for each in loader.next_step():
             assert len(each.dialogue_ids) == 1 or each.batch.oracle.numel() <= config.batch_frames
-            sources |= {name.split("-")[0] for name in each.dialogue_ids}
+            assert {name.split("-")[0] for name in each.dialogue_ids} == {_BEGINS[each.kind]}
+            met.append(each.kind)
             assert each.counts.examples == sum(name.startswith("made") for name in each.dialogue_ids)
-    assert sources == {"made", "speech"}
+    assert met == ["dialogues", "dialogues", "speech"] * 20

@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from data_schemas.config.training import KeepConfig, TrainConfig
 from data_schemas.errors import TrainingError
-from kame_model.data.loader import DialogueLoader, Share
+from kame_model.data.loader import RowSource, Share
 from kame_model.data.mixture import open_datasets
 from kame_model.model.loss import compute_loss
 from kame_model.train import checkpoints
@@ -125,5 +125,5 @@ def test_two_processes_agree_on_what_is_written_and_name_the_dialogues_of_either
 
 def fourth_step(config: TrainConfig, rank: int) -> list[str]:
     """The dialogues of a process's micro-batches of the fourth step."""
-    loader = DialogueLoader(open_datasets(config.data.datasets), config.data, config.seed, 2, Share(rank, 2))
-    return [name for batch in [loader.next_step() for _ in range(4)][3] for name in batch.dialogue_ids]
+    source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, 2, Share(rank, 2))
+    return [name for batch in [source.batches_of(step) for step in range(4)][3] for name in batch.dialogue_ids]

@@ -28,8 +28,13 @@ main()
 
 def test_ctrl_c_saves_and_leaves_though_the_loaders_processes_hear_it_too(tmp_path: Path) -> None:
     rows, settings = tiny_dataset(tmp_path / "rows"), tmp_path / "tiny.yaml"
-    data = {"batch_frames": 300, "copy_share": 0.0, "substitute_share": 0.0}  # the rows have no vocabulary
-    tiny = {"model": TINY.model_dump(), "data": data, "hardware": {"device": "cpu", "threads": 1}}
+    data = {"batch_frames": 300, "substitute_share": 0.0}  # the rows have no vocabulary
+    tiny = {
+        "shares": {"copying": 0},
+        "model": TINY.model_dump(),
+        "data": data,
+        "hardware": {"device": "cpu", "threads": 1},
+    }
     settings.write_text(json.dumps(tiny))  # JSON is YAML
     run = [str(rows), "--out", str(tmp_path / "run"), "--config", str(settings), "--max-steps", "500"]
     kept = ["data.workers=2", "keep.save_every=500", "keep.evaluate_examples=0", "keep.tensorboard=false"]

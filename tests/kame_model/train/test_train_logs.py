@@ -43,12 +43,12 @@ def test_a_window_tells_means_over_its_steps() -> None:
 
 
 def test_steps_of_copying_again_have_a_window_of_their_own() -> None:
-    windows, nothing = Windows(), [0.0] * len(Window().tallies)
-    windows.of(is_rehearsal=False).add(2.0, 0.5, NO_CHANGES, nothing)
-    windows.of(is_rehearsal=True).add(4.0, 1.5, NO_CHANGES, nothing)
+    windows, nothing = Windows("dialogues"), [0.0] * len(Window().tallies)
+    windows.of("dialogues").add(2.0, 0.5, NO_CHANGES, nothing)
+    windows.of("copying").add(4.0, 1.5, NO_CHANGES, nothing)
     expected = {"loss": 2.0, "gradient_norm": 0.5, "copy_loss": 4.0, "copy_gradient_norm": 1.5}
     assert windows.figures() == expected
-    again = Windows()
+    again = Windows("dialogues")
     again.load_state_dict(windows.state_dict())
     assert again.figures() == expected
 

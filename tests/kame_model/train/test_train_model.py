@@ -42,6 +42,6 @@ def test_weights_in_bf16_alone_are_refused_with_what_there_is() -> None:
 
 @pytest.mark.parametrize("oracle", ["table", "tied"])
 def test_copying_freezes_what_only_sound_reaches(tmp_path: Path, oracle: str) -> None:
-    model = shape(tiny_run(tmp_path, tmp_path, stage="copy", model={"oracle": oracle}))
+    model = shape(tiny_run(tmp_path, tmp_path, shares={"copying": 1}, model={"oracle": oracle}))
     frozen = {name.split(".")[1] for name, each in model.named_parameters() if not each.requires_grad}
     assert frozen == {"emb", "depformer", "depformer_in", "depformer_emb", "depformer_text_emb", "linears"}

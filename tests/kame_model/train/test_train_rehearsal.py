@@ -29,7 +29,7 @@ def rehearsing(out: Path, place: Path, **changes: Any) -> TrainConfig:
     """Every second of six steps copies."""
     settings: dict[str, Any] = {
         "tokenizer": str(next(place.glob("*.model"))),
-        "data": {"copy_share": 0.5},
+        "shares": {"dialogues": 0.5, "copying": 0.5},
         "copying": {"batch_size": 2, "max_frames": 75},
         "keep": {"evaluate_examples": 0},
     }

@@ -21,7 +21,7 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_speech_alone_is_trained_on_and_judged(speech: Path, tmp_path: Path) -> None:
-    train(tiny_run(tmp_path / "run", speech, max_steps=3))
+    train(tiny_run(tmp_path / "run", speech, max_steps=3, shares={"speech": 1}))
     lines = told(tmp_path / "run")
     assert [line["step"] for line in lines if line["kind"] == "train"] == [1, 2, 3]
     (look,) = [line for line in lines if "right" in line]

@@ -38,7 +38,8 @@ def whole(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_copying_learns_without_sound_and_dialogues_begin_from_it(tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
     rows = tiny_dataset(tmp_path / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
-    copy = tiny_run(tmp_path / "copy", rows, stage="copy", tokenizer=str(tokenizer.path), copying=QUICK, max_steps=4)
+    settings: dict[str, Any] = {"shares": {"copying": 1}, "accuracy": 0.99, "copying": QUICK, "max_steps": 4}
+    copy = tiny_run(tmp_path / "copy", rows, tokenizer=str(tokenizer.path), **settings)
     train(copy)
     lines = told(tmp_path / "copy")
     assert all("semantic" not in line and line["lesson"] == 0.0 for line in lines if line["kind"] == "train")
@@ -60,9 +61,9 @@ def test_copying_learns_without_sound_and_dialogues_begin_from_it(tmp_path: Path
 def test_copying_stopped_in_the_middle_goes_on_at_its_lesson_and_from_its_own_past(tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
     rows = tiny_dataset(tmp_path / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
-    settings: dict[str, Any] = {"stage": "copy", "tokenizer": str(tokenizer.path)}
-    settings["copying"] = {**QUICK, "accuracy": 1e-6, "smoothing": 0.0, "lessons": 9, "own_share": 1.0}
-    settings["model"] = {"cue": True}
+    settings: dict[str, Any] = {"shares": {"copying": 1}, "tokenizer": str(tokenizer.path)}
+    settings["copying"] = {**QUICK, "smoothing": 0.0, "lessons": 9, "own_share": 1.0}
+    settings |= {"accuracy": 1e-6, "model": {"cue": True}}
     train(tiny_run(tmp_path / "whole", rows, **settings))
     stopped = tiny_run(tmp_path / "stopped", rows, **settings)
     train(stopped, Asking(3))
@@ -75,7 +76,7 @@ def test_copying_goes_on_whatever_rows_are_named(tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
     speaking: dict[str, Any] = {"text_card": tokenizer.text_card, "tokenizer_digest": tokenizer.digest}
     rows = tiny_dataset(tmp_path / "rows", **speaking)
-    settings: dict[str, Any] = {"stage": "copy", "tokenizer": str(tokenizer.path), "copying": QUICK}
+    settings: dict[str, Any] = {"shares": {"copying": 1}, "tokenizer": str(tokenizer.path), "copying": QUICK}
     train(tiny_run(tmp_path / "whole", rows, **settings))
     train(tiny_run(tmp_path / "grown", rows, **settings), Asking(3))
     train(tiny_run(tmp_path / "grown", tiny_dataset(tmp_path / "more", n_train=9, **speaking), **settings))
@@ -85,7 +86,7 @@ def test_copying_goes_on_whatever_rows_are_named(tmp_path: Path) -> None:
 def test_copying_with_another_vocabulary_is_refused(rows: Path, tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
     with pytest.raises(ConfigError, match="is not the vocabulary that"):
-        train(tiny_run(tmp_path / "run", rows, stage="copy", tokenizer=str(tokenizer.path)))
+        train(tiny_run(tmp_path / "run", rows, shares={"copying": 1}, tokenizer=str(tokenizer.path)))
 
 
 def test_weights_of_another_vocabulary_are_refused(whole: Path, tmp_path: Path) -> None:

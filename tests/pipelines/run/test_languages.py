@@ -1,6 +1,7 @@
 """A language is ready when it has a normaliser, a voice and an aligner; else what it lacks is named."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ import pytest
 
 from backends.aligner.double import DoubleAligner
 from backends.tts.double import DoubleTts
-from data_schemas.config import SourceConfig, SplitConfig
+from backends.tts.espeak import Espeak
+from data_schemas.config import RefreshConfig, SourceConfig, SpeechConfig, SplitConfig
 from data_schemas.errors import ConfigError
-from pipelines.run.stages import check_languages, missing_for
+from pipelines.run.stages import check_languages, missing_for, user_voices
 from pipelines.sources.items import SourceReading, read_items
 
 OPEN = {"question": "Which good is cheaper?", "options": {"A": "Bread", "B": "Wine"}}
@@ -30,13 +32,29 @@ def read(folder: Path, languages: list[str], *rows: dict[str, Any]) -> SourceRea
 
 
 def test_english_lacks_nothing() -> None:
-    assert missing_for("en", DoubleTts(), DoubleAligner()) == []
-    check_languages([SourceConfig(name="gsm8k")], DoubleTts(), DoubleAligner())
+    assert missing_for("en", [DoubleTts()], DoubleAligner()) == []
+    check_languages([SourceConfig(name="gsm8k")], [DoubleTts()], DoubleAligner())
 
 
 def test_all_that_a_language_lacks_is_named() -> None:
     with pytest.raises(ConfigError, match=r"'fr'.*a normaliser.*a voice of double.*the aligner double"):
-        check_languages([SourceConfig(name="hssbench", languages=["en", "fr"])], DoubleTts(), DoubleAligner())
+        check_languages([SourceConfig(name="hssbench", languages=["en", "fr"])], [DoubleTts()], DoubleAligner())
+
+
+def test_the_users_engine_needs_a_voice_of_the_language_too() -> None:
+    class Frenchman(DoubleTts):
+        name = "francais"
+
+        def voices(self) -> Any:
+            return [replace(voice, language="fr-fr") for voice in super().voices()]
+
+    with pytest.raises(ConfigError, match=r"'en': it lacks a voice of francais\. "):
+        check_languages([SourceConfig(name="gsm8k")], [DoubleTts(), Frenchman()], DoubleAligner())
+
+
+def test_users_of_a_run_have_the_voices_of_their_engine() -> None:
+    speech = SpeechConfig(tts="double", tts_b="espeak", voice_a="double_b")
+    assert user_voices(RefreshConfig(speech=speech, out="out")) == [voice.name for voice in Espeak().voices()]
 
 
 def test_english_alone_is_taken_and_the_rest_is_counted(tmp_path: Path) -> None:

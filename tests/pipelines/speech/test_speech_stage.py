@@ -9,8 +9,10 @@ from backends.tts.double import DoubleTts
 from backends.tts.protocol import SpeechRefused, Voice
 from data_schemas.config import SpeechConfig
 from data_schemas.errors import ConfigError
+from data_schemas.records import WordTiming
 from pipelines.audio import from_flac, peak_dbfs, rms_dbfs
 from pipelines.speech.voices import resolve_voices
+from spoken.spoken_text import spoken_words
 from tests.support.spoken_dialogues import dialogues, speech, spoken
 
 
@@ -112,11 +114,62 @@ def test_speech_is_identified_by_the_voices_it_resolves_to() -> None:
 class Choir(DoubleTts):
     """Has many voices that all sound like the double's first."""
 
+    name = "choir"
+    digest = "choir-1"
+
     def voices(self) -> Any:
         return [Voice(f"voice_{number}", "en-us", "Apache-2.0", str(number)) for number in range(24)]
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Any:
         return super().synthesise(text, "double_a", speed)
+
+
+class Machine(DoubleTts):
+    """Has one voice, speaks at one speed and tells the time of its words."""
+
+    name = "machine"
+    digest = "machine-1"
+    has_speed = False
+
+    def voices(self) -> Any:
+        return [Voice("machine_a", "en-us", "Apache-2.0", "m")]
+
+    def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Any:
+        assert (voice, speed) == ("machine_a", 1.0)
+        words = [WordTiming(word=word, start_s=0, end_s=0, score=0, method="machine") for word in spoken_words(text)]
+        return replace(super().synthesise(text, "double_c", speed), words=tuple(words))
+
+
+def test_users_speak_with_the_voices_of_an_engine_of_their_own() -> None:
+    stage = speech(SpeechConfig(tts="machine", tts_b="choir"), Machine(), tts_b=Choir())
+    spoken = stage.run([(each,) for each in dialogues(8)]).outputs
+    users, assistants = zip(*(each.clips for each in spoken), strict=True)
+    assert {(clip.voice, clip.speed, bool(clip.words)) for clip in assistants} == {("machine_a", 1.0, True)}
+    assert all(clip.voice.startswith("voice_") and not clip.words for clip in users)
+    assert len({clip.voice for clip in users}) > 3
+    assert len({clip.speed for clip in users}) > 3
+    assert {(each.tts, each.tts_digest) for each in spoken} == {("machine; users by choir", "machine-1; choir-1")}
+
+
+def test_the_engine_of_the_users_is_told_where_a_voice_of_theirs_is_missing() -> None:
+    for voices, says in ((["machine_a"], "choir has no voice machine_a"), ([], "choir has no voice for the user")):
+        with pytest.raises(ConfigError, match=says):
+            resolve_voices(SpeechConfig(tts="machine", voices_b=voices), Machine(), Choir())
+    with pytest.raises(ConfigError, match="machine has no voice voice_0"):
+        resolve_voices(SpeechConfig(tts="machine", voice_a="voice_0"), Machine(), Choir())
+    with pytest.raises(ConfigError, match="1 voices of choir are too few"):
+        speech(SpeechConfig(voices_b=["voice_0"], disjoint_voices=True), Machine(), tts_b=Choir())
+
+
+def test_the_engine_of_the_users_counts_and_its_absence_leaves_identities_as_they_were() -> None:
+    alone = speech(SpeechConfig(tts="choir"), Choir()).matters()
+    assert "tts_b" not in str(alone)
+    own = SpeechConfig(tts="choir", tts_b="machine")
+    assert speech(own, Choir(), tts_b=Machine()).matters() == {
+        **alone,
+        "voices": [["voice_0", "0"], ["machine_a", "m"]],
+        "tts_b": "machine-1",
+    }
 
 
 def users_of(split: str, config: SpeechConfig) -> set[str]:
