@@ -21,6 +21,7 @@ from prefect.artifacts import (
 
 from data_schemas.config.evaluate import EvaluateConfig
 from flows.prefect_tasks import run_as_task
+from flows.run_names import namer
 from flows.runs.evaluate import evaluation_tasks
 from flows.runs.tasks import run_tasks
 from kame_model.evaluate.report import PLOTS, REPORT
@@ -46,7 +47,7 @@ def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     yield advance
 
 
-@flow(name="evaluate", persist_result=False)
+@flow(name="evaluate", flow_run_name=namer("evaluate"), persist_result=False)
 def evaluate(config: EvaluateConfig) -> list[dict[str, Any]]:
     """Evaluates a front-end; the rows of its figures. Running again goes on where it stopped.
 

@@ -5,31 +5,21 @@ out a turn's last half second unless forced; so pieces are heard by it as record
 """
 
 import asyncio
-import os
-import threading
-from functools import cache
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
+from backends.asr.moonshine import load_transcriber
 from backends.engine import Samples
 from backends.listener.background import ComputingThreads
 from backends.listener.rehearing import Rehearing, RehearingOptions
 from backends.listener.vad import MODEL_RATE_HZ
 from data_schemas.errors import BackendError
 
-_SINGLE_THREAD = "MOONSHINE_ORT_SINGLE_THREAD"
-"""Read by Moonshine when it loads a model. With threads of its own it takes twice the processor's time: they spin."""
-_OPTIONS = {"return_audio_data": "false", "identify_speakers": "false", "vad_threshold": "0"}
-"""As for whole recordings, see backends/asr/moonshine.py."""
 _FORCE_UPDATE = 1
 """`MOONSHINE_FLAG_FORCE_UPDATE` (moonshine_voice/transcriber.py): hear also what is newer than half a second."""
 _NEVER_S = 1e9
 _BLOCK_N_SAMPLES = 8_000
 """Given to Moonshine at once: it turns them into C one by one, 0.5 ms, and other threads may run in between."""
-_loading = threading.Lock()
 
 
 class MoonshineListenerOptions(RehearingOptions):
@@ -49,7 +39,7 @@ class MoonshineListener(Rehearing):
 
     def __init__(self, options: MoonshineListenerOptions) -> None:
         super().__init__(options)
-        self._transcriber = _transcriber()
+        self._transcriber = load_transcriber()
         self._threads = ComputingThreads("moonshine", options.threads)
 
     async def recognise(self, samples: Samples, is_urgent: bool) -> str:
@@ -76,28 +66,3 @@ class MoonshineListener(Rehearing):
         except MoonshineError as error:
             raise BackendError(f"Moonshine failed on {len(samples)} samples: {error}.") from error
         return " ".join(line.text.strip() for line in transcript.lines if line.text.strip())
-
-
-@cache
-def _transcriber() -> Any:
-    import moonshine_voice  # type: ignore[import-untyped]
-    from moonshine_voice.errors import MoonshineError
-    from moonshine_voice.transcriber import Transcriber  # type: ignore[import-untyped]
-
-    folder = Path(moonshine_voice.__file__).parent / "assets" / "tiny-en"
-    with _loading:
-        before = os.environ.get(_SINGLE_THREAD)
-        os.environ[_SINGLE_THREAD] = "1"
-        try:
-            return Transcriber(model_path=folder, model_arch=moonshine_voice.ModelArch.TINY, options=_OPTIONS)
-        except MoonshineError as error:
-            here = version("moonshine-voice")
-            raise BackendError(
-                f"Moonshine's model does not load from {folder} (moonshine-voice {here}): {error}.",
-                "Type: make install (moonshine-voice 0.1.0 carries the model)",
-            ) from error
-        finally:
-            if before is None:
-                del os.environ[_SINGLE_THREAD]
-            else:
-                os.environ[_SINGLE_THREAD] = before

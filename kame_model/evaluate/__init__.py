@@ -1,6 +1,6 @@
 """What a front-end says when it runs freely: one file for each command of `kame evaluate`, and what they share.
 
-recall.py      held-out dialogues, no server: recall_items, recall_report, free_running, turns, key_words, channels
+recall.py      held-out dialogues: recall_items, recall_report, free_running, turns, key_words, lenient, channels
 questions.py   spoken questions: question_sets, answers, questions_report
 mt_bench.py    spoken MT-Bench: mt_bench_questions, mt_bench_report
 duplex.py      taking turns: duplex_items, duplex_scores

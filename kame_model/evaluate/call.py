@@ -1,14 +1,17 @@
 """Calls into a real session of the server, on a clock that jumps to whatever comes next.
 
 The sound path is the product's: session, detector of turns, recogniser, chat model, oracle queue, front-end, codec and
-cascade are those of `kame serve`. Only the clock is simulated: a step of the device takes no time on it, as a server
-that keeps its real time is at most a frame behind; what a request, a recognition or a synthesis took is charged
-(`measured.py`). One call at a time, so that nothing of one is in another.
+cascade are those of `kame serve`. Only the clock is simulated: what a request, a recognition or a synthesis took is
+charged (`measured.py`), and every step of the device what the server found a step to take when it was started. What the
+steps of a call really took is told with it and not charged: one that a neighbour on the machine held up would change
+all that is sampled behind it, and a repeated call would be another. One call at a time, so that nothing of one is in
+another.
 """
 
 import asyncio
 import contextlib
 import dataclasses
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import asdict, dataclass, field
@@ -19,9 +22,11 @@ import numpy as np
 
 from backends.engine import Samples
 from backends.listener.background import BackgroundLoop
+from data_schemas import ids
 from data_schemas.config.serving import Mode, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, round_s, samples_to_seconds
+from kame_model.checkpoint.folder import digest_files
 from kame_model.checkpoint.kame_json import voice_of
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.evaluate.delays import audible_spans
@@ -58,6 +63,8 @@ class Call:
         events: of the session, each when it came.
         turns: from the first to the last audible sound of each of the user's sounds.
         ends: when the answer to each of the user's sounds had ended by `AnswerWatch`; None: it had not, or none came.
+        step_s: what was charged for each step of the device.
+        steps_s: what each of them really took, seconds of the real clock; mode cascade has none.
     """
 
     user: Samples
@@ -66,6 +73,8 @@ class Call:
     events: list[SessionEvent]
     turns: list[tuple[float, float]]
     ends: list[float | None]
+    step_s: float = 0.0
+    steps_s: list[float] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -125,6 +134,8 @@ class CalledServer:
         self._chats: list[MeasuredChat] = []
         self._parts: Parts | None = None
         self._n_calls = 0
+        self._found_step_s = self._step_s = 0.0  # charged: nothing until the server is started, and in mode cascade
+        self._steps_s: list[float] = []
         self._open = ExitStack()
         self._runner: asyncio.Runner
         self._server: KameServer
@@ -147,8 +158,9 @@ class CalledServer:
             self._runner = stack.enter_context(
                 asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, resolution=_TICK_S))
             )
-            self._server = KameServer(self._checkpoint, self._config, self._parts, run=_run_inline)
+            self._server = KameServer(self._checkpoint, self._config, self._parts, run=self._run)
             self._runner.run(self._server.__aenter__())
+            self._found_step_s = self._find_step_s()
             stack.callback(lambda: self._runner.run(self._server.__aexit__(None, None, None)))
             self._open = stack.pop_all()
         return self
@@ -190,8 +202,11 @@ class CalledServer:
         for chat in self._chats:
             chat.delay_s, chat.draw, chat.gone = delay_s, seed, None
         self._n_calls += 1
+        self._step_s, self._steps_s = (0.0 if mode == "cascade" else self._found_step_s), []
         caller = _Caller(user, tail_s, pause_s, self._chats)
-        return self._runner.run(self._call(caller, mode, lambda: torch.manual_seed(seed)))
+        call = self._runner.run(self._call(caller, mode, lambda: torch.manual_seed(seed)))
+        call.step_s, call.steps_s = self._step_s, [] if mode == "cascade" else self._steps_s
+        return call
 
     async def _call(self, caller: "_Caller", mode: Mode, seed: Callable[[], object]) -> Call:
         session = await self._server.open_session(f"call {self._n_calls}", mode=mode)
@@ -200,6 +215,24 @@ class CalledServer:
             return await caller.talk(session)
         finally:
             await session.close("the call is over")
+
+    def _find_step_s(self) -> float:
+        """What a step was found to take when these weights were first called in this folder; 0: nobody looked."""
+        found_s = round_ms(self._server.meter.expected_s(1, self._runner.get_loop().time()))
+        if self._checkpoint is None or not found_s:
+            return 0.0
+        about = [digest_files([self._checkpoint.contents.weights]), self._config.device, self._config.voice]
+        key = ids.digest("step", about, n_hex=32)
+        record = self._times.find(key) or self._times.keep(key, {"kind": "step", "took_s": found_s})
+        return float(record["took_s"])
+
+    async def _run(self, work: Callable[[], Any]) -> Any:
+        """The engine's work in the loop's own thread."""
+        began_s = time.perf_counter()
+        done = work()
+        self._steps_s.append(time.perf_counter() - began_s)
+        await asyncio.sleep(self._step_s)
+        return done
 
     def _measure(self, parts: Parts, background: BackgroundLoop) -> Parts:
         configs = {each.name: each for each in self._config.back_ends}
@@ -336,8 +369,3 @@ def _built(config: ServeConfig, background: BackgroundLoop) -> Iterator[Parts]:
 
 async def _nothing() -> None:
     """There is nothing else to shut down."""
-
-
-async def _run_inline(work: Callable[[], Any]) -> Any:
-    """The engine's work in the loop's own thread: it takes no time on the clock."""
-    return work()

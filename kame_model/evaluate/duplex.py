@@ -68,7 +68,7 @@ from kame_model.evaluate.served import (
 from kame_model.evaluate.served_report import costs_table, draw_figures, figures_table, list_examples, list_faults
 from kame_model.serve.parts import Parts
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of what a call and its scores come to; raising it has every item run again."""
 OUTPUTS, PLOT = "outputs", "turns"
 _OUTPUT_RATE_HZ: Final = 16_000

@@ -8,10 +8,13 @@ evaluation that is repeated or resumed gives the same figures.
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from backends.chat.live import LiveUsage
 from backends.chat.protocol import LiveChat
@@ -20,7 +23,7 @@ from backends.listener.background import BackgroundLoop
 from backends.listener.protocol import Heard, ListenerStream, StreamingRecogniser, Window
 from backends.listener.rehearing import Ear, Rehearing
 from data_schemas import ids
-from data_schemas.config.serving import BackEndConfig, BackendName
+from data_schemas.config.serving import BackEndConfig, BackendName, Mode
 from data_schemas.errors import AnswerCut, BackendError, UnexpectedThought
 from data_schemas.store import Store
 from data_schemas.units import FRAME_S
@@ -73,9 +76,9 @@ class MeasuredTimes:
         return self._records[key]
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """What was kept of all requests (`back_end`, `pieces`, `usage`), recognitions, syntheses, or hearings.
+        """What was kept of all requests (`back_end`, `pieces`, `usage`), recognitions, syntheses, hearings, or steps.
 
-        Each has `took_s`; its `kind` is `request`, `recognition`, `synthesis` or `hearing`.
+        Each has `took_s`; its `kind` is `request`, `recognition`, `synthesis`, `hearing` or `step`.
         """
         return [record for record in self._records.values() if record["kind"] == kind]
 
@@ -86,6 +89,37 @@ class MeasuredTimes:
         took_s = time.perf_counter() - began_s
         record = self.find(key) or self.keep(key, {"kind": "synthesis", "took_s": round_ms(took_s)})
         return result, float(record["took_s"])
+
+
+def count_steps(charged_s: float, steps_s: Iterable[float]) -> dict[str, Any]:
+    """What is kept of a call's steps of the device: what each was charged, and how many took so many milliseconds."""
+    return {"kind": "steps", "charged_s": charged_s, "n_by_ms": Counter(round(1000 * each) for each in steps_s)}
+
+
+def add_up_steps(calls: Iterable[tuple[Mode, Mapping[str, Any] | None]]) -> list[dict[str, Any]]:
+    """What the front-end's steps took, by mode, in milliseconds.
+
+    Args:
+        calls: the mode of each, and what `count_steps` made of it; None: it had no steps.
+    """
+    found: dict[Mode, list[Mapping[str, Any]]] = {}
+    for mode, counted in calls:
+        if counted is not None:
+            found.setdefault(mode, []).append(counted)
+    told = []
+    for mode, own in found.items():
+        ms = np.concatenate([np.repeat([*map(int, each["n_by_ms"])], [*each["n_by_ms"].values()]) for each in own])
+        told.append(
+            {
+                "mode": mode,
+                "n": len(ms),
+                "charged_ms": round(1000 * float(np.median([each["charged_s"] for each in own]))),
+                "step_ms_p50": float(np.percentile(ms, 50)),
+                "step_ms_p99": float(np.percentile(ms, 99)),
+                "over_frame": round(float(np.mean(ms > 1000 * FRAME_S)), 4),
+            }
+        )
+    return told
 
 
 class MeasuredChat:

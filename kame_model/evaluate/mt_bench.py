@@ -47,7 +47,7 @@ from kame_model.evaluate.served import (
 from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.parts import Parts
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of what a conversation and its judgement come to; raising it has every one made anew."""
 _FAILURES: Final = ("oracle_failed", "listening_failed", "voice_failed")
 """Events that tell why an answer is not what it might be."""

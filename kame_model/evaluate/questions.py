@@ -58,7 +58,7 @@ from kame_model.serve.parts import Parts
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of what a call and its answer come to; raising it has every question asked again."""
 
 _JUDGED: Final = {"answer_judged": "heard", "answer_judged_text": "text", "reference_judged": "reference"}

@@ -51,7 +51,7 @@ from kame_model.evaluate.turns import GROUPS, Asked, Turn, find_turns
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Of what a run and its judgement come to; raising it has all items run again."""
 
 KIND: Final = "recall"
@@ -197,7 +197,8 @@ class _Running:
             for turn, item in zip(asked.turns, _items(condition, asked), strict=True):
                 if item not in self.folder:
                     heard = self._listen(condition, turn, ran)
-                    record = make_record(asked, turn, stranger, ran, condition, heard, self.tokenizer)
+                    after_s = self.config.correction_after_s
+                    record = make_record(asked, turn, stranger, ran, condition, heard, self.tokenizer, after_s)
                     self.folder.keep(item, record | {"run_s": run_s if turn is asked.turn else 0.0})
 
     def _script(self, condition: Condition, asked: Asked, stranger: Asked | None) -> Script:

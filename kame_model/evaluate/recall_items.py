@@ -17,6 +17,7 @@ from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.free_running import FreeRun
 from kame_model.evaluate.heard_words import count_word_errors
 from kame_model.evaluate.key_words import find_key, units_of
+from kame_model.evaluate.lenient import measure_leniently, measure_old_correction
 from kame_model.evaluate.turns import INTERRUPTION, Asked, SaidWord, Turn, count_words, judge_turn, said_words
 from kame_model.text.tokenizer import Tokenizer
 
@@ -118,6 +119,7 @@ def make_record(
     condition: Condition,
     heard: Sequence[str] | None,
     tokenizer: Tokenizer,
+    correction_after_s: float,
 ) -> Record:
     """What is kept of a turn.
 
@@ -129,16 +131,19 @@ def make_record(
     said, later = _say(turn, ran.text, tokenizer)
     recorded, recorded_later = _say(turn, row.a.text, tokenizer)
     if stranger is None:
-        measures = _measure(turn, said, later)
+        measures = _measure(turn, said, later) | measure_leniently(asked, turn, said, later)
         own = _measure(turn, recorded, recorded_later) | _measure_words(turn, recorded)
+        own |= measure_leniently(asked, turn, recorded, recorded_later)
         if condition.oracle == "right":
             measures |= _measure_words(turn, said)
             measures["told_in_time"] = _is_told_in_time(asked, turn, condition.delay_s or 0.0)
         measures |= {f"recorded_{name}": each for name, each in own.items()}
     elif condition.oracle == "wrong":
         measures = _measure_wrong(turn, stranger.turn, said)
+        measures |= measure_leniently(asked, turn, said, later, stranger.turn)
     else:
         measures = _measure_corrected(turn, stranger.turn, said, ran.correction_frame)
+        measures |= measure_old_correction(turn, stranger.turn, said, correction_after_s)
     if heard is not None:
         measures["heard"] = bool(find_key(turn.key, heard))
         by_text, by_ear = ([each.text for each in units_of(words)] for words in (_words(said), heard))

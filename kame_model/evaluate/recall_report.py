@@ -7,6 +7,7 @@ import numpy as np
 
 from kame_model.evaluate.heard_words import warn_unheard
 from kame_model.evaluate.intervals import TIME
+from kame_model.evaluate.lenient import list_causes
 from kame_model.evaluate.looks import tell_looks
 from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
 from kame_model.evaluate.recall_items import Record, condition_of
@@ -48,6 +49,14 @@ _OF_CORRECTIONS: Final = {
     "said_stranger_after": "the wrong one said again",
     "silent": "silent",
 }
+_OF_OLD: Final = {
+    "old_said": "old: said",
+    "old_said_too_often": "old: too often",
+    "old_word_errors": "old: word errors",
+    "old_said_stranger": "old: its answer",
+    "old_corrected_in_lead": "old: corrected within the lead",
+}
+_OF_NEW: Final = {"said": "said", "said_once": "said once", "said_stranger": "its answer", "corrected": "begun"}
 _TITLES: Final = {("right", "none"): _OF_ANSWERS, ("wrong",): _OF_STRANGERS, ("corrected",): _OF_CORRECTIONS}
 """Columns of the tables, by the oracles that are their lines."""
 _DRAWN: Final = ("said_once", "right_first", "said")
@@ -66,6 +75,9 @@ _MEANINGS: Final = """\
 - *in order*: of the oracle's words, those that were said in their order; *repeated*: words beside these that had been
   said before, and *inserted*: that had not, both for each of the oracle's words. Leads and tails count as inserted.
 - *first word*, *answer*: medians, from the end of the question to the turn's first word, and to its first key word.
+- *old*: the rule before version 3, of the dialogue's first turn. *said*: the answer's first number, or else all of its
+  words, to the dialogue's end, however often; *too often*: of those, more often than the oracle; *word errors*: to the
+  oracle, leads and all; *corrected within the lead*: when its correction was due nothing of the wrong answer was said.
 - *r*: the same of the recording that the dialogue was made of, by the same rule.
 """
 _MEANINGS_OF_STRANGERS: Final = """\
@@ -95,9 +107,27 @@ def as_markdown(
         for oracles, titles in _TITLES.items():
             parts += _tables([row for row in own if row["oracle"] in oracles], titles)
     parts += [f"![{said}]({PLOTS}/{name}.png)\n" for name, said in _PLOTS.items() if name in plots]
+    parts += _tell_old_rule(rows, records)
     parts += ["## What is counted\n", _MEANINGS + _MEANINGS_OF_STRANGERS.format(after_s=run["correction_after_s"])]
     parts += ["## Some of them\n", *_shown(records)]
     return "\n".join(parts)
+
+
+def _tell_old_rule(rows: Sequence[Record], records: Sequence[Record]) -> Iterator[str]:
+    """The rule before version 3 beside today's, on the same words, and why they differ."""
+    own = [row for row in rows if row["group"] == GROUPS[0] and any(row.get(name) is not None for name in _OF_OLD)]
+    if not own:
+        return
+    yield f"## The old rule, on the same words\n\n{GROUPS[0].capitalize()}; meanings below.\n"
+    names = [name for name in _OF_OLD | _OF_NEW if any(row.get(name) is not None for row in own)]
+    cells = [[condition_of(row).title, *(_cell(row, name) for name in names)] for row in own]
+    yield as_table(["oracle", *((_OF_OLD | _OF_NEW)[name] for name in names)], cells)
+    for row in own:
+        if row["oracle"] == "right":
+            of_row = [each for each in records if all(row[name] == value for name, value in each["row"].items())]
+            causes = "; ".join(f"{n} {cause}" for cause, n in list_causes(of_row).most_common())
+            yield f"- {condition_of(row).title}, from *old: said* to *said once*: {causes or 'the same turns'}."
+    yield ""
 
 
 def _about(run: Record, more: Record) -> str:

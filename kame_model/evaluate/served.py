@@ -25,7 +25,7 @@ from kame_model.checkpoint.kame_json import sampling_of, voice_of
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.judge import Judge, Judgement, JudgeRequest, add_up, as_asked, open_judge
-from kame_model.evaluate.measured import MeasuredTimes
+from kame_model.evaluate.measured import MeasuredTimes, add_up_steps, count_steps
 from kame_model.evaluate.report import EvaluationFolder, write_sound
 from kame_model.serve.parts import Parts
 from kame_model.train.parallel import find_device
@@ -107,7 +107,7 @@ class Finished:
         called: what is kept of each call, by name.
         records: of all items.
         times: what requests, recognitions and syntheses took.
-        costs: see `_add_up_costs`.
+        costs: see `_add_up_costs`; and `steps`, of each mode (`add_up_steps`).
         looks_at_test: how often test items were looked at with these weights; None: they are not asked.
     """
 
@@ -171,6 +171,8 @@ def run_calls(
                     record, made = call(server, condition, asked[name])
                     if made is not None and name in kept_as_sound:
                         write_sound(out, place, made.assistant, made.user)
+                    if made is not None and made.steps_s:
+                        times.keep(f"steps/{place}", count_steps(made.step_s, made.steps_s))
                     calls.keep(place, record)
                     advance(1)
         called = {place: (calls if place in calls else folder)[place] for place, *_ in wanted}
@@ -183,7 +185,9 @@ def run_calls(
     records = [folder[name] for name in items]
     if len(calls):
         folder.machine = calls.machine
-    return Finished(folder, called, records, times, _add_up_costs(config, times, records), n_looks)
+    steps = [(condition.mode, times.find(f"steps/{place}")) for place, condition, _ in wanted]
+    costs = {**_add_up_costs(config, times, records), "steps": add_up_steps(steps)}
+    return Finished(folder, called, records, times, costs, n_looks)
 
 
 def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:

@@ -11,6 +11,8 @@ from kame_model.evaluate.served import Record, condition_of, faults_of
 
 _NO_SHARES: Final = ("score", "relevance", "jsd")
 """Begins the names of figures that are no shares."""
+_MOST_SLOW: Final = 0.01
+"""Share of slow steps that a server bears, as `FrameMeter.has_room` has it."""
 _N_CHARACTERS: Final = 600
 """So much of a text is shown."""
 
@@ -56,7 +58,7 @@ def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterato
 
 
 def costs_table(costs: Mapping[str, Any]) -> str:
-    """What chat models took (`Finished.costs`)."""
+    """What chat models took, and the front-end's steps (`Finished.costs`)."""
     names = ("n_requests", "n_tokens_in", "n_tokens_cached", "n_tokens_out", "usd")
     all_costs = {f"back-end {name}": each for name, each in costs["back_ends"].items()} | {"judge": costs["judge"]}
     lines = [
@@ -64,7 +66,22 @@ def costs_table(costs: Mapping[str, Any]) -> str:
         for whose, each in all_costs.items()
         if each is not None
     ]
-    return as_table(["", "requests", "tokens read", "of them cached", "tokens written", "US dollars"], lines)
+    told = as_table(["", "requests", "tokens read", "of them cached", "tokens written", "US dollars"], lines)
+    return "\n".join([told, *_tell_steps(costs["steps"])])
+
+
+def _tell_steps(steps: Sequence[Record]) -> Iterator[str]:
+    """What a step of the front-end was charged and really took, and whether that was real time."""
+    names = ("n", "charged_ms", "step_ms_p50", "step_ms_p99")
+    lines = [[told["mode"], *(f"{told[name]:.0f}" for name in names), f"{told['over_frame']:.1%}"] for told in steps]
+    if lines:
+        yield as_table(["steps of", "n", "charged, ms", "median, ms", "99th percentile, ms", "over 80 ms"], lines)
+    slow = [told["mode"] for told in steps if told["over_frame"] > _MOST_SLOW]
+    if slow:
+        yield (
+            f"**{' and '.join(slow)}: more than {_MOST_SLOW:.0%} of the steps took longer than their frame lasts. "
+            "This machine does not serve in real time: callers would hear gaps, and wait longer than is told here.**\n"
+        )
 
 
 def draw_figures(rows: Sequence[Record], measures: Mapping[str, str], group: str = "category") -> bytes:

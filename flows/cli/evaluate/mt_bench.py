@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.evaluate.options import calls_server, tell_condition
+from flows.cli.evaluate.options import Tts, calls_server, tell_condition
 
 
 def _tell(row: Mapping[str, Any]) -> str | None:
@@ -26,6 +26,7 @@ def mt_bench(
     ] = [],  # noqa: B006
     n_questions: Annotated[int | None, typer.Option("--n", min=1, help="Questions at most; all if empty.")] = None,
     n_runs: Annotated[int | None, typer.Option("--runs", min=1, help="How often each is asked; 6 if empty.")] = None,
+    tts: Tts = None,
     judge_prompts: Annotated[
         str | None,
         typer.Option("--judge-prompts", help="FastChat's judge_prompts.jsonl; that of --path if empty, else ours."),
@@ -40,6 +41,7 @@ def mt_bench(
         "categories": category or None,
         "n_questions": n_questions,
         "n_runs": n_runs,
+        "tts": tts,
         "judge.prompts": judge_prompts if judge_prompts is not None else _find_prompts_beside(path),
         "judge.budget.usd": judge_budget_usd,
     }

@@ -27,6 +27,11 @@ Register = Annotated[
     typer.Option("--register", help="Folder of checkpoints that counts those looks; else the checkpoint's own."),
 ]
 
+Tts = Annotated[
+    str | None,
+    typer.Option("--tts", help="Text-to-speech that asks what has no sound of its own (`kame backends`); else kokoro."),
+]
+
 
 def calls_server(kind: "Kind", tell: Callable[[Mapping[str, Any]], str | None]) -> Callable[[Own], Callable[..., None]]:
     """Makes a command of a function whose parameters are the options that its kind alone has.
@@ -90,6 +95,10 @@ def _evaluate(
         str | None,
         typer.Option("--judge-provider", help="As --llm-provider, of the judge: openai, anthropic, google, …"),
     ] = None,
+    asr: Annotated[
+        str | None,
+        typer.Option("--asr", help="Recogniser that writes answers down (`kame backends`); else moonshine."),
+    ] = None,
     device: Device = None,
     config: ServeFile = None,
     settings: Annotated[
@@ -114,6 +123,7 @@ def _evaluate(
             "modes": None if modes is None else [each.strip() for each in modes.split(",")],
             "delays_s": delay_s or None,
             "seed": seed,
+            "recogniser": asr,
             **chat_settings("judge.chat", judge_url, judge_model, judge_provider),
             **told,
         }

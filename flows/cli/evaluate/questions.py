@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.evaluate.options import calls_server, tell_condition
+from flows.cli.evaluate.options import Tts, calls_server, tell_condition
 
 
 def _tell(row: Mapping[str, Any]) -> str:
@@ -28,10 +28,7 @@ def questions(
         typer.Option("--map", help="Columns of your own file: question=COL,answer=COL, aliases, id, category, sound."),
     ] = None,
     n_questions: Annotated[int | None, typer.Option("--n", min=1, help="Questions at most; 100 if empty.")] = None,
-    tts: Annotated[str | None, typer.Option("--tts", help="Voice of questions without sound; kokoro if empty.")] = None,
-    recogniser: Annotated[
-        str | None, typer.Option("--asr", help="Who writes answers down; moonshine if empty.")
-    ] = None,
+    tts: Tts = None,
     tail_s: Annotated[
         float | None, typer.Option("--tail-s", help="Longest wait for an answer's end, seconds; 20 if empty.")
     ] = None,
@@ -47,7 +44,6 @@ def questions(
         "columns": None if columns is None else _parse_columns(columns),
         "n_questions": n_questions,
         "tts": tts,
-        "recogniser": recogniser,
         "tail_s": tail_s,
     }
 

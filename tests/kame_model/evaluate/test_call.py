@@ -93,6 +93,29 @@ def test_a_front_end_that_is_read_out_is_charged_what_its_synthesis_took(
         assert heard.ends[0] is not None
 
 
+def test_each_step_is_charged_what_one_took_when_the_server_was_started(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "Engine", partial(WritingEngine, [words_from(12, "nine eggs")]))
+
+    def call(folder: str, probed_s: float) -> Call:
+        async def probed(*_: object) -> dict[int, float]:
+            return {1: probed_s}
+
+        monkeypatch.setattr(slots, "probe", probed)
+        with CalledServer(checkpoint, serve_config(), doubles(), MeasuredTimes(str(tmp_path / folder))) as server:
+            return server.call([QUESTION], mode="direct", seed=0, tail_s=2)
+
+    quick, slow, again = call("quick", 0.01), call("slow", 0.05), call("slow", 0.01)
+    assert quick.text == slow.text == "nine eggs"
+    assert [at_s for at_s, _ in slow.pieces] == pytest.approx([at_s + 0.04 for at_s, _ in quick.pieces])
+    assert same(slow, again)  # it was measured once
+    assert (quick.step_s, slow.step_s, again.step_s) == (0.01, 0.05, 0.05)
+    assert len(slow.steps_s) == len(slow.user) // 1920
+    overloaded = call("overloaded", 0.1)  # a step takes longer than its frame: each comes later than the one before
+    assert overloaded.pieces[-1][0] - overloaded.pieces[0][0] > quick.pieces[-1][0] - quick.pieces[0][0]
+
+
 def test_a_repeated_call_is_the_same_whatever_was_called_before(checkpoint: Checkpoint, tmp_path: Path) -> None:
     config = serve_config(sampling=SamplingConfig())
     chat = CountingChat("Nine ", "eggs.")

@@ -200,6 +200,19 @@ def test_who_answers_in_the_wrong_turn_is_said_to_say_it_anywhere(evaluated: Eva
     }
 
 
+def test_the_old_rule_stands_beside_on_the_same_words_with_what_it_hid(
+    evaluated: Evaluated, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    twice = evaluated(Habits(n_times=2))
+    assert [twice[RIGHT][name] for name in ("old_said", "old_said_too_often", "said_once")] == [1.0, 1.0, 0.0]
+    assert twice[NONE]["old_said"] == 0.0
+    assert "2 said more often than its oracle says it" in (tmp_path / "out" / "report.md").read_text()
+    rows = [recall_row(number, "five clips", tokenizer, asked_again=True) for number in (1, 2)]
+    late = evaluated(Habits(is_a_turn_late=True), rows)[RIGHT]
+    assert (late["old_said"], late["said"], late["recorded_old_said_too_often"]) == (1.0, 0.0, 1.0)
+    assert "2 said in a later turn only" in (tmp_path / "out" / "report.md").read_text()
+
+
 def test_each_turn_is_judged_and_what_comes_after_a_cut(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
     rows = [recall_row(1, "five clips", tokenizer, asked_again=True), recall_row(2, "six clips", tokenizer, cut=True)]
     found = evaluated(Habits(), rows)
