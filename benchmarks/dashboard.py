@@ -34,6 +34,7 @@ from tests.support.token_rows import audio_dialogue, event, oracle_row
 
 SHARD: Final = 256
 LIMIT_S: Final = 0.5
+COMPARED: Final = "/compare?left=large&right=second"
 FORMS: Final = ("plain", "greeting", "follow_up", "interruption", "backchannel", "two_breaths")
 FILTERS: Final = (
     "form=greeting",
@@ -60,8 +61,9 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         root = options.folder or Path(scratch) / "root"
-        if not (root / "large" / MANIFEST).is_file():
-            write_large(root / "large", options.dialogues)
+        for name, is_changed in (("large", False), ("second", True)):
+            if not (root / name / MANIFEST).is_file():
+                write_large(root / name, options.dialogues, is_changed)
         found = measure(root, Path(scratch) / "cache", options.rounds)
     slow = [name for name, page in found["pages"].items() if page["cpu_s"] >= LIMIT_S]
     if options.json:
@@ -77,12 +79,18 @@ def main() -> None:
         sys.exit(f"{LIMIT_S} s or more: {', '.join(slow)}")
 
 
-def write_large(folder: Path, n_dialogues: int) -> None:
-    """Writes a dataset of so many dialogues: a shard's rows again and again, under new names and with other figures."""
+def write_large(folder: Path, n_dialogues: int, is_changed: bool = False) -> None:
+    """Writes a dataset of so many dialogues: a shard's rows again and again, under new names and with other figures.
+
+    Args:
+        is_changed: as another version: other questions in each tenth shard, other oracles in each seventh.
+    """
     store, draw = Store(str(folder)), random.Random(0)
     rows = [draw_dialogue(number, draw) for number in range(SHARD)]
     data = to_table(rows, AudioDialogue)
     oracles = to_table([draw_oracles(row, draw) for row in rows], OracleRow)
+    others = to_table([draw_oracles(row, random.Random(row.question)) for row in rows], OracleRow)
+    asked = [f"{row.question} really" for row in rows]
     entries = []
     for shard in range(-(-n_dialogues // SHARD)):
         n = min(SHARD, n_dialogues - shard * SHARD)
@@ -94,9 +102,12 @@ def write_large(folder: Path, n_dialogues: int) -> None:
         }
         if shard:
             new["audio"] = [None] * n
+        if is_changed and shard % 10 == 0:
+            new["question"] = asked[:n]
+        said = others if is_changed and shard % 7 == 0 else oracles
         split = "test" if shard % 20 == 19 else "train"
         new["split"] = [split] * n
-        for kind, table in ((DATA, data), (ORACLE, oracles)):
+        for kind, table in ((DATA, data), (ORACLE, said)):
             path = f"{'data' if kind == DATA else 'oracles/default'}/{split}-large-{shard:016x}.parquet"
             written = store.write_table(path, _with(table.slice(0, n), new))
             entries.append(
@@ -175,6 +186,8 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
             time.sleep(0.1)
         index_s, index_cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
         (index,) = cache.rglob("*.duckdb")
+        while client.get(COMPARED).status_code == 202:
+            time.sleep(0.1)
         before = process.memory_info().rss / 1e6
         taken: dict[str, list[tuple[float, float]]] = {}
         for _ in range(rounds):
@@ -201,6 +214,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield from (("datasets", "/"), ("one dataset", "/datasets/large"), ("rows", "/datasets/large/rows"))
     yield from ((f"rows?{query}", f"/datasets/large/rows?{query}") for query in FILTERS)
     yield "rejects", "/datasets/large/rejects"
+    yield from ((f"compare{query}", f"{COMPARED}{query}") for query in ("", "&show=question", "&show=oracles&page=400"))
     dialogue = "/datasets/large/dialogues/large-100-v0"
     yield from (("dialogue", dialogue), ("peaks", f"{dialogue}/peaks"), ("sound", f"{dialogue}/sound"))
 

@@ -1,4 +1,7 @@
-"""The dashboard: pages on which people look into datasets. It reads Parquet files and writes `flags.jsonl` alone."""
+"""The dashboard: pages on which people look into datasets, start runs and watch them.
+
+It reads Parquet files and writes `flags.jsonl` alone; runs are the scheduler's.
+"""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,11 +21,20 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from dashboard.access import AccessMiddleware, RefusedError
 from dashboard.catalog import Catalog, MissingError
-from dashboard.figures import format_bytes, format_duration, format_number
+from dashboard.figures import (
+    format_age,
+    format_bytes,
+    format_duration,
+    format_figure,
+    format_moment,
+    format_number,
+    format_yaml,
+)
 from dashboard.index import IndexBeingMade, Indexes
-from dashboard.pages import datasets, dialogue, sql, tables
+from dashboard.pages import compare, datasets, dialogue, runs, sql, start, tables, training
 from dashboard.query import write_range
 from dashboard.results import QueryError, SqlBox
+from dashboard.runs import RefusedRunError, RunScheduler, SchedulerGoneError
 from dashboard.site import Site
 from dashboard.sounds import Sounds
 from data_schemas.errors import ConfigError, KameError
@@ -30,7 +42,13 @@ from data_schemas.errors import ConfigError, KameError
 _HERE = Path(__file__).parent
 
 
-def create_app(roots: Sequence[Path], cache: Path, token: str | None = None, host: str = "localhost") -> FastAPI:
+def create_app(
+    roots: Sequence[Path],
+    cache: Path,
+    token: str | None = None,
+    host: str = "localhost",
+    scheduler: RunScheduler | None = None,
+) -> FastAPI:
     """The app over some folders.
 
     Args:
@@ -38,13 +56,16 @@ def create_app(roots: Sequence[Path], cache: Path, token: str | None = None, hos
         cache: folder for indexes; what lies in it can be deleted at any time.
         token: what whoever changes something must show; None: nothing can be changed.
         host: the name by which it is reached, beside addresses and localhost.
+        scheduler: knows and starts runs; None: the pages of runs say how to have one.
 
     Raises:
         ConfigError: a root is no folder, or the token is empty.
     """
     if token is not None and not token.strip():
         raise ConfigError("The dashboard's token is empty.", "Put a secret into that environment variable.")
-    site = Site(Catalog(roots), Indexes(cache), Sounds(), SqlBox(), _templates(), can_write=token is not None)
+    site = Site(
+        Catalog(roots), Indexes(cache), Sounds(), SqlBox(), _templates(), token is not None, scheduler=scheduler
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -52,13 +73,14 @@ def create_app(roots: Sequence[Path], cache: Path, token: str | None = None, hos
         await run_in_threadpool(site.indexes.close)
 
     app = FastAPI(title="KAME dashboard", docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.state.end_streams = site.is_ending.set
 
     @app.get("/healthz")
     def healthz() -> dict[str, str]:
         """Whether it answers, and which version does."""
         return {"status": "ok", "version": version("kame-pipeline")}
 
-    for page in (datasets, tables, dialogue, sql):
+    for page in (datasets, tables, dialogue, compare, sql, training, runs, start):
         app.include_router(page.create_routes(site))
     app.mount("/static", StaticFiles(directory=_HERE / "static"))
     _tell_errors(app, site)
@@ -75,7 +97,8 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.globals["range_text"] = write_range
-    made.filters |= {"number": format_number, "duration": format_duration, "bytes": format_bytes}
+    formats = {"duration": format_duration, "bytes": format_bytes, "moment": format_moment, "yaml": format_yaml}
+    made.filters |= {"number": format_number, "figure": format_figure, "age": format_age, **formats}
     return made
 
 
@@ -108,7 +131,8 @@ def _tell_errors(app: FastAPI, site: Site) -> None:
         return await ours(error.code, request, error)
 
     app.add_exception_handler(RefusedError, refused)
-    for kind, code in {MissingError: 404, ConfigError: 400, QueryError: 400, KameError: 500}.items():
+    codes = {MissingError: 404, ConfigError: 400, QueryError: 400, RefusedRunError: 400, SchedulerGoneError: 503}
+    for kind, code in {**codes, KameError: 500}.items():
         app.add_exception_handler(kind, partial(ours, code))
     app.add_exception_handler(HTTPException, of_http)
     app.add_exception_handler(RequestValidationError, invalid)

@@ -1,24 +1,23 @@
-"""Which datasets there are: folders with a `dataset.json` below the roots, found anew as they come and go.
+"""Which datasets there are: folders with a `dataset.json` below the roots, found anew as they come and go."""
 
-A root is a dataset, or a folder that is searched two levels deep; hidden folders are skipped. A dataset's key is its
-folder's path below the root, with `~` for `/`: nothing that a browser sends is ever taken for a path.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from data_schemas import ids
+from dashboard.folders import find_folders
 from data_schemas.errors import ConfigError, DatasetError, KameError
 from data_schemas.manifest import MANIFEST, Manifest
 from data_schemas.reader import read_manifest
 from data_schemas.store import Store
 
-_DEPTH = 2
-
 
 class MissingError(KameError):
     """What an address names is not there; an HTTP 404."""
+
+
+def is_dataset(folder: Path) -> bool:
+    """Whether a folder has a manifest."""
+    return (folder / MANIFEST).is_file()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class Catalog:
 
     def datasets(self) -> list[Dataset | DamagedDataset]:
         """All of them as they are now, in order of their keys."""
-        self._folders = dict(self._find())
+        self._folders = dict(find_folders(self.roots, is_dataset))
         return [self._read(key, folder) for key, folder in sorted(self._folders.items())]
 
     def dataset(self, key: str) -> Dataset:
@@ -88,9 +87,9 @@ class Catalog:
             KameError: it cannot be read.
         """
         if key not in self._folders:
-            self._folders = dict(self._find())
+            self._folders = dict(find_folders(self.roots, is_dataset))
         folder = self._folders.get(key)
-        if folder is None or not (folder / MANIFEST).is_file():
+        if folder is None or not is_dataset(folder):
             raise MissingError(f"There is no dataset {key!r}.", "The list of datasets shows those that are there.")
         found = self._read(key, folder)
         if isinstance(found, DamagedDataset):
@@ -112,31 +111,3 @@ class Catalog:
                 f"{folder / MANIFEST} cannot be read: {error.strerror}.", "Look at the folder's rights."
             )
             return DamagedDataset(key, folder, gone)
-
-    def _find(self) -> Iterator[tuple[str, Path]]:
-        """Keys and folders; where two roots give the same key, the later ones get a digest of their path."""
-        taken: set[str] = set()
-        found: set[Path] = set()
-        for root in self.roots:
-            for folder in self._search(root, root, _DEPTH):
-                if folder in found:
-                    continue
-                key = "~".join(folder.relative_to(root).parts) or root.name
-                if key in taken:
-                    key = f"{key}~{ids.digest(str(folder), n_hex=6)}"
-                taken.add(key)
-                found.add(folder)
-                yield key, folder
-
-    def _search(self, root: Path, folder: Path, depth: int) -> Iterator[Path]:
-        """Datasets at a folder or below it; a link that leads out of the root is not followed."""
-        if (folder / MANIFEST).is_file():
-            yield folder
-        elif depth:
-            try:
-                inside = sorted(folder.iterdir())
-            except OSError:  # not ours to read: nothing in it can be shown
-                return
-            for each in inside:
-                if not each.name.startswith(".") and each.is_dir() and each.resolve().is_relative_to(root):
-                    yield from self._search(root, each.resolve(), depth - 1)

@@ -1,9 +1,13 @@
 """A dataset's figures from its index and its runs, and how numbers are written."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+
+import yaml
 
 from dashboard.catalog import Dataset
 from dashboard.index import Index
@@ -111,6 +115,19 @@ def format_number(value: float | None, digits: int = 0) -> str:
     return "" if value is None else f"{value:,.{digits}f}".replace(",", "\u202f").replace("-", "\u2212")
 
 
+def format_figure(value: float, digits: int = 3) -> str:
+    """A figure of training or evaluation; of a number that is none, what it is."""
+    return format_number(value, digits) if math.isfinite(value) else str(value)
+
+
+def format_age(seconds: float) -> str:
+    """How long ago something was."""
+    for limit, unit_s, unit in ((100, 1, "s"), (6000, 60, "min"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit_s:.0f} {unit} ago"
+    return f"{seconds / 86_400:.0f} days ago"
+
+
 def format_duration(seconds: float) -> str:
     """A length of sound in the unit that one would say."""
     if seconds < 90:
@@ -121,3 +138,14 @@ def format_duration(seconds: float) -> str:
 def format_bytes(n_bytes: int) -> str:
     """A size in MB or GB."""
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"
+
+
+def format_moment(moment: datetime) -> str:
+    """A point in time to the minute; the year where it is another than this one."""
+    of_day = "%d %b %H:%M" if moment.year == datetime.now(UTC).year else "%d %b %Y %H:%M"
+    return f"{moment.astimezone(UTC):{of_day}} UTC"
+
+
+def format_yaml(settings: Mapping[str, Any]) -> str:
+    """Settings as one would write them into a file."""
+    return str(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True)) if settings else ""

@@ -7,7 +7,7 @@ cache folder: written beside its place and renamed, so that no page ever sees ha
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import closing, suppress
@@ -22,13 +22,13 @@ from data_schemas import ids
 from data_schemas.errors import KameError, StoreError
 from data_schemas.manifest import DATA, ORACLE, REJECTS, ShardEntry
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 """Raised with every change of the tables below."""
 PAGE_WAIT_S: Final = 0.4
 """How long a page waits for an index before it says that one is being made."""
 _LEFT_S: Final = 3600.0
 """Nobody makes an index for that long."""
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "1GB", "threads": 2}
+CONNECTION_CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {"memory_limit": "1GB", "threads": 2}
 _MEMBERSHIP = ".store/membership"
 
 _TABLES = """
@@ -40,19 +40,24 @@ CREATE TABLE dialogues (
     tts VARCHAR, asr VARCHAR, aligner VARCHAR, script_method VARCHAR,
     wer DOUBLE, n_heard_words BIGINT, n_word_errors BIGINT, number_recall DOUBLE, name_recall DOUBLE,
     mean_word_score DOUBLE, peak_dbfs DOUBLE, rms_dbfs_a DOUBLE, rms_dbfs_b DOUBLE,
-    noise_dbfs DOUBLE, room_rt60_s DOUBLE, is_telephone BOOLEAN, file VARCHAR, file_row BIGINT);
+    noise_dbfs DOUBLE, room_rt60_s DOUBLE, is_telephone BOOLEAN, file VARCHAR, file_row BIGINT, oracle_digest UBIGINT);
 CREATE TABLE events (
     dialogue_id VARCHAR, source VARCHAR, oracle_version VARCHAR, event_id VARCHAR, t_s DOUBLE, speaker VARCHAR,
     turn_index BIGINT, n_words_heard BIGINT, n_words BIGINT, r DOUBLE, level BIGINT, status VARCHAR, text VARCHAR,
     raw_text VARCHAR, request_id VARCHAR, attempt BIGINT, model VARCHAR, answered_by VARCHAR, simulator VARCHAR,
     prompt_version VARCHAR, taken_from VARCHAR, error VARCHAR, truth_share DOUBLE);
+CREATE TABLE oracles (
+    dialogue_id VARCHAR, oracle_version VARCHAR, simulator VARCHAR, model VARCHAR, model_digest VARCHAR,
+    endpoint VARCHAR, prompt_version VARCHAR, prompt_digest VARCHAR, interval_s DOUBLE, level_bounds DOUBLE[],
+    max_tokens BIGINT, temperature DOUBLE, max_asks BIGINT, seed BIGINT);
 CREATE TABLE rejects (
     item_id VARCHAR, dialogue_id VARCHAR, source VARCHAR, stage VARCHAR, reason VARCHAR, detail VARCHAR,
     question VARCHAR, answer VARCHAR);
 CREATE TEMP TABLE items (item_id VARCHAR, question VARCHAR, answer VARCHAR);
 CREATE TEMP MACRO words(told) AS list_distinct(regexp_extract_all(lower(told), '[\\p{L}\\p{N}'']+'));
 """
-"""`truth_share`: how much of the true answer's distinct words an oracle's text holds."""
+"""`truth_share`: how much of the true answer's distinct words an oracle's text holds. `oracle_digest` stands for a
+dialogue's events in the manifest's version, in the same way in any index, so that two datasets can be compared."""
 
 _DIALOGUES = """
 INSERT INTO dialogues SELECT
@@ -65,7 +70,7 @@ INSERT INTO dialogues SELECT
     list_sum([u.hearing.n_words for u in utterances]), list_sum([u.hearing.n_word_errors for u in utterances]),
     quality.number_recall, quality.name_recall, quality.mean_word_score,
     quality.peak_dbfs, quality.rms_dbfs_a, quality.rms_dbfs_b,
-    surroundings.noise_dbfs, surroundings.room_rt60_s, surroundings.is_telephone, $path, file_row_number
+    surroundings.noise_dbfs, surroundings.room_rt60_s, surroundings.is_telephone, $path, file_row_number, NULL
 FROM (SELECT *, flatten([t.utterances for t in turns]) AS utterances
       FROM read_parquet($file, file_row_number = true))
 """
@@ -84,6 +89,10 @@ SELECT told.dialogue_id, source, oracle_version, e.event_id, e.t_s, e.speaker, e
 FROM told LEFT JOIN truths ON truths.dialogue_id = told.dialogue_id
     AND truths.speaker = told.e.speaker AND truths.turn_index = told.e.turn_index
 """
+_ORACLES = """
+INSERT INTO oracles SELECT dialogue_id, oracle_version, simulator, model, model_digest, endpoint, prompt_version,
+    prompt_digest, interval_s, level_bounds, max_tokens, temperature, max_asks, seed FROM read_parquet($file)
+"""
 _REJECTS = """
 INSERT INTO rejects SELECT r.item_id, r.dialogue_id, r.source, r.stage, r.reason, r.detail, i.question, i.answer
 FROM read_parquet($file) r LEFT JOIN items i USING (item_id)
@@ -93,8 +102,9 @@ INSERT INTO items SELECT item.item_id, any_value(item.question), any_value(item.
 FROM read_parquet($file) GROUP BY item.item_id
 """
 _COUNT_EVENTS = """
-UPDATE dialogues SET n_events = counted.n, levels = counted.levels FROM (
-    SELECT dialogue_id, count(*) AS n, list_sort(list(DISTINCT level)) AS levels
+UPDATE dialogues SET n_events = counted.n, levels = counted.levels, oracle_digest = counted.digest FROM (
+    SELECT dialogue_id, count(*) AS n, list_sort(list(DISTINCT level)) AS levels,
+        bit_xor(md5_number_lower(concat_ws('|', speaker, turn_index, t_s, level, status, text))) AS digest
     FROM events WHERE oracle_version = ? GROUP BY dialogue_id) counted
 WHERE counted.dialogue_id = dialogues.dialogue_id
 """
@@ -113,7 +123,7 @@ class Index:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self._connection = duckdb.connect(str(file), read_only=True, config=_CONFIG)
+        self._connection = duckdb.connect(str(file), read_only=True, config=CONNECTION_CONFIG)
 
     def close(self) -> None:
         """Ends it."""
@@ -135,10 +145,11 @@ class Index:
 
 
 def fetch_records(
-    cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
+    cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()
 ) -> list[dict[str, Any]]:
-    """The rows of a query by the names of its columns."""
-    names = [each[0] for each in cursor.execute(sql, list(parameters)).description or []]
+    """The rows of a query by the names of its columns; parameters by place, or by name."""
+    given = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
+    names = [each[0] for each in cursor.execute(sql, given).description or []]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
@@ -240,7 +251,7 @@ def build_index(dataset: Dataset, file: Path, told: Callable[[], object]) -> Non
     Raises:
         duckdb.Error, KameError: a file is missing or damaged.
     """
-    with closing(duckdb.connect(str(file), config=_CONFIG)) as connection:
+    with closing(duckdb.connect(str(file), config=CONNECTION_CONFIG)) as connection:
         connection.execute(_TABLES)
         for members in sorted((dataset.folder / _MEMBERSHIP).glob("*.parquet")):
             connection.execute(_ITEMS, {"file": str(members)})
@@ -258,5 +269,6 @@ def _add(connection: duckdb.DuckDBPyConnection, entry: ShardEntry, file: Path) -
         is_told = event.get_field_index("answered_by") >= 0  # files of before have no such field
         sql = _EVENTS.format(answered_by="e.answered_by" if is_told else "NULL")
         connection.execute(sql, {"file": str(file)})
+        connection.execute(_ORACLES, {"file": str(file)})
     elif entry.kind == REJECTS:
         connection.execute(_REJECTS, {"file": str(file)})

@@ -1,6 +1,7 @@
 """What all pages share: the datasets, their indexes and sounds, the templates, and who may write."""
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2 import Environment
@@ -10,6 +11,7 @@ from starlette.responses import HTMLResponse
 from dashboard.catalog import Catalog, Dataset
 from dashboard.index import Index, Indexes
 from dashboard.results import SqlBox
+from dashboard.runs import RunScheduler, SchedulerGoneError
 from dashboard.sounds import Sounds
 
 
@@ -23,6 +25,9 @@ class Site:
     sql_box: SqlBox
     templates: Environment
     can_write: bool
+    is_ending: threading.Event = field(default_factory=threading.Event)
+    """Set when the server stops: streams of events end then, which it would wait for else."""
+    scheduler: RunScheduler | None = None
 
     def open(self, key: str) -> tuple[Dataset, Index]:
         """A dataset and its index.
@@ -35,7 +40,20 @@ class Site:
         dataset = self.catalog.dataset(key)
         return dataset, self.indexes.open(dataset)
 
+    def runs(self) -> RunScheduler:
+        """Whoever schedules runs.
+
+        Raises:
+            SchedulerGoneError: the dashboard was started without one.
+        """
+        if self.scheduler is None:
+            raise SchedulerGoneError(
+                "This dashboard was started without Prefect, which knows the runs.",
+                "Start `kame up`, which brings all; or set PREFECT_API_URL to a server's before `kame dashboard`.",
+            )
+        return self.scheduler
+
     def render(self, request: Request, template: str, **values: Any) -> HTMLResponse:
         """A page."""
-        shared = {"can_write": self.can_write, "nonce": request.state.nonce, "dataset": None, "tab": ""}
+        shared = {"can_write": self.can_write, "nonce": request.state.nonce, "dataset": None, "tab": "", "part": ""}
         return HTMLResponse(self.templates.get_template(template).render(shared | values))

@@ -1,4 +1,4 @@
-"""One dialogue of a Parquet file: its record without the sound, its sound, and the sound's peaks.
+"""One dialogue of a Parquet file: its record without the sound, its sound, and the sound's peaks and spectrograms.
 
 A file's rows lie in groups of a few dialogues; one group's column is read and one row of it kept.
 """
@@ -15,15 +15,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import soundfile
+from numpy.typing import NDArray
 
 from data_schemas.arrow import from_table, schema_of
 from data_schemas.errors import StoreError
 from data_schemas.records import AudioDialogue
 
 PEAKS_PER_S: Final = 100
-_N_SOUNDS, _N_PEAKS = 16, 512
+SPECTRUM_ROWS: Final = 160
+"""Rows of a spectrogram, of 50 Hz each: what is heard of speech lies below 8 kHz."""
+_ROW_HZ: Final = 50
+_RANGE_DB: Final = 70.0
+_MAX_COLUMNS: Final = 16_000
+"""Browsers draw no picture of more than 32,767 columns; longer sounds get wider ones."""
+_COLUMNS_AT_ONCE: Final = 2_000
+_N_SOUNDS, _N_PEAKS, _N_SPECTROGRAMS = 16, 512, 32
 _REMAKE = "Type `kame check` to see what is damaged."
-Kept = TypeVar("Kept")
+Key = TypeVar("Key")
 
 
 def read_dialogue(file: Path, row: int, dialogue_id: str) -> AudioDialogue:
@@ -54,10 +62,7 @@ def measure_peaks(sound: bytes) -> bytes:
     Raises:
         StoreError: it is no sound.
     """
-    try:
-        samples, rate = soundfile.read(io.BytesIO(sound), dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise StoreError(f"The dialogue's sound cannot be decoded: {error}.", _REMAKE) from error
+    samples, rate = _decode(sound)
     width = rate // PEAKS_PER_S
     n_bars = -(-len(samples) // width)
     padded = np.zeros((n_bars * width, samples.shape[1]), np.float32)
@@ -66,13 +71,51 @@ def measure_peaks(sound: bytes) -> bytes:
     return json.dumps([[round(float(each), 3) for each in channel] for channel in peaks.T]).encode()
 
 
+def measure_spectrogram(sound: bytes, channel: int) -> bytes:
+    """How loud each 50 Hz of a channel are in each hundredth of a second, in windows of 20 ms.
+
+    Returns:
+        uint8[`SPECTRUM_ROWS`, columns], the highest frequencies first: 255 is the loudest of all, 0 is 70 dB below it.
+
+    Raises:
+        StoreError: it is no sound, or has no such channel.
+    """
+    samples, rate = _decode(sound)
+    if channel >= samples.shape[1]:
+        raise StoreError(f"The dialogue's sound has {samples.shape[1]} channels, and two are wanted.", _REMAKE)
+    width, hop = rate // _ROW_HZ, max(rate // PEAKS_PER_S, -(-len(samples) // _MAX_COLUMNS))
+    n_columns = max(1, -(-len(samples) // hop))
+    padded = np.zeros(n_columns * hop + width, np.float32)
+    padded[width // 2 : width // 2 + len(samples)] = samples[:, channel]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, width)[::hop][:n_columns]
+    shape = np.hanning(width).astype(np.float32)
+    loudness = np.zeros((n_columns, SPECTRUM_ROWS), np.float32)
+    for first in range(0, n_columns, _COLUMNS_AT_ONCE):
+        spectrum = np.abs(np.fft.rfft(windows[first : first + _COLUMNS_AT_ONCE] * shape, axis=1))
+        kept = spectrum[:, :SPECTRUM_ROWS]
+        loudness[first : first + len(kept), : kept.shape[1]] = kept
+    below_db = 20 * np.log10(np.maximum(loudness, 1e-9) / max(float(loudness.max()), 1e-9))
+    levels = np.clip(255 * (1 + below_db / _RANGE_DB), 0, 255) * (loudness > 0)
+    return levels.round().astype(np.uint8).T[::-1].tobytes()
+
+
+def _decode(sound: bytes) -> tuple[NDArray[np.float32], int]:
+    """Samples, [samples, channels], and how many there are a second."""
+    try:
+        samples, rate = soundfile.read(io.BytesIO(sound), dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise StoreError(f"The dialogue's sound cannot be decoded: {error}.", _REMAKE) from error
+    return samples, rate
+
+
 class Sounds:
-    """The sounds and peaks that were asked for last."""
+    """The sounds, peaks and spectrograms that were asked for last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sounds: OrderedDict[tuple[Path, int, str], bytes] = OrderedDict()
         self._peaks: OrderedDict[tuple[Path, int, str], bytes] = OrderedDict()
+        self._spectrograms: OrderedDict[tuple[Path, int, str, int], bytes] = OrderedDict()
 
     def sound(self, file: Path, row: int, dialogue_id: str) -> bytes:
         """As `read_sound`."""
@@ -87,13 +130,16 @@ class Sounds:
             lambda: measure_peaks(self.sound(file, row, dialogue_id)),
         )
 
-    def _kept(
-        self,
-        kept: OrderedDict[tuple[Path, int, str], Kept],
-        n_kept: int,
-        key: tuple[Path, int, str],
-        make: Callable[[], Kept],
-    ) -> Kept:
+    def spectrogram(self, file: Path, row: int, dialogue_id: str, channel: int) -> bytes:
+        """As `measure_spectrogram`."""
+        return self._kept(
+            self._spectrograms,
+            _N_SPECTROGRAMS,
+            (file, row, dialogue_id, channel),
+            lambda: measure_spectrogram(self.sound(file, row, dialogue_id), channel),
+        )
+
+    def _kept(self, kept: OrderedDict[Key, bytes], n_kept: int, key: Key, make: Callable[[], bytes]) -> bytes:
         with self._lock:
             if key in kept:
                 kept.move_to_end(key)

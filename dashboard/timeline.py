@@ -1,7 +1,7 @@
 """A dialogue as its page shows it: words and marks on one clock, oracle events as lanes, texts beside each other."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise, zip_longest
@@ -222,9 +222,15 @@ def _texts(turn: Turn) -> ShownTurn:
     )
 
 
-def compare(left: Sequence[str], right: Sequence[str]) -> tuple[list[Piece], list[Piece]]:
-    """Two texts word by word, without regard to case and marks: what of each is not in the other differs."""
-    matcher = SequenceMatcher(None, [_letters(each) for each in left], [_letters(each) for each in right], False)
+def compare(
+    left: Sequence[str], right: Sequence[str], key: Callable[[str], str] = _letters
+) -> tuple[list[Piece], list[Piece]]:
+    """Two texts word by word: what of each is not in the other differs.
+
+    Args:
+        key: what of a word counts; by itself its letters, without regard to case and marks.
+    """
+    matcher = SequenceMatcher(None, [key(each) for each in left], [key(each) for each in right], False)
     pieces: tuple[list[Piece], list[Piece]] = ([], [])
     for tag, left_from, left_to, right_from, right_to in matcher.get_opcodes():
         for side, words in ((0, left[left_from:left_to]), (1, right[right_from:right_to])):

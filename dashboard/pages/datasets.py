@@ -34,7 +34,7 @@ def create_routes(site: Site) -> APIRouter:
         until = time.monotonic() + PAGE_WAIT_S
         listed = [_listed(site, each, max(0.0, until - time.monotonic())) for each in site.catalog.datasets()]
         is_waiting = any(each.totals is None and each.error is None for each in listed)
-        page = site.render(request, "datasets.html", listed=listed, roots=site.catalog.roots)
+        page = site.render(request, "datasets.html", part="datasets", listed=listed, roots=site.catalog.roots)
         if is_waiting:
             page.headers["Refresh"] = "2"
         return page

@@ -2,7 +2,7 @@
 
 import re
 from contextlib import closing
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +13,7 @@ from dashboard.catalog import Dataset, MissingError
 from dashboard.index import Index
 from dashboard.query import DIALOGUES, TableReader, View
 from dashboard.site import Site
-from dashboard.sounds import read_dialogue
+from dashboard.sounds import SPECTRUM_ROWS, read_dialogue
 from dashboard.timeline import SPEAKERS, lay_out
 from data_schemas.flags import clear_flag, flagged, set_flag
 
@@ -70,6 +70,7 @@ def create_routes(site: Site) -> APIRouter:
             version=version,
             timeline=lay_out(row, [each for each in events if each["speaker"] == "A"]),
             speakers=SPEAKERS,
+            spectrum_rows=SPECTRUM_ROWS,
             view=view,
             neighbours=neighbours,
             flag=flags.get(dialogue_id),
@@ -89,6 +90,14 @@ def create_routes(site: Site) -> APIRouter:
         place = _place(index, dialogue_id)
         peaks = site.sounds.peaks(dataset.file(place["file"]), place["file_row"], dialogue_id)
         return Response(peaks, media_type="application/json", headers=_cache_headers(request, dataset))
+
+    @routes.get("/spectrogram/{speaker}")
+    def get_spectrogram(request: Request, key: str, dialogue_id: str, speaker: Literal["A", "B"]) -> Response:
+        dataset, index = site.open(key)
+        place = _place(index, dialogue_id)
+        file = dataset.file(place["file"])
+        picture = site.sounds.spectrogram(file, place["file_row"], dialogue_id, "AB".index(speaker))
+        return Response(picture, media_type="application/octet-stream", headers=_cache_headers(request, dataset))
 
     @routes.post("/flag")
     def flag_dialogue(key: str, dialogue_id: str, wanted: FlagRequest) -> dict[str, Any]:

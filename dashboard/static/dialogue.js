@@ -1,6 +1,7 @@
 // One dialogue: sound, waveforms, words and oracle events on one clock; keys; flags.
 import { setUpFlags } from "./flags.js";
 import { Player } from "./player.js";
+import { Spectrograms } from "./spectrograms.js";
 import { Timeline } from "./timeline.js";
 import WaveSurfer from "./vendor/wavesurfer.esm.js";
 
@@ -70,6 +71,8 @@ player.addEventListener("state", () => {
 });
 player.addEventListener("fault", (event) => fail(`The sound cannot be played: ${event.detail}`));
 
+const spectrograms = new Spectrograms(byId("spectrogram"), main.dataset, fail);
+
 // Controls.
 byId("play").addEventListener("click", () => player.toggle());
 byId("loop").addEventListener("click", () => player.toggleLoop());
@@ -98,6 +101,7 @@ const keys = {
   a: () => player.toggleSolo("A"),
   b: () => player.toggleSolo("B"),
   l: () => player.toggleLoop(),
+  s: () => spectrograms.toggle(),
   f: () => flags.open(),
   j: () => byId("after")?.click(),
   k: () => byId("before")?.click(),

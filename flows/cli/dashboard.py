@@ -15,11 +15,14 @@ def dashboard(
     port: Annotated[int, typer.Option("--port", help="0: any free one.", min=0, max=65535)] = 8990,
     token_env: Annotated[
         str | None,
-        typer.Option("--token-env", help="Environment variable with the token for flagging; without it: read-only."),
+        typer.Option("--token-env", help="Environment variable with the token for changes; without it: read-only."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look into datasets in a browser: figures, rows, dialogues on their time line, rejects, SQL. Ctrl-C ends it."""
+    """Look into datasets in a browser: figures, rows, dialogues on their time line, rejects, SQL. Ctrl-C ends it.
+
+    Where PREFECT_API_URL names a Prefect server its runs are shown too, and started; `kame up` brings one.
+    """
     with speaking_plainly(as_json, goes_on=""):
         import os
 
@@ -42,7 +45,9 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
     Raises:
         ConfigError: a root is no folder, the token is empty, or nothing can listen there.
     """
+    import os
     import socket
+    from typing import Any
 
     import uvicorn
 
@@ -50,7 +55,18 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
     from dashboard.app import create_app
     from data_schemas.errors import ConfigError
 
-    app = create_app(roots, cache_dir() / "dashboard", token, host)
+    class PagesServer(uvicorn.Server):
+        async def shutdown(self, *args: Any, **options: Any) -> None:
+            """Ends streams of events first: they would be waited for."""
+            app.state.end_streams()
+            await super().shutdown(*args, **options)
+
+    scheduler = None
+    if api_url := os.environ.get("PREFECT_API_URL"):
+        from flows.prefect_runs import PrefectRuns
+
+        scheduler = PrefectRuns(api_url)
+    app = create_app(roots, cache_dir() / "dashboard", token, host, scheduler)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
@@ -58,4 +74,4 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
         raise ConfigError(f"Cannot listen at {host}:{port}: {error.strerror}.", "Choose another --port.") from error
     shown = f"[{host}]" if ":" in host else host
     ready(f"http://{shown}:{listener.getsockname()[1]}/")
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
+    PagesServer(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])

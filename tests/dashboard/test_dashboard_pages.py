@@ -1,75 +1,43 @@
 """The pages in headless Chromium: a dialogue is played, flagged and left; rows are filtered; nobody is kept out."""
 
-import shutil
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import uvicorn
 
 from dashboard.app import create_app
 from data_schemas.flags import flagged
 from data_schemas.store import Store
-from tests.support.dashboards import TOKEN, write_small
+from tests.support.dashboards import TOKEN, dialogues, write_small
+from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = shutil.which("chromium")
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system"), pytest.mark.slow]
-PATIENCE_MS = 90_000
-AXE = Path(__file__).parents[1] / "support" / "vendor" / "axe.min.js"
-PAGES = ("", "datasets/small", "datasets/small/rows", "datasets/small/rejects", "datasets/small/sql")
+PAGES = ("", "datasets/small", "datasets/small/rows", "datasets/small/rejects", "datasets/small/sql",
+         "compare?left=small&right=second")  # fmt: skip
 DIALOGUE = "datasets/small/dialogues/mine-2-v0"
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_small(tmp_path_factory.mktemp("pages") / "root" / "small").parent
+    root = tmp_path_factory.mktemp("pages") / "root"
+    write_small(root / "second", [], dialogues()[:1], "many eggs")
+    return write_small(root / "small").parent
 
 
 @pytest.fixture(scope="module")
 def url(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    app = create_app([root], tmp_path_factory.mktemp("cache"), TOKEN)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
+    with served(create_app([root], tmp_path_factory.mktemp("cache"), TOKEN)) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator["Browser"]:
-    from playwright.sync_api import sync_playwright
-
-    quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
-    with sync_playwright() as playwright:
-        sound = "--autoplay-policy=no-user-gesture-required"
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*quiet, sound])
+    with browsing() as browser:
         yield browser
-        browser.close()
-
-
-@contextmanager
-def opened(browser: "Browser", address: str, **options: Any) -> Iterator["Page"]:
-    """A page on which nothing may go wrong unseen: no error, nothing that its policy forbids."""
-    page = browser.new_context(**{"viewport": {"width": 1280, "height": 800}} | options).new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
-    page.goto(address)
-    yield page
-    assert page.evaluate("window.was_run") is None, "a script of the data was run"
-    page.context.close()
-    assert faults == []
 
 
 def seconds(page: "Page") -> float:
@@ -209,8 +177,7 @@ def test_a_query_is_run_and_its_error_told(browser: "Browser", url: str) -> None
         assert page.locator("#result td").all_inner_texts() == ["greeting", "2", "plain", "3"]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, scheme: str, width: int) -> None:
     look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
     grave = []
@@ -218,15 +185,7 @@ def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, scheme: str
         with opened(browser, url + path, **look) as page:
             if path == DIALOGUE:
                 page.locator("#wave-B canvas").first.wait_for()
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is wider than the window"
-            page.add_script_tag(path=AXE)
-            found = page.evaluate("axe.run()")["violations"]
-            grave += [
-                f"{path}: {each['id']} at {node['target']}"
-                for each in found
-                if each["impact"] in ("serious", "critical")
-                for node in each["nodes"]
-            ]
+            grave += grave_faults(page, width)
     assert grave == []
 
 

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 from fastapi.testclient import TestClient
 
-from dashboard.sounds import PEAKS_PER_S, measure_peaks, read_dialogue, read_sound
+from dashboard.sounds import PEAKS_PER_S, SPECTRUM_ROWS, measure_peaks, measure_spectrogram, read_dialogue, read_sound
 from data_schemas.arrow import to_table
 from data_schemas.errors import StoreError
 from data_schemas.records import AudioDialogue
@@ -79,6 +79,22 @@ def test_the_last_piece_of_a_hundredth_counts_too() -> None:
     sink = io.BytesIO()
     soundfile.write(sink, np.array([[0.0, 0.0]] * 300 + [[0.5, -0.25]]), 24_000, format="FLAC")
     assert json.loads(measure_peaks(sink.getvalue())) == [[0, 0.5], [0, 0.25]]
+
+
+def test_a_spectrogram_is_brightest_at_the_tone_and_dark_where_nobody_speaks(client: TestClient) -> None:
+    sink = io.BytesIO()
+    time_s = np.arange(24_000) / 24_000
+    tone = np.sin(2 * np.pi * 1000 * time_s) * (time_s < 0.5)
+    soundfile.write(sink, np.stack([tone, np.zeros(24_000)], axis=1), 24_000, format="FLAC")
+    levels, silent = (
+        np.frombuffer(measure_spectrogram(sink.getvalue(), channel), np.uint8).reshape(SPECTRUM_ROWS, -1)
+        for channel in (0, 1)
+    )
+    assert levels.shape == (SPECTRUM_ROWS, 100)
+    assert (levels[:, 10:40].argmax(axis=0) == SPECTRUM_ROWS - 1 - 1000 // 50).all()
+    assert (levels[:, 55:].max(), silent.max()) == (0, 0)
+    assert client.get(f"{PATH}/spectrogram/B").content == measure_spectrogram(ROWS[1].flac, 1)
+    assert client.get(f"{PATH}/spectrogram/C").status_code == 422
 
 
 def test_rows_of_later_groups_are_found(tmp_path: Path) -> None:

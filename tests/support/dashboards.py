@@ -15,6 +15,7 @@ from data_schemas.manifest import MANIFEST, REJECTS, Manifest, ShardEntry, make_
 from data_schemas.reader import read_manifest
 from data_schemas.records import AudioDialogue, Hearing, Reject
 from data_schemas.store import Store
+from tests.support.schedulers import RUN, KeptScheduler
 from tests.support.small_datasets import noisy_dialogue, write_dataset
 
 TOKEN = "let-me-flag"
@@ -68,9 +69,14 @@ def rejects() -> list[Reject]:
     ]
 
 
-def write_small(folder: Path, refused: Sequence[Reject] | None = None) -> Path:
-    """A dataset of five dialogues, with rejects."""
-    write_dataset(folder, dialogues())
+def write_small(
+    folder: Path,
+    refused: Sequence[Reject] | None = None,
+    shards: Sequence[Sequence[AudioDialogue]] | None = None,
+    says: str = "a few eggs",
+) -> Path:
+    """A dataset of five dialogues, or of those of other shards, with rejects."""
+    write_dataset(folder, dialogues() if shards is None else shards, says=says)
     store = Store(str(folder))
     refused = rejects() if refused is None else refused
     written = store.write_table("rejects/mine-0.parquet", to_table(list(refused), Reject))
@@ -108,7 +114,7 @@ def indexed(folder: Path, file: Path) -> Index:
 def client_of(root: Path, cache: Path, token: str | None = TOKEN) -> TestClient:
     """A browser of the dashboard over a folder; it shows errors as a server would."""
     headers = {"Accept": "text/html,*/*"}
-    app = create_app([root], cache, token)
+    app = create_app([root], cache, token, scheduler=KeptScheduler(RUN))
     return TestClient(app, base_url="http://localhost", headers=headers, raise_server_exceptions=False)
 
 

@@ -1,0 +1,60 @@
+"""Folders of one kind below the roots: datasets, training runs, checkpoints, evaluations.
+
+A root is such a folder, or one that is searched two levels deep, and deeper only through `seed-N`, where `kame train`
+puts what differs from seed to seed; hidden folders are skipped. A folder's key is its path below the root, with `~` for
+`/`: nothing that a browser sends is ever taken for a path.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from data_schemas import ids
+from data_schemas.config.front_end import SEED_PREFIX
+from data_schemas.manifest import MANIFEST
+
+_DEPTH, _SEED_DEPTH = 2, 2
+_SEED = re.compile(rf"{SEED_PREFIX}\d+")
+
+
+def find_folders(roots: Sequence[Path], is_wanted: Callable[[Path], bool]) -> Iterator[tuple[str, Path]]:
+    """Keys and folders, each once; where two roots give the same key, the later ones get a digest of their path.
+
+    Args:
+        roots: resolved.
+        is_wanted: whether a folder is of the kind; what lies in such a folder is not searched, nor what lies in a
+            dataset.
+    """
+    taken: set[str] = set()
+    found: set[Path] = set()
+    for root in roots:
+        for folder in _search(root, root, _DEPTH, is_wanted):
+            if folder in found:
+                continue
+            key = "~".join(folder.relative_to(root).parts) or root.name
+            if key in taken:
+                key = f"{key}~{ids.digest(str(folder), n_hex=6)}"
+            taken.add(key)
+            found.add(folder)
+            yield key, folder
+
+
+def _search(root: Path, folder: Path, depth: int, is_wanted: Callable[[Path], bool]) -> Iterator[Path]:
+    """Wanted folders at a folder or below it; a link that leads out of the root is not followed."""
+    if is_wanted(folder):
+        yield folder
+    elif not (folder / MANIFEST).is_file():
+        try:
+            inside = sorted(each for each in folder.iterdir() if _is_searched(each, folder, depth))
+        except OSError:  # gone, or not ours to read: nothing in it can be shown
+            return
+        for each in inside:
+            if each.is_dir() and each.resolve().is_relative_to(root):
+                yield from _search(root, each.resolve(), depth - 1, is_wanted)
+
+
+def _is_searched(folder: Path, parent: Path, depth: int) -> bool:
+    """By the name alone; one that is no text has no address."""
+    name, is_text = folder.name, not any("\ud800" <= each <= "\udfff" for each in folder.name)
+    is_of_seed = depth > -_SEED_DEPTH and any(_SEED.fullmatch(each) for each in (name, parent.name))
+    return is_text and not name.startswith(".") and (depth > 0 or is_of_seed)

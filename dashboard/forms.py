@@ -1,0 +1,365 @@
+"""Forms of configuration classes: their fields with values as text, and text back to checked settings.
+
+A field is named by its dotted path, as behind `--set`; rows of a list by number. Only what differs from its default is
+in the settings, so that they say what somebody chose, and presets may fill in the rest.
+"""
+
+import json
+import math
+import re
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+MAX_ROWS: Final = 50
+ROW: Final = "__n__"
+"""Stands for the number in the blank row that a page copies."""
+_NO_VALUE: Final = object()
+_SCALARS: Final = (str, int, float, bool)
+
+Kind = Literal["text", "whole", "number", "switch", "choice", "choices", "lines", "yaml"]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A field that holds one value.
+
+    Attributes:
+        value: as text; of choices those that are chosen.
+        choices: all there may be, of kind choice and choices.
+        pick: name of what there is to pick from (`RunScheduler.list_choices`).
+        is_wanted: whether it must be filled in.
+    """
+
+    path: str
+    title: str
+    description: str
+    kind: Kind
+    value: str | bool | list[str]
+    default: str
+    choices: Sequence[str] = ()
+    pick: str = ""
+    is_wanted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Fields of a configuration class in another one.
+
+    Attributes:
+        is_on: of a section that may be left out whether it is there; None: it always is.
+    """
+
+    path: str
+    title: str
+    description: str
+    nodes: list["Node"] = field(default_factory=list)
+    is_on: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A list of configuration classes or texts; `blank` is copied for one more."""
+
+    path: str
+    title: str
+    description: str
+    rows: list["Node"]
+    blank: "Node"
+
+
+Node = Control | Section | Rows
+
+_PICKS: Final = {
+    "voice_a": "voices",
+    "voices_b": "voices",
+    "tts": "tts",
+    "asr": "asr",
+    "aligner": "aligner",
+    "codec": "codec",
+    "engine": "engine",
+    "backend": "listener",
+    "datasets": "datasets",
+    "held_out": "datasets",
+    "without": "datasets",
+    "checkpoint": "checkpoints",
+    "init_from": "checkpoints",
+    "sources.name": "sources",
+    "sources.path": "items",
+}
+"""What a field is picked from, by the end of its path without numbers."""
+
+USUAL: Final[Mapping[str, tuple[str, ...]]] = {
+    "refresh": ("sources", "out", "limit", "variants", "speech.tts", "chat.engine", "chat.model", "chat.base_url"),
+    "speech": ("sources", "out", "hours", "speech.tts", "speech.voice_a"),
+    "train": ("datasets", "preset", "out", "checkpoints", "max_steps", "max_hours", "speech", "device"),
+    "evaluate": ("kind", "checkpoint", "path", "questions", "out", "modes", "n_items", "judge_model"),
+    "serve": ("checkpoint", "mode", "host", "port", "voice", "device", "back_ends"),
+}
+"""What one usually sets, by kind of run, in this order; the rest is folded away."""
+
+
+def build_form(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> list[Node]:
+    """The fields of a class, with values where there are some and defaults elsewhere."""
+    nodes = []
+    for name, info in model.model_fields.items():
+        default = _default_of(info)
+        nodes.append(_node(f"{prefix}{name}", info.annotation, info, values.get(name, default), default))
+    return nodes
+
+
+def split_usual(nodes: Sequence[Node], usual: Sequence[str]) -> tuple[list[Node], list[Node]]:
+    """What one usually sets, in its order, and the rest; a section without fields is left out."""
+    found = {each.path: each for each in _walk(nodes)}
+    return [found[path] for path in usual], list(_without(nodes, set(usual)))
+
+
+def read_form(
+    model: type[BaseModel], told: Mapping[str, str | bool | list[str]]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was typed, checked: settings that differ from their defaults, and what is wrong by path ("" is the whole).
+
+    Args:
+        told: value by dotted path, as a page sends them; what is left out has its default.
+    """
+    unread = dict(told)
+    faults: dict[str, str] = {}
+    settings = _read_fields(model, "", unread, faults)
+    faults |= {path[:200]: "There is no such field." for path in unread}
+    if not faults:
+        try:
+            model.model_validate_json(json.dumps(settings))
+        except ValidationError as error:
+            faults = _tell_faults(error, set(told))
+    return settings, faults
+
+
+def _default_of(info: FieldInfo) -> Any:
+    """A field's default as JSON has it; of one that follows from others, or must be given: none."""
+    if info.is_required() or info.default_factory_takes_validated_data:
+        return _NO_VALUE
+    default = info.get_default(call_default_factory=True)
+    return _plain(default)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_defaults=True)
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _node(path: str, annotation: Any, info: FieldInfo | None, value: Any, default: Any) -> Node:
+    title = (info.title if info else None) or path.rpartition(".")[2].replace("_", " ")
+    description = (info.description if info else None) or ""
+    inner, is_optional = _strip(annotation)
+    if _is_model(inner):
+        given = value if isinstance(value, Mapping) else {}
+        is_on = value is not None and value is not _NO_VALUE if is_optional else None
+        return Section(path, title, description, build_form(inner, given, f"{path}."), is_on)
+    item = _item_of(inner)
+    if item is not None and (_is_model(item) or item is str):
+        given_rows = value if isinstance(value, list) else []
+        rows = [_node(f"{path}.{index}", item, None, each, _NO_VALUE) for index, each in enumerate(given_rows)]
+        return Rows(path, title, description, rows, _node(f"{path}.{ROW}", item, None, _NO_VALUE, _NO_VALUE))
+    kind = _kind_of(inner, info)
+    choices = _choices_of(item if kind == "choices" else inner, info)
+    is_wanted = info is not None and info.is_required()
+    shown = _as_text(kind, value)
+    return Control(
+        path, title, description, kind, shown, _told(_as_text(kind, default)), choices, _pick_of(path), is_wanted
+    )
+
+
+def _kind_of(inner: Any, info: FieldInfo | None) -> Kind:
+    item = _item_of(inner)
+    if inner is bool:
+        return "switch"
+    if get_origin(inner) is Literal or _choices_of(inner, info):
+        return "choice"
+    if item is not None:
+        return "choices" if get_origin(item) is Literal else "lines"
+    by_type: dict[Any, Kind] = {str: "text", int: "whole", float: "number"}
+    return by_type.get(inner, "yaml")
+
+
+def _choices_of(inner: Any, info: FieldInfo | None) -> Sequence[str]:
+    if get_origin(inner) is Literal:
+        return [str(each) for each in get_args(inner)]
+    extra = info.json_schema_extra if info is not None else None
+    changed: dict[str, Any] = {}
+    if callable(extra):
+        extra(changed)
+    return [str(each) for each in changed.get("enum", ())]
+
+
+def _as_text(kind: Kind, value: Any) -> str | bool | list[str]:
+    if kind == "switch":
+        return value is True
+    if kind == "choices":
+        return [str(each) for each in value] if isinstance(value, list) else []
+    if value is None or value is _NO_VALUE:
+        return ""
+    if kind == "lines":
+        return "\n".join(str(each) for each in value)
+    if kind == "yaml":
+        return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).strip() if value else ""
+    return str(value)
+
+
+def _told(text: str | bool | list[str]) -> str:
+    """A default as a hint."""
+    return ", ".join(text) if isinstance(text, list) else "" if isinstance(text, bool) else text
+
+
+def _pick_of(path: str) -> str:
+    parts = [each for each in path.split(".") if each != ROW and not each.isdecimal()]
+    return _PICKS.get(".".join(parts[-2:])) or _PICKS.get(parts[-1], "")
+
+
+def _strip(annotation: Any) -> tuple[Any, bool]:
+    """A type without `Annotated` and `None`, and whether it may be None."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, types.UnionType):
+        args = [each for each in get_args(annotation) if each is not type(None)]
+        if len(args) < len(get_args(annotation)):
+            return (_strip(args[0])[0] if len(args) == 1 else annotation), True
+    return annotation, False
+
+
+def _item_of(inner: Any) -> Any:
+    """The type of a list's items; None: it is no list."""
+    return _strip(get_args(inner)[0])[0] if get_origin(inner) is list else None
+
+
+def _is_model(inner: Any) -> bool:
+    return isinstance(inner, type) and issubclass(inner, BaseModel)
+
+
+def _walk(nodes: Sequence[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        if isinstance(node, Section):
+            yield from _walk(node.nodes)
+
+
+def _without(nodes: Sequence[Node], paths: set[str]) -> Iterator[Node]:
+    for node in nodes:
+        if node.path in paths:
+            continue
+        if isinstance(node, Section):
+            left = list(_without(node.nodes, paths))
+            if left:
+                yield Section(node.path, node.title, node.description, left, node.is_on)
+        else:
+            yield node
+
+
+def _read_fields(model: type[BaseModel], prefix: str, unread: dict[str, Any], faults: dict[str, str]) -> dict[str, Any]:
+    """Settings of the fields of a class; takes from `unread` what it reads."""
+    settings = {}
+    for name, info in model.model_fields.items():
+        value = _read(f"{prefix}{name}", info.annotation, info, unread, faults)
+        if value is not _NO_VALUE and value != _default_of(info):
+            settings[name] = value
+    return settings
+
+
+def _read(path: str, annotation: Any, info: FieldInfo | None, unread: dict[str, Any], faults: dict[str, str]) -> Any:
+    inner, is_optional = _strip(annotation)
+    if _is_model(inner):
+        n_unread, switch = len(unread), unread.pop(path, _NO_VALUE) if is_optional else True
+        faults_inside: dict[str, str] = {}
+        settings = _read_fields(inner, f"{path}.", unread, faults_inside)
+        if len(unread) == n_unread:  # nothing of it was told
+            return _NO_VALUE
+        if switch is not True:
+            return None
+        faults |= faults_inside
+        return settings
+    item = _item_of(inner)
+    if item is not None and (_is_model(item) or item is str):
+        return _read_rows(path, item, is_optional, unread, faults)
+    text = unread.pop(path, _NO_VALUE)
+    if text is _NO_VALUE:
+        return _NO_VALUE
+    if info is not None and info.is_required() and not text:
+        faults[path] = "This is needed."
+    try:
+        return _from_text(_kind_of(inner, info), text, item, is_optional)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        faults[path] = f"{error}".partition("\n")[0][:300]
+        return _NO_VALUE
+
+
+def _read_rows(path: str, item: Any, is_optional: bool, unread: dict[str, Any], faults: dict[str, str]) -> Any:
+    numbers = {int(found[1]) for each in unread if (found := re.match(rf"{re.escape(path)}\.(\d{{1,4}})(\.|$)", each))}
+    is_told = unread.pop(path, None) is not None or numbers
+    if len(numbers) > MAX_ROWS:
+        faults[path] = f"There may be {MAX_ROWS} rows at most."
+        numbers = set()
+    rows = [_read(f"{path}.{number}", item, None, unread, faults) for number in sorted(numbers)]
+    rows = [{} if each is _NO_VALUE and _is_model(item) else each for each in rows]
+    kept = [each for each in rows if each not in ("", _NO_VALUE)]
+    return kept or (None if is_optional else []) if is_told else _NO_VALUE
+
+
+def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
+    """A value of what was typed.
+
+    Raises:
+        ValueError: it is none of that kind.
+    """
+    if kind == "switch":
+        if not isinstance(text, bool):
+            raise ValueError("Yes or no is wanted.")
+        return text
+    if kind == "choices":
+        if not isinstance(text, list):
+            raise ValueError("A list is wanted.")
+        return text
+    if not isinstance(text, str):
+        raise ValueError("A text is wanted.")
+    text = text.strip()
+    if kind == "lines":
+        return [_number(each, item is int) for each in re.split(r"[,\s]+", text) if each]
+    if not text and kind != "text":
+        return None if is_optional else {} if kind == "yaml" else _NO_VALUE
+    if kind == "yaml":
+        if any(isinstance(each, yaml.AliasToken) for each in yaml.scan(text)):
+            raise ValueError("Write it without anchors and aliases.")  # a few of them can stand for gigabytes
+        return yaml.safe_load(text)
+    if kind in ("whole", "number"):
+        return _number(text, kind == "whole")
+    return text or (None if is_optional else _NO_VALUE)
+
+
+def _number(text: str, is_whole: bool) -> int | float:
+    try:
+        number = int(text) if is_whole or re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
+    except ValueError:
+        raise ValueError(f"{'A whole number' if is_whole else 'A number'} is wanted.") from None
+    if not math.isfinite(number):
+        raise ValueError("A finite number is wanted.")
+    return number
+
+
+def _tell_faults(error: ValidationError, told: set[str]) -> dict[str, str]:
+    """Pydantic's errors by the path of the field that they are about, each once."""
+    faults: dict[str, str] = {}
+    for each in error.errors(include_url=False):
+        if each["type"] == "default_factory_not_called":  # follows from another fault
+            continue
+        parts = [str(part) for part in each["loc"]]
+        text = each["msg"].removeprefix("Value error, ")
+        names, colon, rest = text.partition(": ")
+        inside = ".".join([*parts, names]) if colon and re.fullmatch(r"\w+", names) else ""
+        if inside in told or any(path.startswith(f"{inside}.") for path in told if inside):
+            parts, text = inside.split("."), rest
+        faults.setdefault(".".join(parts), text[:1].upper() + text[1:])
+    return faults

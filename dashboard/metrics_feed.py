@@ -1,0 +1,155 @@
+"""A run's metrics as they are written: what is there, thinned, and then each line that comes."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from dashboard.training import Line, parse_line
+
+N_POINTS: Final = 1000
+"""A curve's points at the least, once it has as many; of a longer file neighbours are averaged, up to twice as many."""
+N_NOTES: Final = 100
+"""Lines with words in them, such as losses that leapt: the newest ones are told."""
+_N_READ_BYTES: Final = 1 << 20
+_LARGEST: Final = 1e300
+
+Columns = dict[str, list[float | None]]
+"""By name the values of each point, `step` among them; None where a line does not have the figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsUpdate:
+    """What was written since the last look.
+
+    Attributes:
+        is_anew: it is all that there is: the first look, or the file is another one (a run that was gone on with takes
+            out what came after its checkpoint).
+        curves: columns of each kind of line; names of nested figures are joined by a dot.
+        notes: lines with words in them.
+        n_damaged: lines that cannot be read.
+    """
+
+    is_anew: bool
+    curves: dict[str, Columns]
+    notes: list[Line]
+    n_damaged: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The same, as the page takes it."""
+        return {
+            "is_anew": self.is_anew,
+            "curves": self.curves,
+            "notes": [_without_no_numbers(each) for each in self.notes],
+            "n_damaged": self.n_damaged,
+        }
+
+
+class MetricsFeed:
+    """Follows a file of metrics. Memory stays the same, however long the file is.
+
+    Args:
+        path: of `metrics.jsonl`; it need not be there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._inode, self._offset = -1, 0
+
+    def read(self) -> MetricsUpdate | None:
+        """What is new; None where nothing is, or there is no file. Half a last line waits for its other half."""
+        try:
+            with self._path.open("rb") as file:
+                found = file.seek(0, 2)
+                inode = self._path.stat().st_ino
+                is_anew = inode != self._inode or found < self._offset
+                if not is_anew and found == self._offset:
+                    return None
+                self._inode, self._offset = inode, 0 if is_anew else self._offset
+                update = self._collect(file, is_anew)
+        except OSError:
+            return None
+        return update if update.is_anew or update.curves or update.notes or update.n_damaged else None
+
+    def _collect(self, file: Any, is_anew: bool) -> MetricsUpdate:
+        curves: dict[str, _Curves] = {}
+        notes: list[Line] = []
+        n_damaged = 0
+        for text in self._lines(file):
+            line = parse_line(text)
+            if line is None:
+                n_damaged += 1
+                continue
+            figures = dict(_list_numbers(line))
+            if len(figures) > 1:
+                curves.setdefault(line["kind"], _Curves()).add(figures)
+            if any(isinstance(each, list) for each in line.values()):
+                notes = [*notes[1 - N_NOTES :], line]
+        return MetricsUpdate(is_anew, {kind: each.columns() for kind, each in curves.items()}, notes, n_damaged)
+
+    def _lines(self, file: Any) -> Iterator[bytes]:
+        """Whole lines from where the last look ended."""
+        file.seek(self._offset)
+        rest = b""
+        while read := file.read(_N_READ_BYTES):
+            *lines, rest = (rest + read).split(b"\n")
+            for each in lines:
+                self._offset += len(each) + 1
+                yield each
+
+
+@dataclass(slots=True)
+class _Curves:
+    """Points that are averaged two by two whenever they are too many."""
+
+    points: list[dict[str, tuple[float, int]]] = field(default_factory=list)
+    n_a_point: int = 1
+    n_in_last: int = 0
+
+    def add(self, figures: Mapping[str, float]) -> None:
+        """One line more."""
+        if self.n_in_last % self.n_a_point == 0:
+            self.points.append({})
+            self.n_in_last = 0
+        self.n_in_last += 1
+        last = self.points[-1]
+        for name, value in figures.items():
+            total, n = last.get(name, (0.0, 0))
+            last[name] = (total + value, n + 1)
+        if len(self.points) == 2 * N_POINTS and self.n_in_last == self.n_a_point:
+            self.points = [_merge(*self.points[at : at + 2]) for at in range(0, len(self.points), 2)]
+            self.n_a_point *= 2
+            self.n_in_last = self.n_a_point
+
+    def columns(self) -> Columns:
+        """The means of each point."""
+        names = dict.fromkeys(name for point in self.points for name in point)
+        return {name: [_mean(point.get(name)) for point in self.points] for name in names}
+
+
+def _merge(one: dict[str, tuple[float, int]], other: dict[str, tuple[float, int]]) -> dict[str, tuple[float, int]]:
+    both = dict(one)
+    for name, (total, n) in other.items():
+        before, n_before = both.get(name, (0.0, 0))
+        both[name] = (before + total, n_before + n)
+    return both
+
+
+def _mean(summed: tuple[float, int] | None) -> float | None:
+    return None if summed is None else float(f"{summed[0] / summed[1]:.9g}")
+
+
+def _list_numbers(told: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Finite numbers by name."""
+    for name, value in told.items():
+        if isinstance(value, Mapping):
+            yield from _list_numbers(value, f"{prefix}{name}.")
+        elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST:
+            yield f"{prefix}{name}", float(value)
+
+
+def _without_no_numbers(line: Line) -> Line:
+    """What is no number, which JSON of browsers does not have, is None."""
+    clean: Line = json.loads(json.dumps(line), parse_constant=lambda _: None)
+    return clean

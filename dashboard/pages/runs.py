@@ -1,0 +1,91 @@
+"""Runs and their schedules: the list, one run with its log as it comes, and what is done to them."""
+
+from typing import Any, Final, Literal, cast, get_args
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from dashboard.catalog import MissingError
+from dashboard.runs import KINDS, STATES_AT_WORK, State
+from dashboard.site import Site
+
+PAGE_RUNS: Final = 50
+MAX_LOG_LINES: Final = 1000
+"""Lines of a log in one answer; who has shown them asks for the next."""
+MAX_LOG_FIRST: Final = 10_000_000
+
+
+class ScheduleRequest(BaseModel):
+    """What is to be done to a schedule."""
+
+    model_config = ConfigDict(extra="forbid")
+    do: Literal["pause", "resume", "remove"]
+
+
+def create_routes(site: Site) -> APIRouter:
+    """The routes of this part."""
+    routes = APIRouter(prefix="/runs")
+
+    @routes.get("", response_class=HTMLResponse)
+    def list_runs(request: Request, kind: str = "", state: str = "", page: int = 1) -> HTMLResponse:
+        if kind and kind not in KINDS:
+            raise MissingError(f"There is no kind of run {kind!r}.", f"Choose one of: {', '.join(KINDS)}.")
+        if state not in ("", "at-work", *get_args(State)):
+            raise MissingError(f"There is no state {state!r}.", f"Choose one of: {', '.join(get_args(State))}.")
+        page = min(max(1, page), 10_000)
+        states = STATES_AT_WORK if state == "at-work" else (cast(State, state),) if state else ()
+        first = (page - 1) * PAGE_RUNS
+        runs = site.runs().list_runs([kind] if kind else list(KINDS), states, first, PAGE_RUNS + 1)
+
+        def address(**changed: str | int) -> str:
+            pairs = {"kind": kind, "state": state, "page": page} | changed
+            kept = {name: value for name, value in pairs.items() if value not in ("", 1)}
+            return f"/runs?{urlencode(kept)}" if kept else "/runs"
+
+        return site.render(
+            request,
+            "runs.html",
+            part="runs",
+            runs=runs[:PAGE_RUNS],
+            is_more=len(runs) > PAGE_RUNS,
+            is_alive=any(not each.is_over for each in runs),
+            schedules=site.runs().list_schedules(),
+            kinds=KINDS,
+            kind=kind,
+            state=state,
+            page=page,
+            address=address,
+        )
+
+    @routes.get("/{run_id}", response_class=HTMLResponse)
+    def show_run(request: Request, run_id: str) -> HTMLResponse:
+        run = site.runs().read_run(run_id)
+        return site.render(request, "run.html", part="runs", run=run, kinds=KINDS)
+
+    @routes.get("/{run_id}/log")
+    def get_log(run_id: str, first: int = 0) -> dict[str, Any]:
+        lines = site.runs().read_log(run_id, min(max(0, first), MAX_LOG_FIRST), MAX_LOG_LINES)
+        told = [
+            {"id": each.line_id, "at": f"{each.at:%H:%M:%S}", "level": each.level, "text": each.text} for each in lines
+        ]
+        return {"lines": told, "is_more": len(lines) == MAX_LOG_LINES}
+
+    @routes.post("/{run_id}/cancel")
+    def cancel_run(run_id: str) -> dict[str, Any]:
+        site.runs().cancel(run_id)
+        return {"url": f"/runs/{run_id}"}
+
+    @routes.post("/schedules/{kind}/{schedule_id}")
+    def change_schedule(kind: str, schedule_id: str, wanted: ScheduleRequest) -> dict[str, Any]:
+        if kind not in KINDS:
+            raise MissingError(f"There is no kind of run {kind!r}.", f"Choose one of: {', '.join(KINDS)}.")
+        if wanted.do == "remove":
+            site.runs().remove_schedule(kind, schedule_id)
+        else:
+            site.runs().set_schedule_active(kind, schedule_id, wanted.do == "resume")
+        return {"url": "/runs"}
+
+    return routes

@@ -1,0 +1,102 @@
+"""Forms that start runs, now or on a schedule: fields of the configuration classes, checked as one types."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from dashboard.catalog import MissingError
+from dashboard.forms import USUAL, build_form, read_form, split_usual
+from dashboard.runs import KINDS, RefusedRunError, RunKind
+from dashboard.site import Site
+from data_schemas.profiles import PROFILES
+
+MAX_CHOICES: Final = 500
+_CHECKPOINT: Final = "kame.json"
+
+
+class FormRequest(BaseModel):
+    """What was typed into a form: values by dotted path; with a cron line the run is to come again and again."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    values: dict[str, str | bool | list[str]] = Field(max_length=2000)
+    cron: str = Field(default="", max_length=200)
+    timezone: str = Field(default="UTC", max_length=100)
+
+
+def create_routes(site: Site) -> APIRouter:
+    """The routes of this part."""
+    routes = APIRouter(prefix="/start")
+
+    @routes.get("", response_class=HTMLResponse)
+    def choose_kind(request: Request) -> HTMLResponse:
+        return site.render(request, "start_kinds.html", part="runs", kinds=KINDS)
+
+    @routes.get("/{kind}", response_class=HTMLResponse)
+    def show_form(request: Request, kind: str, like: str = "", profile: str = "") -> HTMLResponse:
+        of = _kind(kind)
+        if profile and profile not in PROFILES:
+            raise MissingError(f"There is no profile {profile!r}.", f"Choose one of: {', '.join(PROFILES)}.")
+        values: Mapping[str, Any] = {}
+        if profile and kind == "refresh":
+            values = PROFILES[profile]().model_dump(mode="json", exclude_defaults=True)
+        if like:
+            values = site.runs().read_run(like).settings
+        usual, rest = split_usual(build_form(of.config, values), USUAL[kind])
+        return site.render(
+            request,
+            "start.html",
+            part="runs",
+            kind=of,
+            usual=usual,
+            rest=rest,
+            picks=_list_picks(site),
+            profiles=PROFILES if kind == "refresh" else (),
+            profile=profile,
+            like=like,
+        )
+
+    @routes.post("/{kind}/check")
+    def check_form(kind: str, told: FormRequest) -> dict[str, Any]:
+        _, faults = read_form(_kind(kind).config, told.values)
+        return {"faults": faults}
+
+    @routes.post("/{kind}")
+    def start_run(kind: str, told: FormRequest) -> dict[str, Any]:
+        settings, faults = read_form(_kind(kind).config, told.values)
+        if faults:
+            path, text = next(iter(faults.items()))
+            raise RefusedRunError(f"{path}: {text}".removeprefix(": "), "Mend what the form marks.")
+        if told.cron:
+            site.runs().add_schedule(kind, settings, told.cron.strip(), told.timezone.strip() or "UTC")
+            return {"url": "/runs"}
+        return {"url": f"/runs/{site.runs().start(kind, settings)}"}
+
+    return routes
+
+
+def _kind(name: str) -> RunKind:
+    if name not in KINDS:
+        raise MissingError(f"There is no kind of run {name!r}.", f"Choose one of: {', '.join(KINDS)}.")
+    return KINDS[name]
+
+
+def _list_picks(site: Site) -> dict[str, Sequence[str]]:
+    """What is there to pick from, by the name that fields give."""
+    roots = site.catalog.roots
+    checkpoints = [
+        found.parent for root in roots for depth in ("*/", "*/*/") for found in root.glob(depth + _CHECKPOINT)
+    ]
+    items = [each for root in roots for depth in ("", "*/") for each in root.glob(f"{depth}*.jsonl")]
+    choices = dict(site.runs().list_choices())
+    found = {
+        "datasets": [str(each.folder) for each in site.catalog.datasets()],
+        "checkpoints": [str(each) for each in checkpoints if not each.name.startswith(".")],
+        "items": [str(each) for each in items if each.name != "flags.jsonl"],
+    }
+    for name, paths in found.items():
+        choices[name] = [*choices.get(name, ()), *sorted(paths)][:MAX_CHOICES]
+    return choices

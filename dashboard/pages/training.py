@@ -1,0 +1,84 @@
+"""Training runs: the list of them, and the curves of one or of several on each other, as they are written."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, StreamingResponse
+
+from dashboard.metrics_feed import MetricsFeed
+from dashboard.site import Site
+from dashboard.training import TrainingRun, compare_configs, list_runs, open_runs, summarise
+
+MOST_RUNS: Final = 8
+"""On one page; it has as many colours."""
+_LOOK_EVERY_S: Final = 0.5
+_QUIET_S: Final = 10.0
+
+_Keys = Annotated[list[str], Query(alias="run", min_length=1, max_length=MOST_RUNS)]
+
+
+def create_routes(site: Site) -> APIRouter:
+    """The routes of this part."""
+    routes = APIRouter(prefix="/training")
+
+    @routes.get("", response_class=HTMLResponse)
+    def list_training(request: Request) -> HTMLResponse:
+        summaries = [summarise(run) for run in list_runs(site.catalog.roots)]
+        summaries.sort(key=lambda each: (each.state != "running", each.age_s or 0.0))
+        return site.render(
+            request, "training.html", part="training", summaries=summaries, roots=site.catalog.roots, most=MOST_RUNS
+        )
+
+    @routes.get("/runs", response_class=HTMLResponse)
+    def show_runs(request: Request, keys: _Keys) -> HTMLResponse:
+        runs = open_runs(site.catalog.roots, keys)
+        shown = {run.key for run in runs}
+        others = [run.key for run in list_runs(site.catalog.roots) if run.key not in shown]
+        return site.render(
+            request,
+            "training_runs.html",
+            part="training",
+            summaries=[summarise(run) for run in runs],
+            others=others if len(runs) < MOST_RUNS else [],
+            settings=compare_configs(runs),
+            view={name: request.query_params.get(name, "") for name in ("x", "smooth")},
+        )
+
+    @routes.get("/events")
+    def follow_runs(request: Request, keys: _Keys) -> StreamingResponse:
+        runs = open_runs(site.catalog.roots, keys)
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # a proxy would hold the lines back
+        return StreamingResponse(_follow(site, request, runs), media_type="text/event-stream", headers=headers)
+
+    return routes
+
+
+async def _follow(site: Site, request: Request, runs: list[TrainingRun]) -> AsyncIterator[bytes]:
+    """Server-sent events: an object a run with what is new of it, for as long as somebody looks."""
+    feeds = [MetricsFeed(run.metrics) for run in runs]
+    states: list[str | None] = [None] * len(runs)
+    quiet_s = 0.0
+    while not site.is_ending.is_set() and not await request.is_disconnected():
+        quiet_s += _LOOK_EVERY_S
+        for number, (run, feed) in enumerate(zip(runs, feeds, strict=True)):
+            told = await run_in_threadpool(_look, run, feed, states[number])
+            if told is not None:
+                states[number], quiet_s = told["state"], 0.0
+                yield f"data: {json.dumps({'run': number, **told}, allow_nan=False)}\n\n".encode()
+        if quiet_s >= _QUIET_S:
+            quiet_s = 0.0
+            yield b":\n\n"  # so that no proxy takes it for dead
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def _look(run: TrainingRun, feed: MetricsFeed, state_before: str | None) -> dict[str, Any] | None:
+    """What is new of a run: its state, and lines where there are some."""
+    update, state = feed.read(), run.state() if run.folder.is_dir() else "gone"
+    if update is None and state == state_before:
+        return None
+    return {"state": state, "age_s": run.age_s(), **(update.as_json() if update else {})}

@@ -1,0 +1,43 @@
+// One run's log as it comes: lines are asked for from a little before the last one, for some are late.
+
+import "/static/runs.js";
+
+const EVERY_MS = 2000;
+const AGAIN = 50;
+const MOST_SHOWN = 5000;
+const log = document.getElementById("log");
+const state = document.getElementById("log-state");
+const known = new Set();
+
+function lineOf(told) {
+  const line = document.createElement("li");
+  line.className = `is-${told.level}`;
+  const at = Object.assign(document.createElement("time"), { textContent: told.at });
+  line.append(at, ` ${told.text}`);
+  return line;
+}
+
+async function follow() {
+  const isAlive = document.getElementById("now").dataset.alive === "yes"; // asked before the log: its last lines come too
+  let wait = EVERY_MS;
+  try {
+    const answer = await fetch(`${document.querySelector("main").dataset.log}?first=${Math.max(0, known.size - AGAIN)}`);
+    const told = await answer.json();
+    if (!answer.ok) throw new Error(`${told.error} ${told.remedy}`);
+    const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 30;
+    const added = told.lines.filter((each) => !known.has(each.id));
+    for (const each of added) known.add(each.id);
+    log.append(...added.map(lineOf));
+    while (log.childElementCount > MOST_SHOWN) log.firstElementChild.remove();
+    if (isAtEnd) log.scrollTop = log.scrollHeight;
+    const isWhole = !told.is_more;
+    const lines = known.size === 1 ? "1 line" : `${known.size} lines`;
+    state.textContent = isAlive ? `${lines}, as it comes` : known.size ? lines : "it has none";
+    if (isWhole && !isAlive) return;
+    if (!isWhole) wait = 0;
+  } catch (error) {
+    state.textContent = error instanceof TypeError ? "the dashboard does not answer; it is asked again" : error.message;
+  }
+  setTimeout(follow, wait);
+}
+follow();

@@ -1,0 +1,114 @@
+// A form of settings: rows to add and to take away, what was typed checked by the server, and the run started.
+
+import { hasToken, post } from "/static/token.js";
+
+const CHECK_AFTER_MS = 400;
+const form = document.getElementById("start");
+const status = document.getElementById("status");
+const cron = document.getElementById("cron");
+const submit = form.querySelector("button[type=submit]");
+let timer = 0;
+let newest = 0;
+
+/** Values by dotted path; of what a section that is off holds too, which the server leaves out. */
+function read() {
+  const values = {};
+  for (const each of form.querySelectorAll("[data-path]")) {
+    if (each.dataset.kind === "choices") values[each.dataset.path] = [...each.querySelectorAll("input:checked")].map((box) => box.value);
+    else values[each.dataset.path] = each.type === "checkbox" ? each.checked : each.value;
+  }
+  for (const each of form.querySelectorAll("[data-rows]")) values[each.dataset.rows] ??= "";
+  return values;
+}
+
+/** Shows each fault at its field, or at the nearest thing around it that has a place for it. */
+function showFaults(faults) {
+  for (const place of form.querySelectorAll(".fault")) place.hidden = true;
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  for (const [path, text] of Object.entries(faults)) {
+    let at = path;
+    while (at && !document.getElementById(`fault-${at}`)) at = at.slice(0, Math.max(0, at.lastIndexOf(".")));
+    const place = document.getElementById(`fault-${at}`);
+    place.textContent = at === path ? text : `${path}: ${text}`;
+    place.hidden = false;
+    document.getElementById(at)?.setAttribute("aria-invalid", "true");
+  }
+  const n = Object.keys(faults).length;
+  status.textContent = n ? `${n} to mend` : "";
+  status.className = n ? "bad" : "quiet";
+}
+
+async function check() {
+  if (!hasToken()) return;
+  const mine = ++newest;
+  try {
+    const told = await post(`${form.getAttribute("action")}/check`, { values: read() });
+    if (mine === newest) showFaults(told.faults);
+  } catch (error) {
+    status.textContent = error.message;
+  }
+}
+
+form.addEventListener("input", (event) => {
+  event.target.dataset.touched = "yes";
+  for (let section = event.target.closest("details"); section; section = section.parentElement.closest("details")) {
+    const chip = section.querySelector(":scope > summary .changed");
+    if (chip) chip.hidden = false;
+  }
+  submit.textContent = cron.value.trim() ? "Schedule" : "Start";
+  clearTimeout(timer);
+  timer = setTimeout(check, CHECK_AFTER_MS);
+});
+
+form.addEventListener("click", (event) => {
+  const button = event.target.closest("button.add, button.remove");
+  if (!button) return;
+  if (button.className === "remove") button.closest(".row").remove();
+  else {
+    const rows = button.closest("[data-rows]");
+    const next = Math.max(-1, ...[...rows.querySelectorAll(":scope > .row")].map((row) => Number(row.dataset.n ?? -1))) + 1;
+    button.before(blankOf(rows, next));
+    button.previousElementSibling.querySelector("input, select, textarea").focus();
+  }
+  timer = setTimeout(check, CHECK_AFTER_MS);
+});
+
+/** A copy of the blank row with its number; rows inside of it keep the sign for theirs. */
+function blankOf(rows, n) {
+  const holder = document.createElement("template");
+  const path = rows.dataset.rows;
+  holder.innerHTML = rows.querySelector(":scope > template").innerHTML.replaceAll(`${path}.__n__`, `${path}.${n}`);
+  const row = holder.content.firstElementChild;
+  row.dataset.n = n;
+  return row;
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  submit.disabled = true;
+  try {
+    const values = read();
+    const { faults } = await post(`${form.getAttribute("action")}/check`, { values });
+    showFaults(faults);
+    if (Object.keys(faults).length) {
+      const first = form.querySelector(".fault:not([hidden])");
+      for (let section = first.closest("details"); section; section = section.parentElement.closest("details")) section.open = true;
+      first.scrollIntoView({ block: "center" });
+    } else {
+      const timezone = document.getElementById("timezone").value;
+      const told = await post(form.getAttribute("action"), { values, cron: cron.value, timezone });
+      location.assign(told.url);
+      return;
+    }
+  } catch (error) {
+    status.textContent = error.message;
+    status.className = "bad";
+  }
+  submit.disabled = false;
+});
+
+for (const rows of form.querySelectorAll("[data-rows]")) {
+  [...rows.querySelectorAll(":scope > .row")].forEach((row, index) => { row.dataset.n = index; });
+}
+const wanted = form.querySelector(".usual > .rows-of:first-child");
+if (wanted && !wanted.querySelector(":scope > .row")) wanted.querySelector("button.add").before(blankOf(wanted, 0));

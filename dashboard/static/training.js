@@ -1,0 +1,135 @@
+// Training runs as they go: what the server's stream tells of each, its curves on each other, its remarks.
+import { Curves } from "./curves.js";
+
+const MOST_NOTES = 100;
+const main = document.getElementById("main");
+const rows = [...document.querySelectorAll("#runs tbody tr")];
+const [x, smooth] = ["x", "smooth"].map((id) => document.getElementById(id));
+const notes = document.querySelector("#notes tbody");
+const runs = rows.map((row, number) => ({
+  number,
+  name: row.querySelector("th a").textContent,
+  swatch: row.querySelector(".swatch"),
+  curves: {},
+  toldAtMs: null,
+}));
+const curves = new Curves(document.getElementById("curves"), runs);
+
+/** Puts new points behind those that are there; a figure that some lines do not have is null in them. */
+function append(columns, added) {
+  const nBefore = columns.step?.length ?? 0;
+  const nAdded = added.step.length;
+  for (const name of new Set([...Object.keys(columns), ...Object.keys(added)])) {
+    columns[name] ??= Array(nBefore).fill(null);
+    columns[name].push(...(added[name] ?? Array(nAdded).fill(null)));
+  }
+}
+
+const written = (value, digits) =>
+  value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replaceAll(",", "\u202f");
+
+function showNewest({ number, curves: { train } }) {
+  if (!train) return;
+  const row = rows[number];
+  const newest = (name) => train[name]?.findLast((value) => value !== null);
+  const maxSteps = Number(row.dataset.maxSteps);
+  row.querySelector(".of-step").textContent = `${written(newest("step"), 0)}${maxSteps ? ` of ${written(maxSteps, 0)}` : ""}`;
+  for (const [name, digits] of [["hours", 2], ["loss", 3], ["frames_per_s", 0]]) {
+    const value = newest(name);
+    if (value !== undefined) row.querySelector(`.of-${name}`).textContent = written(value, digits);
+  }
+}
+
+function showState(run, { state, age_s: ageS }) {
+  const chip = rows[run.number].querySelector(".state");
+  chip.textContent = state;
+  chip.className = `chip state ${state}`;
+  run.toldAtMs = ageS === null ? null : Date.now() - 1000 * ageS;
+}
+
+function showAges() {
+  for (const { number, toldAtMs } of runs) {
+    if (toldAtMs === null) continue;
+    const s = (Date.now() - toldAtMs) / 1000;
+    const [value, unit] = s < 100 ? [s, "s"] : s < 6000 ? [s / 60, "min"] : s < 172_800 ? [s / 3600, "h"] : [s / 86_400, "days"];
+    rows[number].querySelector(".of-age").textContent = `${Math.round(Math.max(0, value))} ${unit} ago`;
+  }
+}
+
+/** What a line tells in words; texts come as they are, never as markup. */
+function showNotes(run, told) {
+  for (const { kind, step, ...rest } of told) {
+    const row = document.createElement("tr");
+    row.dataset.run = run.number;
+    const said = Object.entries(rest).map(([name, value]) => {
+      const text = typeof value === "number" ? Number(value.toPrecision(4)) : Array.isArray(value) ? value.join(", ") || "none" : JSON.stringify(value);
+      return `${name} ${text}`;
+    });
+    for (const text of [run.name, step, kind, said.join("; ")]) row.insertCell().textContent = text;
+    row.cells[1].className = "n";
+    notes.prepend(row);
+  }
+  while (notes.rows.length > MOST_NOTES) notes.rows[MOST_NOTES].remove();
+  document.getElementById("notes").hidden = notes.rows.length === 0;
+}
+
+function take({ data }) {
+  const told = JSON.parse(data);
+  const run = runs[told.run];
+  showState(run, told);
+  showAges();
+  if (!told.curves) return;
+  if (told.is_anew) {
+    run.curves = {};
+    notes.querySelectorAll(`[data-run="${run.number}"]`).forEach((row) => row.remove());
+  }
+  for (const [kind, added] of Object.entries(told.curves)) append((run.curves[kind] ??= {}), added);
+  showNotes(run, told.notes);
+  showNewest(run);
+  if (told.n_damaged) fail(`${told.n_damaged} lines of the metrics of ${run.name} cannot be read; the rest is shown.`);
+  document.getElementById("waiting")?.remove();
+  draw();
+}
+
+function fail(text) {
+  const fault = document.getElementById("fault");
+  fault.textContent = text;
+  fault.hidden = !text;
+}
+
+let frame = null;
+function draw() {
+  frame ??= requestAnimationFrame(() => {
+    frame = null;
+    curves.draw(x.value, Number(smooth.value));
+  });
+}
+
+// A browser allows a server six connections: a page that nobody sees gives its own back, and begins anew later.
+let source = null;
+function follow() {
+  source?.close();
+  source = null;
+  if (document.hidden) return;
+  source = new EventSource(main.dataset.events);
+  source.addEventListener("message", take);
+  source.addEventListener("open", () => fail(""));
+  source.addEventListener("error", () => fail("The server does not answer; what is shown is what it said last. It is asked again."));
+}
+document.addEventListener("visibilitychange", follow);
+follow();
+
+for (const control of [x, smooth]) {
+  control.addEventListener("change", () => {
+    const query = new URLSearchParams(location.search);
+    for (const { id, value } of [x, smooth]) value && value !== "step" ? query.set(id, value) : query.delete(id);
+    history.replaceState(null, "", `?${query}`);
+    curves.forget();
+    draw();
+  });
+}
+addEventListener("themechange", () => {
+  curves.forget();
+  draw();
+});
+setInterval(showAges, 1000);

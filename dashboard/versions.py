@@ -1,0 +1,250 @@
+"""Two versions of a dataset beside each other: figures, and the dialogues of one id that differ.
+
+Both indexes are attached to one connection, so that DuckDB joins them: nothing of it is in Python's memory but a page.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import duckdb
+
+from dashboard.figures import Totals, format_bytes, format_duration, format_number
+from dashboard.index import CONNECTION_CONFIG, Index, fetch_records
+from dashboard.timeline import Piece, compare
+
+PAGE_DIALOGUES: Final = 20
+SIDES: Final = ("left", "right")
+ONLY: Final = {"only_left": "only left", "only_right": "only right"}
+_DIFFERS: Final = {
+    "question": "one.question IS DISTINCT FROM two.question",
+    "answer": "one.answer IS DISTINCT FROM two.answer",
+    "spoken": "one.spoken_text IS DISTINCT FROM two.spoken_text",
+    "oracles": "one.oracle_digest IS DISTINCT FROM two.oracle_digest",
+    "form": "one.form IS DISTINCT FROM two.form",
+    "split": "one.split IS DISTINCT FROM two.split",
+    "sound": "(one.duration_s, one.voice_a, one.voice_b, one.tts)"
+    " IS DISTINCT FROM (two.duration_s, two.voice_a, two.voice_b, two.tts)",
+}
+KINDS: Final = ("any", *_DIFFERS, *ONLY)
+"""What people can look at: anything of the others, or one of them."""
+_COMPARED: Final = f"""
+CREATE TEMP TABLE compared AS SELECT *, {" OR ".join((*_DIFFERS, *ONLY))} AS "any" FROM (
+    SELECT coalesce(one.dialogue_id, two.dialogue_id) AS dialogue_id,
+        two.dialogue_id IS NULL AS only_left, one.dialogue_id IS NULL AS only_right,
+        {", ".join(f"NOT only_left AND NOT only_right AND ({sql}) AS {name}" for name, sql in _DIFFERS.items())}
+    FROM one.dialogues one FULL JOIN two.dialogues two USING (dialogue_id))
+"""  # noqa: S608
+_SHOWN: Final = (
+    "dialogue_id, item_id, question, answer, spoken_text, form, split, duration_s, voice_a, voice_b, tts, n_events"
+)
+_EVENTS: Final = """
+SELECT coalesce(l.dialogue_id, r.dialogue_id) AS dialogue_id, coalesce(l.t_s, r.t_s) AS t_s,
+    l.level AS left_level, r.level AS right_level, l.text AS left_text, r.text AS right_text
+FROM (FROM one.events WHERE oracle_version = $left AND list_contains($ids, dialogue_id)) l
+FULL JOIN (FROM two.events WHERE oracle_version = $right AND list_contains($ids, dialogue_id)) r
+    USING (dialogue_id, speaker, turn_index, t_s)
+WHERE l.text IS DISTINCT FROM r.text OR l.level IS DISTINCT FROM r.level OR l.status IS DISTINCT FROM r.status
+ORDER BY dialogue_id, t_s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A line of figures, as text; `change` is right less left, empty where they are equal or no numbers."""
+
+    name: str
+    left: str
+    right: str
+    change: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedText:
+    """A text of both versions, with the words that are not in the other one marked."""
+
+    name: str
+    left: list[Piece]
+    right: list[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedEvent:
+    """An oracle event that differs; a side that has none at this time has no level."""
+
+    t_s: float
+    left_level: int | None
+    right_level: int | None
+    left: list[Piece]
+    right: list[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedDialogue:
+    """A dialogue that differs, or that one side alone has (then `reject` says why the other has none, if it knows).
+
+    `left` and `right` are rows of the indexes; `facts` are the names of short values that differ, with both values.
+    """
+
+    dialogue_id: str
+    left: Mapping[str, Any] | None
+    right: Mapping[str, Any] | None
+    texts: list[ChangedText]
+    facts: list[Figure]
+    events: list[ChangedEvent]
+    reject: Mapping[str, Any] | None
+
+
+class Versions:
+    """Two indexes, joined.
+
+    Args:
+        connection: has them attached as `one` and `two`.
+        oracle_versions: of the left one and of the right one, those of their manifests.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, oracle_versions: tuple[str, str]) -> None:
+        self._connection = connection
+        self._oracle_versions = oracle_versions
+        connection.execute(_COMPARED)
+
+    def count(self) -> dict[str, int]:
+        """How many dialogues differ in which way; `both`: how many ids both have."""
+        sums = ", ".join(f'count(*) FILTER ("{name}") AS "{name}"' for name in KINDS)
+        both = "count(*) FILTER (NOT only_left AND NOT only_right) AS both"
+        return fetch_records(self._connection, f"SELECT {sums}, {both} FROM compared")[0]  # noqa: S608
+
+    def page(self, kind: str, page: int) -> list[ChangedDialogue]:
+        """The dialogues that differ in a way, in order of their ids.
+
+        Args:
+            kind: one of `KINDS`.
+            page: from 1.
+        """
+        first = (page - 1) * PAGE_DIALOGUES
+        found = self._connection.execute(
+            f'SELECT dialogue_id FROM compared WHERE "{kind}" ORDER BY 1 LIMIT {PAGE_DIALOGUES} OFFSET {first}'  # noqa: S608
+        ).fetchall()
+        ids = [name for (name,) in found]
+        left, right = (self._rows(side, ids) for side in ("one", "two"))
+        events = self._events(ids)
+        rejects = {
+            (side, row["item_id"]): row
+            for side in ("one", "two")
+            for row in self._records(
+                f"SELECT item_id, stage, reason, detail FROM {side}.rejects WHERE list_contains($items, item_id)",  # noqa: S608
+                {"items": [row["item_id"] for row in (*left.values(), *right.values())]},
+            )
+        }
+        return [_changed(name, left.get(name), right.get(name), events.get(name, []), rejects) for name in ids]
+
+    def groups(self, column: str) -> list[Figure]:
+        """How many dialogues have each value of a column, on both sides; the most frequent first."""
+        return self._grouped("dialogues", f"coalesce({column}, 'nobody')")
+
+    def rejects(self) -> list[Figure]:
+        """How many rejects there are by stage and reason, on both sides."""
+        return self._grouped("rejects", "stage || ': ' || reason")
+
+    def _grouped(self, table: str, value: str) -> list[Figure]:
+        sql = (
+            "SELECT name, coalesce(one.n, 0), coalesce(two.n, 0) FROM"  # noqa: S608
+            f" (SELECT {value} AS name, count(*) AS n FROM one.{table} GROUP BY 1) one FULL JOIN"
+            f" (SELECT {value} AS name, count(*) AS n FROM two.{table} GROUP BY 1) two USING (name)"
+            " ORDER BY greatest(coalesce(one.n, 0), coalesce(two.n, 0)) DESC, name"
+        )
+        return [_number(name, left, right) for name, left, right in self._connection.execute(sql).fetchall()]
+
+    def _rows(self, side: str, ids: list[str]) -> dict[str, dict[str, Any]]:
+        sql = f"SELECT {_SHOWN} FROM {side}.dialogues WHERE list_contains($ids, dialogue_id)"  # noqa: S608
+        return {row["dialogue_id"]: row for row in self._records(sql, {"ids": ids})}
+
+    def _events(self, ids: list[str]) -> dict[str, list[ChangedEvent]]:
+        left, right = self._oracle_versions
+        events: dict[str, list[ChangedEvent]] = {}
+        for row in self._records(_EVENTS, {"ids": ids, "left": left, "right": right}):
+            texts = compare((row["left_text"] or "").split(), (row["right_text"] or "").split(), str)
+            event = ChangedEvent(row["t_s"], row["left_level"], row["right_level"], *texts)
+            events.setdefault(row["dialogue_id"], []).append(event)
+        return events
+
+    def _records(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        return fetch_records(self._connection, sql, parameters)
+
+
+@contextmanager
+def open_versions(left: Index, right: Index, oracle_versions: tuple[str, str]) -> Iterator[Versions]:
+    """The two, joined, for as long as a page needs them."""
+    with closing(duckdb.connect(config=CONNECTION_CONFIG)) as connection:
+        for name, index in (("one", left), ("two", right)):
+            file = str(index.file).replace("'", "''")
+            connection.execute(f"ATTACH '{file}' AS {name} (READ_ONLY)")
+        yield Versions(connection, oracle_versions)
+
+
+def compare_totals(left: Totals, right: Totals, n_bytes: tuple[int, int]) -> list[Figure]:
+    """The figures of the two in lines."""
+    return [
+        _number("Items", left.n_items, right.n_items),
+        _number("Dialogues", left.n_dialogues, right.n_dialogues),
+        Figure("Sound", format_duration(left.audio_s), format_duration(right.audio_s)),
+        _number("Words timed", left.n_words, right.n_words),
+        _number("Oracle events", left.n_events, right.n_events),
+        Figure("Word error rate", _percent(left.wer, 2), _percent(right.wer, 2)),
+        _number("Rejects", left.n_rejects, right.n_rejects),
+        Figure("On disk", *map(format_bytes, n_bytes)),
+    ]
+
+
+def compare_ladders(left: Totals, right: Totals) -> list[Figure]:
+    """How much of the true answer's words the oracles of each level hold."""
+    one, two = ({level: share for level, _, share in each.ladder} for each in (left, right))
+    return [
+        Figure(f"Level {level}", _percent(one.get(level), 1), _percent(two.get(level), 1))
+        for level in sorted({*one, *two})
+    ]
+
+
+def _percent(share: float | None, digits: int) -> str:
+    return "–" if share is None else f"{format_number(100 * share, digits)} %"
+
+
+def _number(name: str, left: int, right: int) -> Figure:
+    change = "" if left == right else f"{'+' if right > left else ''}{format_number(right - left)}"
+    return Figure(name, format_number(left), format_number(right), change)
+
+
+def _changed(
+    dialogue_id: str,
+    left: Mapping[str, Any] | None,
+    right: Mapping[str, Any] | None,
+    events: list[ChangedEvent],
+    rejects: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> ChangedDialogue:
+    if left is None or right is None:
+        row, other = (left, "two") if left is not None else (right, "one")
+        assert row is not None
+        return ChangedDialogue(dialogue_id, left, right, [], [], [], rejects.get((other, row["item_id"])))
+    texts = [
+        ChangedText(title, *compare(left[name].split(), right[name].split(), str))
+        for name, title in (("question", "question"), ("answer", "answer"), ("spoken_text", "spoken"))
+        if left[name] != right[name]
+    ]
+    facts = [
+        Figure(title, _told(left[name]), _told(right[name]))
+        for name, title in (
+            ("form", "form"),
+            ("split", "split"),
+            ("duration_s", "seconds"),
+            ("voice_a", "voice of A"),
+            ("voice_b", "voice of B"),
+            ("tts", "text-to-speech"),
+        )
+        if left[name] != right[name]
+    ]
+    return ChangedDialogue(dialogue_id, left, right, texts, facts, events, None)
+
+
+def _told(value: str | float | None) -> str:
+    return "–" if value is None else f"{value:.2f}" if isinstance(value, float) else value

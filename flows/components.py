@@ -1,0 +1,142 @@
+"""Programs that belong together: started one after the other, watched, ended in the opposite order."""
+
+import os
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from data_schemas.errors import BackendError
+
+_LOOK_EVERY_S: Final = 0.2
+_N_LAST_LINES: Final = 15
+PATIENCE_S: Final = 10.0
+"""A program may take so long to end before it is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A program of ours that runs.
+
+    Attributes:
+        name: what people call it.
+        log: what it prints.
+    """
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def fault(self) -> BackendError:
+        """That it ended by itself, and its last words."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        last = "\n  ".join(text.rstrip().splitlines()[-_N_LAST_LINES:])
+        return BackendError(
+            f"{self.name} ended with exit code {self.process.returncode}. The end of its log:\n  {last}\n",
+            f"All of it: {self.log}",
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to it and to all that it started in its group."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+
+class Components:
+    """Programs for the time of a `with` block; where there is /proc, whatever they started ends with them.
+
+    Args:
+        folder: where their logs are kept, of the last time only.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._started: list[Component] = []
+        self._mark = f"KAME_UP={secrets.token_hex(8)}"
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in reversed(self._started):
+            each.signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not want to wait
+                each.process.wait(PATIENCE_S)
+            each.signal(signal.SIGKILL)
+            each.process.wait()
+        self._end_left()
+
+    def _end_left(self) -> None:
+        """Ends what they started in groups of its own, as Prefect's workers do with runs."""
+        until = time.monotonic() + PATIENCE_S
+        number = signal.SIGTERM
+        while left := self._find_left():
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            while time.monotonic() < until and self._find_left():
+                time.sleep(_LOOK_EVERY_S)
+            number = signal.SIGKILL
+
+    def _find_left(self) -> list[int]:
+        """Processes that have our mark in their environment."""
+        found = []
+        for each in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):  # it has just ended, or is somebody else's
+                if self._mark.encode() in each.read_bytes().split(b"\0"):
+                    found.append(int(each.parent.name))
+        return found
+
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Component:
+        """Starts a program in a process group of its own, which no Ctrl-C of the terminal reaches."""
+        log = self._folder / f"{name}.log"
+        name_of_mark, _, mark = self._mark.partition("=")
+        with log.open("wb") as file:
+            process = subprocess.Popen(  # noqa: S603 - our own commands, no shell
+                command,
+                env={**environment, name_of_mark: mark},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        made = Component(name, process, log)
+        self._started.append(made)
+        return made
+
+    def wait_for(self, component: Component, is_ready: Callable[[], bool], limit_s: float) -> None:
+        """Waits until a program is ready.
+
+        Raises:
+            BackendError: it, or another one, ended meanwhile, or it took too long.
+        """
+        until = time.monotonic() + limit_s
+        while not is_ready():
+            self._check()
+            if time.monotonic() > until:
+                raise BackendError(f"{component.name} was not ready after {limit_s:.0f} s.", f"See {component.log}")
+            time.sleep(_LOOK_EVERY_S)
+
+    def watch(self) -> None:
+        """Waits until one of them ends, which none should.
+
+        Raises:
+            BackendError: one did; with the end of its log.
+        """
+        while True:
+            self._check()
+            time.sleep(_LOOK_EVERY_S)
+
+    def _check(self) -> None:
+        for each in self._started:
+            if each.process.poll() is not None:
+                raise each.fault()

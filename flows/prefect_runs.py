@@ -1,0 +1,329 @@
+"""Prefect's API as the scheduler of the dashboard: runs, their logs, their start and end, and schedules."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, Final, get_args
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    ArtifactFilterType,
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    LogFilter,
+    LogFilterFlowRunId,
+    TaskRunFilter,
+    TaskRunFilterState,
+    TaskRunFilterStateType,
+)
+from prefect.client.schemas.objects import Artifact, FlowRun, StateType
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
+from prefect.client.schemas.sorting import FlowRunSort, LogSort
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelling
+
+from dashboard.catalog import MissingError
+from dashboard.runs import KINDS, LogLine, RefusedRunError, Run, Schedule, SchedulerGoneError, State
+from flows.run_names import name_run
+
+TIMEOUT_S: Final = 10.0
+MAX_PAGE: Final = 200
+"""Prefect answers no more rows at once."""
+_LEVELS: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "critical"}
+_STATES: Final[Mapping[str, State]] = {each: each for each in get_args(State)}
+_URL = re.compile(r"\((https?://[^)\s]+)\)")
+
+
+class PrefectRuns:
+    """Runs of our flows on a Prefect server (`dashboard.runs.RunScheduler`).
+
+    Args:
+        api_url: address of the server's API, as in `PREFECT_API_URL`.
+    """
+
+    def __init__(self, api_url: str) -> None:
+        self._api_url = api_url
+        self._client = SyncPrefectClient(api_url, httpx_settings={"timeout": TIMEOUT_S})
+        self._kinds: dict[UUID, str] = {}
+
+    def list_runs(self, kinds: Sequence[str], states: Sequence[State], first: int, n: int) -> list[Run]:
+        """Runs of these kinds and states, the newest first; see the protocol."""
+        soon = datetime.now(UTC) + timedelta(minutes=1)
+        with self._translated():
+            self._read_kinds()
+            runs = self._client.read_flow_runs(
+                flow_filter=FlowFilter(name=FlowFilterName(any_=list(kinds))),
+                flow_run_filter=FlowRunFilter(
+                    state=_any_state(states) if states else None,
+                    expected_start_time=FlowRunFilterExpectedStartTime.model_validate({"before_": soon}),
+                ),
+                sort=FlowRunSort.EXPECTED_START_TIME_DESC,
+                limit=n,
+                offset=first,
+            )
+            return self._with_progress(runs)
+
+    def read_run(self, run_id: str) -> Run:
+        """A run as it is now."""
+        with self._translated(f"run {run_id!r}"):
+            flow_run = self._client.read_flow_run(_uuid(run_id))
+            if flow_run.flow_id not in self._kinds:
+                self._read_kinds()
+            (run,) = self._with_progress([flow_run])
+            return run
+
+    def read_log(self, run_id: str, first: int, n: int) -> list[LogLine]:
+        """Lines of a run's log in their order, from a place on."""
+        log_filter = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[_uuid(run_id)]))
+        lines: list[LogLine] = []
+        with self._translated(f"run {run_id!r}"):
+            while len(lines) < n:
+                page = self._client.read_logs(
+                    log_filter,
+                    limit=min(MAX_PAGE, n - len(lines)),
+                    offset=first + len(lines),
+                    sort=LogSort.TIMESTAMP_ASC,
+                )
+                lines += [
+                    LogLine(str(each.id), each.timestamp, _LEVELS.get(each.level, str(each.level)), each.message)
+                    for each in page
+                ]
+                if len(page) < MAX_PAGE:
+                    break
+        return lines
+
+    def cancel(self, run_id: str) -> None:
+        """Asks a run to stop; one that is over stays as it is."""
+        with self._translated(f"run {run_id!r}"):
+            self._client.set_flow_run_state(_uuid(run_id), Cancelling())
+
+    def start(self, kind: str, settings: Mapping[str, Any]) -> str:
+        """Starts a run as soon as a worker has room for it; gives its id."""
+        with self._translated(f"deployment {kind}/{kind}"):
+            deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
+            made = self._client.create_flow_run_from_deployment(
+                deployment.id, parameters={"config": settings}, name=name_run(self._client, kind, settings)
+            )
+            return str(made.id)
+
+    def list_schedules(self) -> list[Schedule]:
+        """All schedules of our kinds of runs."""
+        ours = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
+        with self._translated():
+            self._read_kinds()
+            deployments = self._client.read_deployments(flow_filter=ours)
+            planned = self._client.read_flow_runs(
+                flow_filter=ours,
+                flow_run_filter=FlowRunFilter(
+                    state=_any_state(["scheduled"]),
+                    expected_start_time=FlowRunFilterExpectedStartTime.model_validate({"after_": datetime.now(UTC)}),
+                ),
+                sort=FlowRunSort.EXPECTED_START_TIME_ASC,
+                limit=MAX_PAGE,
+            )
+        next_at: dict[UUID, datetime] = {}
+        for each in planned:
+            if each.created_by is not None and each.created_by.id is not None and each.expected_start_time is not None:
+                next_at.setdefault(each.created_by.id, each.expected_start_time)
+        return [
+            _schedule(self._kinds[deployment.flow_id], deployment, index, next_at)
+            for deployment in deployments
+            for index in range(len(deployment.schedules))
+        ]
+
+    def add_schedule(self, kind: str, settings: Mapping[str, Any], cron: str, timezone: str) -> None:
+        """Has runs begin by themselves."""
+        try:
+            when = CronSchedule(cron=cron, timezone=timezone)
+        except ValueError as error:
+            raise RefusedRunError(
+                f"{cron!r} in {timezone!r} is no schedule.",
+                "Write minute, hour, day, month and weekday, such as 0 3 * * 1, and a time zone such as Europe/Zurich.",
+            ) from error
+        with self._translated(f"deployment {kind}/{kind}"):
+            deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
+            made = DeploymentScheduleCreate(schedule=when, active=True, parameters={"config": settings})
+            self._client.create_deployment_schedules(deployment.id, [made])
+
+    def set_schedule_active(self, kind: str, schedule_id: str, is_active: bool) -> None:
+        """Pauses or resumes a schedule."""
+        with self._translated(f"schedule {schedule_id!r}"):
+            deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
+            found = [each for each in deployment.schedules if each.id == _uuid(schedule_id)]
+            if not found:
+                raise MissingError(f"There is no schedule {schedule_id!r}.", "The list of runs shows those there are.")
+            # Prefect forgets the parameters where they are not given again
+            self._client.update_deployment_schedule(
+                deployment.id, found[0].id, active=is_active, parameters=found[0].parameters
+            )
+
+    def remove_schedule(self, kind: str, schedule_id: str) -> None:
+        """Takes a schedule away."""
+        with self._translated(f"schedule {schedule_id!r}"):
+            deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
+            self._client.delete_deployment_schedule(deployment.id, _uuid(schedule_id))
+
+    def list_choices(self) -> Mapping[str, Sequence[str]]:
+        """What is there to choose from on this machine, by the name of its setting."""
+        return _choices()
+
+    def _read_kinds(self) -> None:
+        """Which flow is of which kind; flows are never made anew while the server keeps its database."""
+        ours = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
+        self._kinds = {each.id: each.name for each in self._client.read_flows(flow_filter=ours)}
+
+    def _with_progress(self, flow_runs: Sequence[FlowRun]) -> list[Run]:
+        """Runs with what they are at, how far they are, and where their pages are."""
+        at_work = [each.id for each in flow_runs if each.state is not None and not each.state.is_final()]
+        artifacts = self._read_artifacts([each.id for each in flow_runs])
+        steps: dict[UUID, str] = {}
+        if at_work:
+            running = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=[StateType.RUNNING])))
+            for task in self._client.read_task_runs(
+                flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=at_work)), task_run_filter=running
+            ):
+                if task.flow_run_id is not None:
+                    steps[task.flow_run_id] = task.name
+        made = []
+        for each in flow_runs:
+            if each.flow_id not in self._kinds:
+                raise MissingError(f"The run {str(each.id)!r} is none of KAME's.", "Look at it on Prefect's own page.")
+            made.append(_run(each, self._kinds[each.flow_id], artifacts.get(each.id, {}), steps.get(each.id, "")))
+        return made
+
+    def _read_artifacts(self, run_ids: Sequence[UUID]) -> dict[UUID, dict[str, Artifact]]:
+        """The newest progress and link of each run, by the artifact's type."""
+        found: dict[UUID, dict[str, Artifact]] = {}
+        if not run_ids:
+            return found
+        of_runs = ArtifactFilter(
+            flow_run_id=ArtifactFilterFlowRunId(any_=list(run_ids)), type=ArtifactFilterType(any_=["progress", "link"])
+        )
+        for each in sorted(
+            self._client.read_artifacts(artifact_filter=of_runs), key=lambda made: made.updated or datetime.min
+        ):
+            if each.flow_run_id is not None and each.type is not None:
+                found.setdefault(each.flow_run_id, {})[each.type] = each
+        return found
+
+    @contextmanager
+    def _translated(self, what: str = "") -> Iterator[None]:
+        """Errors of the client as those of the protocol.
+
+        Args:
+            what: what is asked for, for the error when it is not there.
+        """
+        try:
+            yield
+        except ObjectNotFound as error:
+            if what.startswith("deployment"):
+                raise RefusedRunError(
+                    f"Prefect has no {what}.", "Start `kame up`, or type: prefect --no-prompt deploy --all"
+                ) from error
+            raise MissingError(f"There is no {what}.", "The list of runs shows those that are there.") from error
+        except httpx.HTTPStatusError as error:
+            if error.response.is_client_error:
+                raise RefusedRunError(f"Prefect refuses it: {_detail(error.response)}") from error
+            raise SchedulerGoneError(
+                f"Prefect's server at {self._api_url} fails: HTTP {error.response.status_code}.", "Look at its log."
+            ) from error
+        except httpx.HTTPError as error:
+            raise SchedulerGoneError(
+                f"Prefect's server at {self._api_url} does not answer: {error or type(error).__name__}.",
+                "Start it (`kame up`, or `prefect server start`) and reload this page; runs that were at work go on.",
+            ) from error
+
+
+def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str) -> Run:
+    state = flow_run.state
+    state_type = _STATES[state.type.value.lower()] if state else "pending"
+    took = flow_run.estimated_run_time if state and not state.is_final() else flow_run.total_run_time
+    config = flow_run.parameters.get("config", {})
+    percent = artifacts["progress"].data if "progress" in artifacts else None
+    link = _URL.search(str(artifacts["link"].data)) if "link" in artifacts else None
+    pool = flow_run.work_pool_name
+    return Run(
+        run_id=str(flow_run.id),
+        name=flow_run.name,
+        kind=kind,
+        state=state_type,
+        state_name=(state.name if state else None) or state_type,
+        message=(state.message if state else None) or "",
+        settings=config if isinstance(config, dict) else {},
+        due=flow_run.expected_start_time,
+        began=flow_run.start_time,
+        duration_s=took.total_seconds(),
+        percent=100.0 if state_type == "completed" else percent if isinstance(percent, float | int) else None,
+        step=step,
+        url=link[1] if link and state_type == "running" else "",
+        waits_for=f"a worker of the pool {pool}" if state and state.name == "Late" else "",
+    )
+
+
+def _schedule(kind: str, deployment: DeploymentResponse, index: int, next_at: Mapping[UUID, datetime]) -> Schedule:
+    made = deployment.schedules[index]
+    when, told, timezone = made.schedule, "", "UTC"
+    if isinstance(when, CronSchedule):
+        told, timezone = when.cron, when.timezone or "UTC"
+    elif isinstance(when, IntervalSchedule):
+        told = f"every {when.interval}"
+    elif isinstance(when, RRuleSchedule):
+        told = when.rrule
+    settings = made.parameters.get("config") or deployment.parameters.get("config") or {}
+    next_time = next_at.get(made.id) if made.active else None
+    return Schedule(str(made.id), kind, told, timezone, made.active, settings, next_time)
+
+
+def _any_state(states: Sequence[State]) -> FlowRunFilterState:
+    return FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType(each.upper()) for each in states]))
+
+
+def _uuid(text: str) -> UUID:
+    """An id of Prefect's.
+
+    Raises:
+        MissingError: it is none, so there is nothing of that id.
+    """
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise MissingError(f"{text[:80]!r} is no id.", "The list of runs shows those that are there.") from error
+
+
+def _detail(answer: httpx.Response) -> str:
+    """What the server says is wrong."""
+    try:
+        told = answer.json()
+    except ValueError:
+        return answer.text[:500]
+    detail = told.get("detail") or told.get("exception_detail") or told if isinstance(told, dict) else told
+    return str(detail)[:500]
+
+
+@cache
+def _choices() -> Mapping[str, Sequence[str]]:
+    from backends.registry import entries
+    from backends.tts import kokoro_assets
+    from flows.settings import sample_sources
+    from pipelines.sources import registry as sources
+
+    engines: dict[str, list[str]] = {}
+    for each in entries():
+        if each.name != "double" and not each.what_is_missing():
+            engines.setdefault(each.kind, []).append(each.name)
+    engines["engine"] = engines.pop("chat", [])
+    named = {"sources": [each.name for each in sources.entries()], "voices": list(kokoro_assets.voices())}
+    return engines | named | {"items": [str(each.path) for each in sample_sources()]}

@@ -1,0 +1,52 @@
+"""Names of runs that say what they are: `refresh gsm8k+mmlu_pro 2026-11-22 #3`."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Any
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
+
+_OURS = re.compile(r".+ \d{4}-\d{2}-\d{2} #\d+")
+MAX_NAME = 160
+
+
+def name_run(client: SyncPrefectClient, kind: str, settings: Mapping[str, Any]) -> str:
+    """The name of a run that is about to be made: its kind, of what, the day (UTC), and which of that day it is."""
+    told = " ".join(filter(None, (kind, _describe(kind, settings))))[:MAX_NAME]
+    begin = f"{told} {datetime.now(UTC):%Y-%m-%d}"
+    same = FlowRunFilter(name=FlowRunFilterName(like_=f"{begin} #"))
+    return f"{begin} #{client.count_flow_runs(flow_run_filter=same) + 1}"
+
+
+def namer(kind: str) -> Callable[[], str]:
+    """What Prefect asks for a name when a run of a flow begins; a run that has one of ours keeps it."""
+
+    def name() -> str:
+        from prefect.runtime import flow_run
+
+        if _OURS.fullmatch(str(flow_run.name)):
+            return str(flow_run.name)
+        config = flow_run.parameters.get("config", {})
+        settings = config if isinstance(config, Mapping) else config.model_dump(mode="json")
+        with get_client(sync_client=True) as client:
+            return name_run(client, kind, settings)
+
+    return name
+
+
+def _describe(kind: str, settings: Mapping[str, Any]) -> str:
+    """What a run is of, in a few words."""
+    if kind in ("refresh", "speech"):
+        return "+".join(_last(each["name"]) for each in settings.get("sources", ()))
+    if kind == "train":
+        return " ".join((settings.get("preset", "nano"), "+".join(map(_last, settings.get("datasets", ())))))
+    of = _last(settings.get("checkpoint", ""))
+    return f"{settings.get('kind', 'duplex')} {of}" if kind == "evaluate" else of
+
+
+def _last(path: str) -> str:
+    """The last part of a path."""
+    return PurePath(path).name

@@ -1,0 +1,133 @@
+"""Pages of runs on a scheduler in memory: what they show, what they change, and what they refuse."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from dashboard.app import create_app
+from tests.support.dashboards import SCRIPT, TOKEN
+from tests.support.schedulers import RUN, KeptScheduler
+
+WITH_TOKEN = {"Authorization": f"Bearer {TOKEN}"}
+FORM = {"values": {"sources.0.name": "gsm8k", "sources.0.path": "a.jsonl", "limit": "3", "out": "data"}}
+SETTINGS = {"out": "data", "sources": [{"name": "gsm8k", "path": "a.jsonl"}], "limit": 3}
+
+
+@pytest.fixture
+def scheduler() -> KeptScheduler:
+    return KeptScheduler(RUN, replace(RUN, run_id="r2", name=SCRIPT, state="failed", message=f"It broke. {SCRIPT}"))
+
+
+@pytest.fixture
+def client(scheduler: KeptScheduler, tmp_path: Path) -> Iterator[TestClient]:
+    (tmp_path / "root").mkdir()
+    app = create_app([tmp_path / "root"], tmp_path / "cache", TOKEN, scheduler=scheduler)
+    with TestClient(app, base_url="http://localhost", headers={"Accept": "text/html,*/*"}) as client:
+        yield client
+
+
+def test_the_list_shows_state_progress_and_what_it_is_at(client: TestClient) -> None:
+    page = client.get("/runs").text
+    assert RUN.name in page
+    assert '<progress max="100" value="40.0"' in page
+    assert "speech gsm8k-train-s0000" in page
+    assert "75.0 s" in page
+    assert RUN.name not in client.get("/runs?state=failed").text
+    assert "There are no such runs" in client.get("/runs?kind=train").text
+    assert client.get("/runs?kind=nothing").status_code == 404
+
+
+def test_what_runs_hold_is_text(client: TestClient) -> None:
+    for path in ("/runs", "/runs/r2"):
+        page = client.get(path).text
+        assert SCRIPT not in page
+        assert "&lt;script&gt;" in page
+        assert page.count("<script") == page.count('<script src="/static/') + page.count('<script type="module" src=')
+
+
+def test_a_run_has_its_settings_and_its_log(client: TestClient) -> None:
+    page = client.get("/runs/r1").text
+    assert "limit: 3" in page
+    assert 'href="/start/refresh?like=r1"' in page
+    told = client.get("/runs/r1/log?first=1").json()
+    assert [each["text"] for each in told["lines"]] == ["line 1", "line 2"]
+    assert client.get("/runs/nothing/log").status_code == 404
+
+
+def test_a_run_is_cancelled(client: TestClient, scheduler: KeptScheduler) -> None:
+    assert client.post("/runs/r1/cancel", headers=WITH_TOKEN).json() == {"url": "/runs/r1"}
+    assert scheduler.cancelled == ["r1"]
+
+
+def test_a_form_is_checked_and_starts_a_run(client: TestClient, scheduler: KeptScheduler) -> None:
+    wrong: dict[str, Any] = {"values": FORM["values"] | {"limit": "0"}}
+    told = client.post("/start/refresh/check", json=wrong, headers=WITH_TOKEN).json()
+    assert list(told["faults"]) == ["limit"]
+    assert client.post("/start/refresh", json=wrong, headers=WITH_TOKEN).status_code == 400
+    assert scheduler.started == []
+    assert client.post("/start/refresh", json=FORM, headers=WITH_TOKEN).json() == {"url": "/runs/r1"}
+    assert scheduler.started == [("refresh", SETTINGS)]
+
+
+def test_a_run_is_the_beginning_of_another(client: TestClient) -> None:
+    page = client.get("/start/refresh?like=r1").text
+    assert 'data-path="sources.0.name"' in page
+    assert 'value="gsm8k"' in page
+
+
+@pytest.mark.parametrize("kind", ["refresh", "speech", "train", "evaluate", "serve"])
+def test_every_kind_has_a_form(client: TestClient, kind: str) -> None:
+    page = client.get(f"/start/{kind}")
+    assert page.status_code == 200
+    assert " style=" not in page.text
+    assert client.get("/start/nothing").status_code == 404
+
+
+def test_a_schedule_is_set_paused_resumed_and_removed(client: TestClient, scheduler: KeptScheduler) -> None:
+    cron = FORM | {"cron": "0 3 * * 1", "timezone": "Europe/Zurich"}
+    assert client.post("/start/refresh", json=cron, headers=WITH_TOKEN).json() == {"url": "/runs"}
+    assert scheduler.started == []
+    assert scheduler.schedules[0].settings == SETTINGS
+    address = f"/runs/schedules/refresh/{scheduler.schedules[0].schedule_id}"
+    for do, text in (("pause", "Resume"), ("resume", "Pause")):
+        client.post(address, json={"do": do}, headers=WITH_TOKEN)
+        assert f">{text}</button>" in client.get("/runs").text
+    client.post(address, json={"do": "remove"}, headers=WITH_TOKEN)
+    assert "Nothing runs by itself" in client.get("/runs").text
+
+
+@pytest.mark.parametrize(
+    "path", ["/start/refresh", "/start/refresh/check", "/runs/r1/cancel", "/runs/schedules/refresh/s0"]
+)
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 401), ({"Authorization": "Bearer wrong"}, 401), (WITH_TOKEN | {"Origin": "http://evil.example"}, 403)],
+)
+def test_nothing_is_changed_without_the_token_or_from_elsewhere(
+    client: TestClient, scheduler: KeptScheduler, path: str, headers: dict[str, str], status: int
+) -> None:
+    assert client.post(path, json=FORM, headers=headers).status_code == status
+    assert (scheduler.started, scheduler.cancelled) == ([], [])
+
+
+@pytest.mark.parametrize("body", [{"values": {"out": 3}}, {"values": {}, "more": 1}, {"values": []}, []])
+def test_what_is_no_form_is_refused(client: TestClient, body: Any) -> None:
+    assert client.post("/start/refresh", json=body, headers=WITH_TOKEN).status_code == 422
+
+
+def test_when_prefect_is_away_the_page_says_so_and_what_to_do(client: TestClient, scheduler: KeptScheduler) -> None:
+    scheduler.is_gone = True
+    page = client.get("/runs")
+    assert page.status_code == 503
+    assert "does not answer" in page.text
+    assert "kame up" in page.text
+
+
+def test_without_prefect_the_page_says_how_to_have_it(tmp_path: Path) -> None:
+    app = create_app([tmp_path], tmp_path / "cache", TOKEN)
+    with TestClient(app, base_url="http://localhost") as client:
+        assert "kame up" in client.get("/runs").json()["remedy"]

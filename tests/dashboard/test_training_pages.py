@@ -1,0 +1,111 @@
+"""Pages of training runs in headless Chromium: curves that grow, several on each other, nobody kept out."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.app import create_app
+from kame_model.train.logs import METRICS
+from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served
+from tests.support.training_pages import HOSTILE, append, write_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system"), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("training")
+    write_run(root / "one", 30)
+    write_run(root / "two", 20, optim={"learning_rate": 0.5})
+    write_run(root / HOSTILE, 5)
+    return root
+
+
+@pytest.fixture(scope="module")
+def url(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(create_app([root], tmp_path_factory.mktemp("cache"))) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    with browsing() as browser:
+        yield browser
+
+
+def test_curves_grow_while_somebody_looks(browser: "Browser", url: str, root: Path) -> None:
+    run = write_run(root / "growing", 3)
+    with opened(browser, f"{url}training/runs?run=growing") as page:
+        page.locator("#curve-loss canvas").wait_for()
+        page.locator(".of-step", has_text="30").wait_for()
+        trained = {"kind": "train", "step": 40, "loss": 1.25, "memory_gb": 3.5}
+        append(run, trained, {"kind": "spike", "step": 41, "dialogues": ["<img src=x onerror=alert(1)>"]}, half='{"k')
+        page.locator(".of-step", has_text="40 of 100").wait_for()
+        page.locator("#curve-memory_gb canvas").wait_for()
+        assert page.locator(".of-loss").inner_text() == "1.250"
+        assert page.locator("#notes tbody td").all_inner_texts()[1:3] == ["41", "spike"]
+        assert page.locator("#notes img").count() == 0
+        (write_run(root / "again", 2) / METRICS).rename(run / METRICS)  # gone on with from a checkpoint
+        page.locator(".of-step", has_text="20 of 100").wait_for()
+        page.locator("#notes").wait_for(state="hidden")
+
+
+def test_chosen_runs_are_overlaid_and_the_address_holds_the_view(browser: "Browser", url: str) -> None:
+    with opened(browser, f"{url}training") as page:
+        page.get_by_label("Choose one").check()
+        page.get_by_label("Choose two").check()
+        page.get_by_role("button", name="Overlay").click()
+        page.locator("#curve-loss .u-series", has_text="two, validation").wait_for()
+        assert page.locator("#curve-loss .u-series").count() == 1 + 2 * 2
+        assert page.locator(".settings tbody th").all_inner_texts() == ["optim.learning_rate"]
+        page.select_option("#x", "hours")
+        page.select_option("#smooth", "0.9")
+        page.locator("#curve-loss .u-series", has_text="hours").wait_for()
+        address = page.url
+        assert "run=one" in address
+        assert address.endswith("&x=hours&smooth=0.9")
+        page.goto(address)
+        page.locator("#curve-loss .u-series", has_text="hours").wait_for()
+        page.get_by_role("link", name="Remove two").click()
+        page.locator("h1", has_text="one").wait_for()
+        page.locator("#curve-loss .u-series", has_text="right oracle").wait_for()
+        page.locator("main select[name=run]").select_option(HOSTILE)
+        page.get_by_role("button", name="Add").click()
+        page.locator("#curve-loss .u-series", has_text=HOSTILE).first.wait_for()
+
+
+def test_charts_are_zoomed_together_and_stay_so_when_lines_come(browser: "Browser", url: str, root: Path) -> None:
+    run = write_run(root / "zoomed", 30, is_done=False)
+    with opened(browser, f"{url}training/runs?run=zoomed") as page:
+        box = page.locator("#curve-loss .u-over").bounding_box()
+        assert box is not None
+        page.locator("#curve-text .u-over").wait_for()
+        page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 20)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 20, steps=4)
+        page.mouse.up()
+        append(run, {"kind": "train", "step": 900, "loss": 1.0, "text": 1.0})
+        page.locator(".of-step", has_text="900").wait_for()
+        page.locator("#curve-text .u-over").hover(position={"x": box["width"] - 3, "y": 20})
+        at = float(page.locator("#curve-text .u-series .u-value").first.inner_text())
+        assert 150 <= at <= 200
+        page.locator("#curve-text .u-over").dblclick(position={"x": 20, "y": 20})
+        page.locator("#curve-text .u-over").hover(position={"x": box["width"] - 3, "y": 20})
+        page.locator("#curve-text .u-series .u-value", has_text="900").first.wait_for()
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, scheme: str, width: int) -> None:
+    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
+    grave = []
+    for path in ("training", "training/runs?run=one", "training/runs?run=one&run=two"):
+        with opened(browser, url + path, **look) as page:
+            if "?" in path:
+                page.locator("#curve-loss canvas").wait_for()
+            grave += grave_faults(page, width)
+    assert grave == []

@@ -1,0 +1,74 @@
+"""Pages of the dashboard in headless Chromium, and the server that they come from."""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from fastapi import FastAPI
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = shutil.which("chromium")
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+PATIENCE_MS = 90_000
+LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)]
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """The URL of an app behind a socket."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    app.state.end_streams()
+    server.should_exit = True
+    thread.join()
+
+
+@contextmanager
+def browsing() -> Iterator["Browser"]:
+    """A browser in which sound may play."""
+    from playwright.sync_api import sync_playwright
+
+    quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+    with sync_playwright() as playwright:
+        sound = "--autoplay-policy=no-user-gesture-required"
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*quiet, sound])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser: "Browser", address: str, **options: Any) -> Iterator["Page"]:
+    """A page on which nothing may go wrong unseen: no error, nothing that its policy forbids."""
+    page = browser.new_context(**{"viewport": {"width": 1280, "height": 800}} | options).new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+    page.goto(address)
+    yield page
+    assert page.evaluate("window.was_run") is None, "a script of the data was run"
+    page.context.close()
+    assert faults == []
+
+
+def grave_faults(page: "Page", width: int) -> list[str]:
+    """What keeps people out of a page: serious findings of axe-core, and a page wider than its window."""
+    found = [
+        f"{each['id']} at {node['target']}"
+        for each in (page.add_script_tag(path=AXE), page.evaluate("axe.run()"))[1]["violations"]
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
+    is_too_wide = page.evaluate("document.documentElement.scrollWidth") > width
+    return [f"{page.url}: {each}" for each in (*found, *(["wider than the window"] if is_too_wide else []))]

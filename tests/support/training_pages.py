@@ -1,0 +1,44 @@
+"""Folders of training runs for the dashboard, as `kame train` writes them, without any training."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kame_model.train.logs import METRICS, MetricsLog
+
+HOSTILE = "<img src=x onerror=alert(1)>&?#%2e 'run'"
+"""A folder's name that no page may take for markup, nor for another address."""
+
+
+def write_run(folder: Path, n_lines: int = 5, *, is_done: bool = True, **settings: Any) -> Path:
+    """A run that has written a line of training every ten steps, and one of validation at the end."""
+    folder.mkdir(parents=True)
+    config = {"stage": "dialogues", "max_steps": 100, "seed": 0, "model": {"preset": "nano"}, **settings}
+    (folder / "config.json").write_text(json.dumps({"config": config, "datasets": ["267c804991a38b79"]}))
+    write_lines(folder, range(10, 10 * n_lines + 10, 10))
+    if n_lines:
+        right = {"loss": 2.5, "text": 0.75, "answer": 0.5, "semantic": 1.25}
+        wrong = {"loss": 4.0, "text": 2.0, "answer": 7.0}
+        MetricsLog(folder, 10 * n_lines, tensorboard=False).write(
+            "evaluation", 10 * n_lines, {"right": right, "wrong": wrong, "none": None}
+        )
+    if is_done:
+        (folder / "DONE").touch()
+    return folder
+
+
+def write_lines(folder: Path, steps: Sequence[int]) -> None:
+    """More lines of training, as a run that goes on."""
+    log = MetricsLog(folder, steps[0] - 1 if steps else 0, tensorboard=False)
+    for step in steps:
+        figures = {"loss": 100 / step, "text": 50 / step, "learning_rate": 1e-4, "frames_per_s": 1400.0}
+        log.write("train", step, {**figures, "hours": step / 1000})
+    log.close()
+    (folder / METRICS).touch()
+
+
+def append(run: Path, *lines: dict[str, Any], half: str = "") -> None:
+    """Lines, and the beginning of one more, all at once."""
+    with (run / METRICS).open("a") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines) + half)
