@@ -231,12 +231,14 @@ def speak(
     text, labels = np.full(n_frames, PADDING_ID, np.int32), np.full(n_frames, PADDING_ID, np.int32)
     known = np.zeros(n_frames, np.bool_)
     cue, broken = Cue(pieces.text_card), deque[int]()  # of the oracle that counts; of a word broken off
-    ready, last, slip = n_frames, PADDING_ID, deque[int]()
+    first = ready = n_frames
+    last, slip = PADDING_ID, deque[int]()
     for at, fed in enumerate(script.oracle.tolist()):
         if fed == pieces.text_card:
-            broken = deque(takewhile(lambda piece: piece not in begins, cue.told[cue.n_said :]))
-            ready = script.first_frame.get(at, n_frames)
-        cue.feed(fed)
+            first = script.first_frame.get(at, n_frames)
+        unsaid = cue.told[cue.n_said :]
+        if cue.feed(fed):
+            broken, ready = deque(takewhile(lambda piece: piece not in begins, unsaid)), first
         token = broken[0] if broken else cue.token if ready < n_frames else PADDING_ID
         label = _label(token, last, 0 if broken else ready - at)
         # As much is drawn at each frame whatever was said, so that guesses meet the gaps that they were made for.

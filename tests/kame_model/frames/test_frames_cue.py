@@ -34,7 +34,25 @@ def test_the_cue_is_the_first_token_not_said(said: list[int], expected: list[int
 
 
 def test_a_newer_oracle_takes_the_place_of_the_one_before() -> None:
-    assert lay_cues([IDLE, IDLE, 10, IDLE, IDLE], [START, 10, 11, START, 20], START) == [IDLE, 10, 11, IDLE, 20]
+    assert lay_cues([IDLE, IDLE, 10, IDLE, IDLE], [START, 10, 11, START, 20], START) == [IDLE, 10, 11, 11, 20]
+
+
+def test_an_oracle_that_comes_again_while_it_is_said_goes_on_where_it_was() -> None:
+    fed = [START, 10, 11, 12, START, 10, 11, 12]
+    assert lay_cues([IDLE, IDLE, 10, IDLE, IDLE, 11, IDLE, 12], fed, START) == [IDLE, 10, 11, 11, 11, 12, 12, IDLE]
+
+
+def test_an_oracle_that_comes_again_when_it_is_said_is_said_again() -> None:
+    fed = [START, 10, 11, IDLE, START, 10, 11]
+    assert lay_cues([IDLE, IDLE, 10, 11, IDLE, IDLE, 10], fed, START) == [IDLE, 10, 11, IDLE, IDLE, 10, 11]
+
+
+def test_an_oracle_that_begins_alike_counts_from_where_it_differs() -> None:
+    fed = [START, 10, 11, 12, START, 10, 15, 16]
+    nothing_else_said = lay_cues([IDLE, IDLE, 10, IDLE, IDLE, IDLE, IDLE, 15], fed, START)
+    assert nothing_else_said == [IDLE, 10, 11, 11, 11, 11, 15, 16]
+    another_word_said = lay_cues([IDLE, IDLE, 10, 11, IDLE, IDLE, IDLE, IDLE], fed, START)
+    assert another_word_said == [IDLE, 10, 11, 12, 12, 12, 10, 10]  # a correction: the whole of it
 
 
 def test_what_is_not_fed_yet_is_no_cue() -> None:
