@@ -8,6 +8,8 @@ from concurrent.futures import Executor, Future
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tenacity import Retrying, stop_after_attempt, wait_fixed
+
 from data_schemas.errors import BackendError, KameError
 
 try:
@@ -20,7 +22,7 @@ from data_schemas.config import StageResources
 from pipelines.run.executors import AGAIN, GIGABYTE
 
 N_TRIES: Final = 3
-"""How often a task is given to another worker when its own has died."""
+"""How often a task is given to another worker when its own has died, and how often a head is tried."""
 
 
 class RayCluster:
@@ -35,11 +37,12 @@ class RayCluster:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        try:
-            self._context = ray.init(f"ray://{address}", log_to_driver=False, logging_level="CRITICAL")
+        again = Retrying(stop=stop_after_attempt(N_TRIES), wait=wait_fixed(1), reraise=True)
+        try:  # more than once: the process that a head forks for each client may die before it has begun
+            self._context = again(ray.init, f"ray://{address}", log_to_driver=False, logging_level="CRITICAL")
         except (ConnectionError, RuntimeError) as error:
             raise BackendError(
-                f"No Ray head answers at {address}: {error}.",
+                f"No Ray head answers at {address}: {str(error).strip().splitlines()[-1]}",
                 "Start one with `ray start --head`; its client port is 10001 unless said otherwise.",
             ) from error
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -91,10 +92,14 @@ class LocalCluster:
 
     def _short_folder(self) -> Path:
         """Ray makes sockets in it, whose names may have a hundred characters."""
-        return Path("/tmp") / f"kame-ray-{os.getpid()}-{self.port}"
+        return Path(tempfile.gettempdir()) / f"kame-ray-{os.getpid()}-{self.port}"
 
     def _start(self, name: str, program: str, *arguments: object) -> None:
-        variables = os.environ | {"PYTHONPATH": str(ROOT), "RAY_memory_monitor_refresh_ms": "0"}
+        variables = os.environ | {
+            "PYTHONPATH": str(ROOT),
+            "RAY_memory_monitor_refresh_ms": "0",
+            "RAY_worker_niceness": "0",
+        }
         with (self._folder / f"{name}.log").open("ab") as log:
             self._programs.append(
                 subprocess.Popen(

@@ -2,7 +2,7 @@
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ class Place:
 
 
 @pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(monkeypatch: pytest.MonkeyPatch) -> Place:
     """Stands for any cluster; waiting lets it make one part."""
     one = Place()
 
