@@ -3,8 +3,10 @@
 Ray itself gives a task whose worker or node died to another one (`N_TRIES`).
 """
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -37,6 +39,7 @@ class RayCluster:
 
     def __init__(self, address: str) -> None:
         self._address = address
+        logging.getLogger("ray").setLevel(logging.CRITICAL)  # what is lost is said once, by an error of ours
         again = Retrying(stop=stop_after_attempt(N_TRIES), wait=wait_fixed(1), reraise=True)
         try:  # more than once: the process that a head forks for each client may die before it has begun
             self._context = again(ray.init, f"ray://{address}", log_to_driver=False, logging_level="CRITICAL")
@@ -63,7 +66,7 @@ class RayCluster:
         asked = {"CPU": needs.cores, "memory": needs.memory_gb * GIGABYTE, "GPU": needs.gpus}
         try:
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        except (ConnectionError, exceptions.RayError) as error:
+        except (ConnectionError, ValueError, exceptions.RayError) as error:  # ValueError: of a channel that is closed
             raise self._lost() from error
         return sum(int(min(node.get(name, 0) // n for name, n in asked.items() if n)) for node in nodes)
 
@@ -107,7 +110,8 @@ class _RayFuture(Future[Any]):
 
     def cancel(self) -> bool:
         if not self.done() and super().cancel():
-            ray.cancel(self._ref)
+            with suppress(ConnectionError):  # a head that is gone has no task to take back
+                ray.cancel(self._ref)
         return self.cancelled()
 
     def take(self, ended: Future[Any]) -> None:
