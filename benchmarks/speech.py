@@ -27,10 +27,11 @@ from data_schemas.config import PartConfig, RefreshConfig
 from data_schemas.records import Clips, Dialogue
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
-from pipelines.run.execute import Runner, Workers, run_chat_stage, run_on_part
+from pipelines.run.execute import Runner, run_chat_stage, run_on_part
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.plan import make_plan
 from pipelines.run.stages import CHAT_STAGES, STAGES
+from pipelines.run.workers import Workers
 from spoken.spoken_text import spoken_words
 
 SPEECH = "speech"

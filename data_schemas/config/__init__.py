@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from data_schemas.config.base import Config, at_home
 from data_schemas.config.chat import BudgetConfig, ChatConfig, OracleConfig, PriceConfig
+from data_schemas.config.execution import LOCAL, ResourcesConfig, StageResources, check_executor
 from data_schemas.config.script import FormsConfig, FormShares, ScriptConfig
 from data_schemas.config.sources import PartConfig, SourceConfig, SplitConfig
 from data_schemas.config.speech import AlignmentConfig, GateConfig, MixingConfig, SpeechConfig, SurroundingsConfig
@@ -25,10 +26,12 @@ __all__ = [
     "PartConfig",
     "PriceConfig",
     "RefreshConfig",
+    "ResourcesConfig",
     "ScriptConfig",
     "SourceConfig",
     "SpeechConfig",
     "SplitConfig",
+    "StageResources",
     "SurroundingsConfig",
 ]
 
@@ -42,6 +45,12 @@ class RefreshConfig(Config):
     seed: int = Field(default=0, ge=0, description="Seed of every choice: voices, speeds, gaps, sampling.")
     variants: float = Field(default=1.0, ge=1, le=8, description="Dialogues made from one item, on average.")
     workers: int = Field(default=0, ge=0, le=256, description="Processes for speech and alignment; 0: one a core.")
+    executor: str = Field(
+        default=LOCAL, description="Where those run: local, or a cluster as dask://HOST:PORT or ray://HOST:PORT."
+    )
+    resources: ResourcesConfig = Field(
+        default_factory=ResourcesConfig, description="What a part of each stage takes on a cluster."
+    )
     evaluation_sets: list[str] = Field(
         default_factory=list, description="Files of questions that must not be trained on (JSONL(.gz) or Parquet)."
     )
@@ -67,3 +76,4 @@ class RefreshConfig(Config):
     budget: BudgetConfig = Field(default_factory=BudgetConfig, description="What a run's new answers may take at most.")
 
     _expanded = field_validator("out")(at_home)
+    _known = field_validator("executor")(check_executor)

@@ -48,6 +48,10 @@ Lexicon = Annotated[
 Limit = Annotated[int | None, typer.Option("--limit", help="Items read per source, before rejection.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of every choice.")]
 Workers = Annotated[int | None, typer.Option("--workers", help="Processes for speech and alignment; 0: one a core.")]
+OnExecutor = Annotated[
+    str | None,
+    typer.Option("--executor", help="Where those run: local, dask://HOST:PORT or ray://HOST:PORT (docs/clusters.md)."),
+]
 LlmUrl = Annotated[
     str | None, typer.Option("--llm-url", help="OpenAI-compatible base URL with /v1; the key: KAME_LLM_API_KEY.")
 ]
@@ -77,6 +81,7 @@ def refresh(
     config: ConfigFile = None,
     seed: Seed = None,
     workers: Workers = None,
+    executor: OnExecutor = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
     llm_provider: LlmProvider = None,
@@ -99,6 +104,7 @@ def refresh(
             "out": out,
             "seed": seed,
             "workers": workers,
+            "executor": executor,
             "script.lexicon": lexicon,
             "oracle.version": oracle_version,
             "oracle.simulator": simulator,

@@ -14,11 +14,12 @@ from flows.runs.record import RunRecord, recorded
 from flows.runs.tasks import Task, Tasks, run_tasks
 from pipelines.figures import Figures
 from pipelines.recordings import run as recordings
-from pipelines.run.execute import RunOne, Workers, run_chat_stage, run_on_part, start_chat_servers
+from pipelines.run.execute import RunOne, run_chat_stage, run_on_part, start_chat_servers
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.plan import Plan, check_request, collect_rejects, lock_dataset, make_plan
 from pipelines.run.publish import compact, publish
 from pipelines.run.stages import CHAT_STAGES, ORACLE, STAGES, chat_model_of
+from pipelines.run.workers import Workers
 
 
 class Progress(Protocol):
@@ -104,16 +105,18 @@ def _run_stages(
             servers = while_asked.enter_context(start_chat_servers(config, plan.parts))
         for stage in stages:
             progress.stage(stage, n_items)
-            with record.timed(stage), servers.endpoint_for(stage) as endpoint:
-                run: Callable[[Sequence[Part]], None] = partial(workers.run, stage, on_part=progress.part)
+            groups = {"": plan.parts}
+            if by_shard and not (stage == ORACLE and chat_model_of(config, stage) is None):  # random: in all shards
+                groups = {group[0].shard_id: group for group in plan.groups()}
+            with record.timed(stage), servers.endpoint_for(stage) as endpoint, ExitStack() as while_run:
                 if stage in CHAT_STAGES:
                     told, counted = progress.part, record.usages.append
-                    run = partial(run_chat_stage, config, stage, endpoint=endpoint, on_part=told, on_usage=counted)
-                looks_around = stage == ORACLE and chat_model_of(config, stage) is None  # random ones: in other parts
-                if by_shard and not looks_around:
-                    yield [Task(stage, group[0].shard_id, partial(run, group)) for group in plan.groups()]
+                    run: Callable[[Sequence[Part]], None] = partial(
+                        run_chat_stage, config, stage, endpoint=endpoint, on_part=told, on_usage=counted
+                    )
                 else:
-                    yield [Task(stage, "", partial(run, plan.parts))]
+                    run = while_run.enter_context(workers.begin(stage, [*groups.values()], progress.part)).finish
+                yield [Task(stage, shard_id, partial(run, group)) for shard_id, group in groups.items()]
 
 
 def _compact(config: RefreshConfig, plan: Plan, record: RunRecord) -> Tasks[list[ShardEntry]]:

@@ -3,17 +3,15 @@
 A part's output of a stage is one Parquet file named by its fingerprint, and a record beside it, written last, with the
 checksum and the rejects. Only what has a record is there; what is recorded is never made again.
 
-Stages that fill processors are run in worker processes, a part at a time (`Workers`); those that may ask a chat model
-in this one, several parts at once (`run_chat_stage`).
+Stages that fill processors are run in worker processes, a part at a time (`workers.Workers`); those that may ask a chat
+model in this one, several parts at once (`run_chat_stage`).
 """
 
 import asyncio
 import json
 import math
-import os
+import platform
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -25,10 +23,10 @@ from backends.chat.client import OpenAIChatClient
 from backends.chat.limits import Pace
 from backends.chat.protocol import ChatClient, Endpoint
 from backends.chat.providers import price_of
-from backends.processes import WorkerPool, interrupts_held, leave_with_parent
 from data_schemas.arrow import from_table, schema_of, to_table
 from data_schemas.config import BudgetConfig, ChatConfig, RefreshConfig
 from data_schemas.errors import BackendError, StoreError
+from data_schemas.fingerprint import fingerprint
 from data_schemas.records import Dialogue, Item, Reject
 from data_schemas.store import Batch, Store
 from pipelines.asking import AskingStage, OpenClient, run_alone, together
@@ -127,6 +125,7 @@ class Runner:
         done = self.record(part, stage.name)
         if done is not None and done.is_final:
             return done
+        check_fingerprint(part, stage)
         return self.keep(part, stage, stage.run(self.batch(part, stage)))
 
     def batch(self, part: Part, stage: StageDescription) -> list[tuple[Any, ...]]:
@@ -156,6 +155,21 @@ class Runner:
         return record
 
 
+def check_fingerprint(part: Part, stage: StageDescription) -> None:
+    """Whether a stage as it is in this process makes what the part's fingerprint stands for.
+
+    Raises:
+        BackendError: it would make something else: this machine has other models, libraries or code than the one that
+            planned the run, or they have changed since.
+    """
+    inputs = [part.fingerprints[name] for name in stage.inputs]
+    if fingerprint(stage.name, stage.version, stage.matters(), inputs) != part.fingerprints[stage.name]:
+        raise BackendError(
+            f"{platform.node()} would make another {stage.name} of part {part.part_id} than was planned.",
+            "Install the same version of everything, and the same models and voices, on all machines, and run again.",
+        )
+
+
 def join_inputs(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """One tuple a dialogue that stands in every input, in the first input's order; a lone input as it is."""
     if len(inputs) == 1:
@@ -171,62 +185,6 @@ def join_inputs(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
 def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
     """Runs one stage on one part in this process."""
     return Runner(Store(config.out)).run(part, build_cpu_stages(config)[stage])
-
-
-class Workers(WorkerPool):
-    """Processes that run the processor stages on parts; started when first needed, kept for all stages of a run.
-
-    The outcome is the same for any number of workers: a part's output depends on the part alone.
-
-    Args:
-        run_one: how one stage is run on one part.
-    """
-
-    def __init__(self, config: RefreshConfig, run_one: RunOne = run_on_part) -> None:
-        super().__init__(config.workers or os.cpu_count() or 1, leave_with_parent)
-        self.config = config
-        self._run_one = run_one
-
-    def run(self, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
-        """Runs one stage on those parts that lack it; `on_part` sees every part once.
-
-        A lone part, or any with one worker, is run in this process.
-
-        The parts with most to do come first: begun last, one of them would keep one core busy while the others wait.
-        Inside a part there is nothing to sort: utterances are said one by one, so none waits for a longer one.
-
-        Raises:
-            KameError: the first error of any part; what is recorded stays.
-            BackendError: a worker process was killed.
-        """
-        pending = Runner(Store(self.config.out)).pending(stage, parts, on_part)
-        ordered = sorted(pending, key=self._n_bytes_made, reverse=True)
-        if min(self.n_workers, len(ordered)) <= 1:
-            for part in ordered:
-                on_part(stage, part, self._run_one(self.config, stage, part))
-            return
-        pool = self.started()
-        futures: dict[Future[PartRecord], Part] = {}
-        try:
-            with interrupts_held():  # for good in the workers this starts: Ctrl-C goes to all, and we end them
-                for part in ordered:
-                    futures[pool.submit(self._run_one, self.config, stage, part)] = part  # fails where a worker died
-            for future in as_completed(futures):
-                on_part(stage, futures[future], future.result())
-        except BrokenProcessPool as error:
-            raise BackendError(
-                f"A worker process died in the stage {stage}.",
-                "Most often memory ran out: run again with fewer --workers; finished parts are kept.",
-            ) from error
-        finally:
-            for future in futures:
-                future.cancel()
-
-    def _n_bytes_made(self, part: Part) -> int:
-        """Size of all that earlier stages made of a part: text, then sound, which later stages take time by."""
-        runner = Runner(Store(self.config.out))
-        records = (runner.record(part, stage) for stage in part.fingerprints)
-        return sum(record.n_bytes for record in records if record is not None)
 
 
 class _Server(NamedTuple):

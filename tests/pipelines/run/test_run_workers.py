@@ -7,10 +7,11 @@ import pytest
 
 from data_schemas.config import PartConfig, RefreshConfig, SourceConfig, SplitConfig
 from data_schemas.store import Store
-from pipelines.run.execute import Runner, Workers
+from pipelines.run.execute import Runner
 from pipelines.run.parts import ITEMS, Part, PartRecord
 from pipelines.run.plan import make_plan
 from pipelines.run.stages import SCRIPT
+from pipelines.run.workers import Workers
 from tests.support.runs import config_on_doubles
 
 QUESTIONS = {n: " ".join(["She buys an apple and a pear."] * n) + " How many is that?" for n in (3, 9, 1, 6)}

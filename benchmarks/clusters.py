@@ -1,0 +1,136 @@
+"""Makes the same dialogues in one process and on a local Dask and a local Ray cluster, and compares every byte.
+
+    python -m benchmarks.clusters --n 2000 --workers 4 [--kinds dask ray] [--out FOLDER]
+
+On doubles, so that what is measured is our own work and the clusters'. On each cluster three runs: one in peace, one
+in which a worker is killed, and one in which the scheduler is killed and the same run is started again. All must leave
+what the run in one process left. With `--queue N` instead: N tasks that do nothing, through a real cluster, with the
+memory of this process and of the scheduler before and after.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from benchmarks.questions import write_questions
+from data_schemas.config import OracleConfig, PartConfig, RefreshConfig, ResourcesConfig, SourceConfig, StageResources
+from data_schemas.errors import BackendError
+from flows.runs import refresh
+from pipelines.run.parts import ITEMS, Part, PartRecord
+from pipelines.run.stages import SCRIPT
+from pipelines.run.workers import Workers
+from tests.support.clusters import ITSELF, LocalCluster, dying, kill_once
+from tests.support.runs import Silent, assert_same, config_on_doubles
+
+SMALL = StageResources(memory_gb=0.1)
+
+
+def config_on(executor: str, out: Path, source: SourceConfig) -> RefreshConfig:
+    """A run on doubles of those questions, with parts as they are by default."""
+    changes = {
+        "executor": executor,
+        "sources": [source],
+        "parts": PartConfig(),
+        "oracle": OracleConfig(simulator="random", version="random"),
+        "resources": ResourcesConfig(script=SMALL, speech=SMALL, alignment=SMALL, mixing=SMALL),
+    }
+    (out / ".store").mkdir(parents=True)
+    return config_on_doubles(out).model_copy(update=changes)
+
+
+def timed_run(config: RefreshConfig) -> float:
+    """Seconds of a run."""
+    started_s = time.monotonic()
+    refresh.run_refresh(config, Silent())
+    return time.monotonic() - started_s
+
+
+def compare(folder: Path, kind: str, whole: Path, source: SourceConfig, n_workers: int) -> dict[str, float]:
+    """Seconds of the three runs on one kind of cluster, each with the bytes of `whole`.
+
+    Raises:
+        RunError: a byte differs.
+    """
+    taken_s: dict[str, float] = {}
+    for what in ("in peace", "a worker killed", "the scheduler killed"):
+        out = folder / f"{kind}-{what.replace(' ', '-')}"
+        with LocalCluster(kind, folder / f"cluster-{out.name}", n_workers) as cluster:
+            config = config_on(cluster.address, out, source)
+            if what == "in peace":
+                taken_s[what] = timed_run(config)
+            elif what == "a worker killed":
+                with dying(config, ITSELF):
+                    taken_s[what] = timed_run(config)
+            else:
+                try:
+                    with dying(config, cluster.scheduler):
+                        timed_run(config)
+                except BackendError as error:
+                    print(f"{kind}: {error}", flush=True)
+        if what == "the scheduler killed":
+            with LocalCluster(kind, folder / f"second-{out.name}", n_workers, cluster.port):
+                taken_s["the same run again"] = timed_run(config)
+        assert_same(out, whole)
+        print(f"{kind}, {what}: the same bytes; {json.dumps(taken_s)}", flush=True)
+    return taken_s
+
+
+def do_nothing(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+    """A task of no work."""
+    return PartRecord(n_rows=0, n_bytes=0, sha256="", n_to_retry=0, rejects=[])
+
+
+def queue(folder: Path, kind: str, n_tasks: int, n_workers: int) -> dict[str, float]:
+    """Seconds, and MiB of the scheduler and of this process before and after, of so many empty tasks."""
+    prints = {ITEMS: "0" * 16, SCRIPT: "1" * 16}
+    alike = {"shard_id": "s", "source": "s", "split": "train", "n_items": 16, "fingerprints": prints}
+    parts = [Part(part_id=f"s-p{number:05d}", **alike) for number in range(n_tasks)]  # type: ignore[arg-type]
+    with LocalCluster(kind, folder / kind, n_workers) as cluster:
+        config = config_on(cluster.address, folder / "out", SourceConfig(name="own"))
+        with Workers(config, do_nothing) as workers:
+            workers.run(SCRIPT, parts[:100], lambda *_: None)
+            before = [_rss_mib(cluster.scheduler), psutil.Process().memory_info().rss / 2**20]
+            started_s = time.monotonic()
+            workers.run(SCRIPT, parts, lambda *_: None)
+            taken_s = time.monotonic() - started_s
+            after = [_rss_mib(cluster.scheduler), psutil.Process().memory_info().rss / 2**20]
+    names = ("scheduler_before", "here_before", "scheduler_after", "here_after")
+    return {"s": taken_s, **dict(zip(names, [*before, *after], strict=True))}
+
+
+def _rss_mib(pid: int) -> float:
+    """Of a process and all that it started."""
+    process = psutil.Process(pid)
+    return float(sum(each.memory_info().rss for each in (process, *process.children(recursive=True))) / 2**20)
+
+
+def main() -> None:
+    """Runs what was asked for and prints it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--n", type=int, default=2000, help="dialogues")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--kinds", nargs="*", default=["dask", "ray"])
+    parser.add_argument("--queue", type=int, default=0, help="empty tasks, in the place of dialogues")
+    parser.add_argument("--out", type=Path, help="folder, new; by default one that is removed")
+    options = parser.parse_args()
+    refresh.run_on_part = kill_once  # type: ignore[attr-defined]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.out or Path(temporary)
+        for kind in options.kinds if options.queue else ():
+            print(kind, json.dumps(queue(folder / kind, kind, options.queue, options.workers)), flush=True)
+        if options.queue:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        source = write_questions(folder / "own.jsonl", options.n, 1)
+        whole = folder / "whole"
+        print(f"one process: {timed_run(config_on('local', whole, source)):.0f} s", flush=True)
+        for kind in options.kinds:
+            compare(folder, kind, whole, source, options.workers)
+
+
+if __name__ == "__main__":
+    main()

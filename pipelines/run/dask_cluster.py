@@ -1,0 +1,91 @@
+"""A Dask cluster as a place to run parts: `--executor dask://HOST:PORT`. Needs the extra `dask`.
+
+Dask itself gives a task whose worker died to another one (`distributed.scheduler.allowed-failures` times). Workers are
+to be started with one thread each, and with the resources CPU, MEMORY (bytes) and GPU as far as they are to be counted.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, Executor
+from types import TracebackType
+from typing import Any, Final, Self
+
+from data_schemas.errors import BackendError
+
+try:
+    from distributed import Client, KilledWorker
+except ModuleNotFoundError as error:
+    raise BackendError("Dask is not installed.", "Type: pip install 'kame-pipeline[dask]'") from error
+
+from data_schemas.config import StageResources
+from pipelines.run.executors import AGAIN, GIGABYTE
+
+CONNECT_S: Final = 30
+"""How long the scheduler may take to answer."""
+
+
+class DaskCluster:
+    """A Dask scheduler and its workers.
+
+    Args:
+        address: of the scheduler, as HOST:PORT.
+
+    Raises:
+        BackendError: nobody answers there, or not as a Dask scheduler.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is said once, by an error of ours
+        try:
+            self._client = Client(f"tcp://{address}", timeout=CONNECT_S, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise BackendError(
+                f"No Dask scheduler answers at {address}: {error}.", "Start one with `dask scheduler` and its workers."
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close(timeout=CONNECT_S)
+
+    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
+        """Dask's own; a task asks for those resources only that some worker counts, and for a GPU always."""
+        executor: Executor = self._client.get_executor(pure=False, resources=_asked(needs, self._workers()))
+        return executor
+
+    def n_slots(self, needs: StageResources) -> int:
+        """Threads of the workers that have all that a task asks for."""
+        workers = self._workers()
+        asked = _asked(needs, workers).items()
+        return sum(
+            int(min([worker["nthreads"], *(worker["resources"].get(name, 0) // n for name, n in asked)]))
+            for worker in workers
+        )
+
+    def fault(self, error: BaseException, stage: str) -> BackendError | None:
+        """A task that took its workers down, or a scheduler that is gone."""
+        if isinstance(error, KilledWorker):
+            return BackendError(
+                f"{error.allowed_failures + 1} Dask workers died while they ran one part of {stage}, the last at "
+                f"{error.last_worker.address}.",
+                "Most often memory ran out: start workers with more, and run again; finished parts are kept.",
+            )
+        return self._lost() if isinstance(error, CancelledError) else None
+
+    def _workers(self) -> list[dict[str, Any]]:
+        if self._client.status != "running":
+            raise self._lost()
+        return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
+
+    def _lost(self) -> BackendError:
+        return BackendError(f"The Dask scheduler at {self._address} was lost.", f"Start it and its workers. {AGAIN}")
+
+
+def _asked(needs: StageResources, workers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    counted = {name for worker in workers for name in worker["resources"]} | {"GPU"}
+    amounts = {"CPU": needs.cores, "MEMORY": needs.memory_gb * GIGABYTE, "GPU": needs.gpus}
+    return {name: n for name, n in amounts.items() if n and name in counted}

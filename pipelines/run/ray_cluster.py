@@ -1,0 +1,132 @@
+"""A Ray cluster as a place to run parts: `--executor ray://HOST:PORT`, the port of Ray's client. Needs the extra `ray`.
+
+Ray itself gives a task whose worker or node died to another one (`N_TRIES`).
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tenacity import Retrying, stop_after_attempt, wait_fixed
+
+from data_schemas.errors import BackendError, KameError
+
+try:
+    import ray
+    from ray import exceptions
+except ModuleNotFoundError as error:
+    raise BackendError("Ray is not installed.", "Type: pip install 'kame-pipeline[ray]'") from error
+
+from data_schemas.config import StageResources
+from pipelines.run.executors import AGAIN, GIGABYTE
+
+N_TRIES: Final = 3
+"""How often a task is given to another worker when its own has died, and how often a head is tried."""
+
+
+class RayCluster:
+    """A Ray head and its nodes.
+
+    Args:
+        address: of the head's client port, as HOST:PORT.
+
+    Raises:
+        BackendError: nobody answers there, or it is of another version of Ray or Python.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        logging.getLogger("ray").setLevel(logging.CRITICAL)  # what is lost is said once, by an error of ours
+        again = Retrying(stop=stop_after_attempt(N_TRIES), wait=wait_fixed(1), reraise=True)
+        try:  # more than once: the process that a head forks for each client may die before it has begun
+            self._context = again(ray.init, f"ray://{address}", log_to_driver=False, logging_level="CRITICAL")
+        except (ConnectionError, RuntimeError) as error:
+            raise BackendError(
+                f"No Ray head answers at {address}: {str(error).strip().splitlines()[-1]}",
+                "Start one with `ray start --head`; its client port is 10001 unless said otherwise.",
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._context.disconnect()
+
+    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
+        """Ray's tasks, with so much for each."""
+        return RayExecutor(num_cpus=needs.cores, memory=int(needs.memory_gb * GIGABYTE), num_gpus=needs.gpus)
+
+    def n_slots(self, needs: StageResources) -> int:
+        """Tasks that all living nodes bear."""
+        asked = {"CPU": needs.cores, "memory": needs.memory_gb * GIGABYTE, "GPU": needs.gpus}
+        try:
+            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        except (ConnectionError, ValueError, exceptions.RayError) as error:  # ValueError: of a channel that is closed
+            raise self._lost() from error
+        return sum(int(min(node.get(name, 0) // n for name, n in asked.items() if n)) for node in nodes)
+
+    def fault(self, error: BaseException, stage: str) -> BackendError | None:
+        """A task that took its workers down, or a head that is gone."""
+        died = (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError)
+        if isinstance(error, died):
+            return BackendError(
+                f"{N_TRIES + 1} Ray workers died while they ran one part of {stage}.",
+                "Most often memory ran out: raise resources.<stage>.memory_gb, and run again; finished parts are kept.",
+            )
+        is_own = isinstance(error, exceptions.RayTaskError)
+        return None if is_own or not isinstance(error, ConnectionError | exceptions.RayError) else self._lost()
+
+    def _lost(self) -> BackendError:
+        return BackendError(f"The Ray head at {self._address} was lost.", f"Start it. {AGAIN}")
+
+
+class RayExecutor(Executor):
+    """Ray's tasks behind the interface of `concurrent.futures`.
+
+    Args:
+        needs: options of `ray.remote`: `num_cpus`, `memory` (bytes), `num_gpus`.
+    """
+
+    def __init__(self, **needs: float) -> None:
+        self._remote = _REMOTE.options(**needs)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Hands in a task; cancelling its future takes it back where it has not begun."""
+        ref = self._remote.remote(fn, args, kwargs)
+        future = _RayFuture(ref)
+        ref.future().add_done_callback(future.take)
+        return future
+
+
+class _RayFuture(Future[Any]):
+    def __init__(self, ref: Any) -> None:
+        super().__init__()
+        self._ref = ref
+
+    def cancel(self) -> bool:
+        if not self.done() and super().cancel():
+            with suppress(ConnectionError):  # a head that is gone has no task to take back
+                ray.cancel(self._ref)
+        return self.cancelled()
+
+    def take(self, ended: Future[Any]) -> None:
+        if not self.set_running_or_notify_cancel():
+            return
+        if (error := ended.exception()) is None:
+            self.set_result(ended.result())
+        else:
+            cause = getattr(error, "cause", None)  # what the task raised, which Ray wraps
+            self.set_exception(cause if isinstance(cause, KameError) else error)
+
+
+def _call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return fn(*args, **kwargs)
+
+
+# Without max_calls Ray ends a worker, with the model in it, after each task that has a GPU.
+_REMOTE = ray.remote(max_calls=0, max_retries=N_TRIES)(_call)

@@ -1,0 +1,221 @@
+"""Runs the stages that fill processors on parts: here, or on a cluster (`executors.open_place`), a few parts ahead.
+
+Only a window of parts is handed in at a time, so that a corpus of any size waits in our list and not in a scheduler.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from data_schemas.config import RefreshConfig, StageResources
+from data_schemas.config.execution import LOCAL
+from data_schemas.errors import BackendError
+from data_schemas.store import Store
+from pipelines.run.execute import OnPart, Runner, RunOne, run_on_part
+from pipelines.run.executors import Place, open_place
+from pipelines.run.parts import Part, PartRecord
+
+PARTS_A_SLOT: Final = 3
+"""Parts handed in for each that can run at once: enough that no worker waits for the next one."""
+
+MOST_PARTS: Final = 4096
+"""Parts handed in at once at most, however large a cluster is: schedulers stall on tens of thousands."""
+
+LOOK_EVERY_S: Final = 5.0
+"""How often a place is asked how much it bears, and whether it is still there."""
+
+_one_at_a_time = threading.Lock()
+
+
+class Workers:
+    """Runs stages on parts in the place that the configuration names, which is kept for all stages of a run.
+
+    The outcome is the same for any place and number of workers: a part's output depends on the part alone.
+
+    Args:
+        run_one: how one stage is run on one part.
+    """
+
+    def __init__(self, config: RefreshConfig, run_one: RunOne = run_on_part) -> None:
+        self.config = config
+        self._run_one = run_one
+        self._sent = config if config.executor == LOCAL else _with_full_paths(config)
+        self.place: Place
+
+    def __enter__(self) -> Self:
+        """Reaches the cluster now, before any work is done; processes of this machine are started when first needed.
+
+        Raises:
+            BackendError: as `open_place`.
+        """
+        self.place = open_place(self.config).__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.place.__exit__(kind, error, trace)
+        if error is None and self.config.executor != LOCAL:
+            Store(self.config.out).sweep()  # what workers that died were writing
+
+    def run(self, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
+        """Runs one stage on those parts that lack it; `on_part` sees every part once.
+
+        Raises:
+            KameError: as `StageRun.finish`.
+        """
+        with self.begin(stage, [parts], on_part) as run:
+            run.finish(parts)
+
+    @contextmanager
+    def begin(self, stage: str, groups: Sequence[Sequence[Part]], on_part: OnPart) -> Iterator["StageRun"]:
+        """A run of one stage on those parts of all groups that lack it, for the time of the block.
+
+        Groups are begun in their order. The parts of a group with most to do come first: begun last, one of them would
+        keep one core busy while the others wait. Inside a part there is nothing to sort: utterances are said one by
+        one, so none waits for a longer one.
+
+        Args:
+            on_part: is told of every part once: of those that are there now, of the others when they are made.
+        """
+        runner = Runner(Store(self.config.out))
+        pending = [
+            part
+            for group in groups
+            for part in sorted(runner.pending(stage, group, on_part), key=partial(_n_bytes_made, runner), reverse=True)
+        ]
+        run = StageRun(self, stage, pending, on_part)
+        try:
+            yield run
+        finally:
+            run.cancel()
+
+    def task(self, stage: str, part: Part) -> "partial[PartRecord]":
+        """What runs a stage on a part, as it is handed to an executor."""
+        if self.config.executor == LOCAL:
+            return partial(self._run_one, self._sent, stage, part)
+        return partial(_run_alone, self._run_one, self._sent, stage, part)
+
+
+class StageRun:
+    """One stage on the parts that lack it; `Workers.begin` makes one.
+
+    Args:
+        pending: in the order in which they are begun.
+    """
+
+    def __init__(self, workers: Workers, stage: str, pending: Sequence[Part], on_part: OnPart) -> None:
+        self._workers, self._stage, self._on_part = workers, stage, on_part
+        self._waiting = deque(pending)
+        self._n_tasks, self._left = len(pending), {part.part_id for part in pending}
+        self._running: dict[Future[PartRecord], Part] = {}
+        self._failed: dict[str, BaseException] = {}
+        self._executor: Executor | None = None
+        self._n_ahead = 0
+        self._looked_s = self._able_s = time.monotonic()
+
+    @property
+    def _needs(self) -> StageResources:
+        return self._workers.config.resources.of(self._stage)
+
+    def finish(self, parts: Sequence[Part]) -> None:
+        """Returns when these parts are made; parts of later groups are begun and made meanwhile.
+
+        Raises:
+            KameError: the first error of any of these parts; what is recorded stays.
+            BackendError: the place was lost, or has no worker that a part can be run on.
+        """
+        wanted = {part.part_id for part in parts}
+        while True:
+            for error in (error for part_id, error in self._failed.items() if part_id in wanted):
+                raise error
+            if not self._left & wanted:
+                return
+            self._look()
+            self._hand_in()
+            ended, _ = wait(self._running, LOOK_EVERY_S, FIRST_COMPLETED)
+            for future in ended:
+                self._take(future)
+
+    def cancel(self) -> None:
+        """Takes back what has not begun."""
+        for future in self._running:
+            future.cancel()
+
+    def _look(self) -> None:
+        """Asks how much the place bears, every few seconds.
+
+        Raises:
+            BackendError: it is lost, or for too long no worker has been there that has what a part needs.
+        """
+        now_s = time.monotonic()
+        if self._executor is not None and now_s < self._looked_s + LOOK_EVERY_S:
+            return
+        place, wait_s = self._workers.place, self._workers.config.resources.wait_s
+        n_slots = place.n_slots(self._needs)
+        self._looked_s = now_s
+        if n_slots:
+            self._able_s = now_s
+        elif now_s > self._able_s + wait_s:
+            raise BackendError(
+                f"For {wait_s:.0f} s no worker of {self._workers.config.executor} has had what a part of "
+                f"{self._stage} takes: {self._needs}.",
+                f"Start workers that have it, or ask for less: --set resources.{self._stage}.memory_gb=…",
+            )
+        self._n_ahead = max(1, min(MOST_PARTS, PARTS_A_SLOT * n_slots))
+        self._executor = place.executor(self._needs, self._n_tasks)
+
+    def _hand_in(self) -> None:
+        assert self._executor is not None
+        while self._waiting and len(self._running) < self._n_ahead:
+            part = self._waiting.popleft()
+            try:
+                future = self._executor.submit(self._workers.task(self._stage, part))
+            except Exception as error:
+                if fault := self._workers.place.fault(error, self._stage):
+                    raise fault from error
+                raise
+            self._running[future] = part
+            if future.done():  # it was made here: told of before the next one
+                return
+
+    def _take(self, future: "Future[PartRecord]") -> None:
+        part = self._running.pop(future)
+        error = CancelledError() if future.cancelled() else future.exception()
+        if error is None:
+            self._on_part(self._stage, part, future.result())
+        elif fault := self._workers.place.fault(error, self._stage):
+            raise fault from error
+        else:
+            self._failed[part.part_id] = error  # raised when its group's turn comes
+        self._left.discard(part.part_id)
+
+
+def _run_alone(run_one: RunOne, config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+    """Runs a task in a cluster's worker, one at a time: its engines are loaded once, and serve one thread."""
+    with _one_at_a_time:
+        return run_one(config, stage, part)
+
+
+def _with_full_paths(config: RefreshConfig) -> RefreshConfig:
+    """The configuration with paths that do not depend on where a process was started; engines' options stay."""
+
+    def full(path: str | None) -> str | None:
+        return str(Path(path).absolute()) if path else None
+
+    sources = [each.model_copy(update={"path": full(each.path)}) for each in config.sources]
+    script = config.script.model_copy(update={"lexicon": full(config.script.lexicon)})
+    return config.model_copy(update={"out": full(config.out), "sources": sources, "script": script})
+
+
+def _n_bytes_made(runner: Runner, part: Part) -> int:
+    """Size of all that earlier stages made of a part: text, then sound, which later stages take time by."""
+    records = (runner.record(part, stage) for stage in part.fingerprints)
+    return sum(record.n_bytes for record in records if record is not None)

@@ -1,0 +1,225 @@
+"""What is handed to an executor, how much at a time, and what is said where a place cannot do it."""
+
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Executor, Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from data_schemas.config import RefreshConfig, StageResources
+from data_schemas.errors import BackendError, KameError
+from data_schemas.store import Store
+from pipelines.run import workers
+from pipelines.run.execute import Runner, run_on_part
+from pipelines.run.parts import ITEMS, Part, PartRecord
+from pipelines.run.plan import make_plan
+from pipelines.run.stages import SCRIPT
+from pipelines.run.workers import MOST_PARTS, PARTS_A_SLOT, Workers
+from tests.support.runs import config_on_doubles
+
+N_SLOTS = 4
+RECORD = PartRecord(n_rows=0, n_bytes=0, sha256="", n_to_retry=0, rejects=[])
+
+
+class PatientExecutor(Executor):
+    """Runs what is handed in only when its caller waits for it, the newest first; counts what lies there."""
+
+    def __init__(self) -> None:
+        self.handed_in: list[tuple[Callable[[], Any], Future[Any]]] = []
+        self.sizes: list[int] = []
+        self.most = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.handed_in.append((fn, Future()))
+        self.sizes.append(len(pickle.dumps((fn, args, kwargs))))
+        self.most = max(self.most, len(self.handed_in))
+        return self.handed_in[-1][1]
+
+    def run_one(self) -> None:
+        fn, future = self.handed_in.pop()
+        try:
+            future.set_result(fn())
+        except KameError as error:
+            future.set_exception(error)
+
+
+class Place:
+    """A cluster that is none."""
+
+    def __init__(self) -> None:
+        self.made = PatientExecutor()
+        self.n_free = N_SLOTS
+        self.needs: StageResources | None = None
+
+    def __enter__(self) -> "Place":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
+        self.needs = needs
+        return self.made
+
+    def n_slots(self, needs: StageResources) -> int:
+        return self.n_free
+
+    def fault(self, error: BaseException, stage: str) -> BackendError | None:
+        return BackendError("The scheduler was lost.") if isinstance(error, CancelledError) else None
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Stands for any cluster; waiting lets it make one part."""
+    one = Place()
+
+    def wait(
+        futures: dict[Future[Any], Part], timeout: float, when: str
+    ) -> tuple[list[Future[Any]], list[Future[Any]]]:
+        if one.made.handed_in:
+            one.made.run_one()
+        return [future for future in futures if future.done()], []
+
+    monkeypatch.setattr(workers, "open_place", lambda config: one)
+    monkeypatch.setattr(workers, "wait", wait)
+    return one
+
+
+def parts(n: int, shard: int = 0) -> list[Part]:
+    prints = {ITEMS: "0" * 16, SCRIPT: "1" * 16}
+    return [
+        Part(
+            part_id=f"s-p{shard}{k:05d}",
+            shard_id=f"s{shard}",
+            source="s",
+            split="train",
+            n_items=1,
+            fingerprints=prints,
+        )
+        for k in range(n)
+    ]
+
+
+def make_nothing(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+    return RECORD
+
+
+def fail_in_the_second_shard(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+    if part.shard_id == "s1":
+        raise KameError(f"{part.part_id} cannot be made.")
+    return RECORD
+
+
+def on_cluster(out: Path, **settings: Any) -> RefreshConfig:
+    return config_on_doubles(out).model_copy(update={"executor": "dask://nowhere:8786", **settings})
+
+
+def run(config: RefreshConfig, groups: Sequence[Sequence[Part]], run_one: Any = make_nothing) -> list[str]:
+    told: list[str] = []
+    with (
+        Workers(config, run_one) as them,
+        them.begin(SCRIPT, groups, lambda _, part, __: told.append(part.part_id)) as all_,
+    ):
+        for group in groups:
+            all_.finish(group)
+    return told
+
+
+def test_a_window_of_parts_is_handed_in_not_all(place: Place, tmp_path: Path) -> None:
+    many = parts(300)
+    assert sorted(run(on_cluster(tmp_path), [many])) == [part.part_id for part in many]
+    assert place.made.most == PARTS_A_SLOT * N_SLOTS
+
+
+def test_the_window_has_an_end_however_large_the_cluster(place: Place, tmp_path: Path) -> None:
+    place.n_free = 100_000
+    run(on_cluster(tmp_path), [parts(MOST_PARTS + 10)])
+    assert place.made.most == MOST_PARTS
+
+
+def test_what_is_sent_is_small_and_has_full_paths(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen: list[RefreshConfig] = []
+
+    def look(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+        seen.append(config)
+        return RECORD
+
+    config = on_cluster(Path("out"))
+    lexicon = config.script.model_copy(update={"lexicon": "words.tsv"})
+    with monkeypatch.context() as patch:
+        patch.setattr(pickle, "dumps", lambda *_: b"")  # a function of a test cannot be sent
+        run(config.model_copy(update={"script": lexicon}), [parts(1)], look)
+    assert (seen[0].out, seen[0].script.lexicon) == (str(tmp_path / "out"), str(tmp_path / "words.tsv"))
+    place.made.sizes.clear()
+    run(config, [parts(2)])
+    assert max(place.made.sizes) < 10_000
+
+
+def test_shards_are_begun_together_and_each_is_told_of_its_own_fault(place: Place, tmp_path: Path) -> None:
+    first, second = parts(3), parts(3, shard=1)
+    told: list[str] = []
+    with (
+        Workers(on_cluster(tmp_path), fail_in_the_second_shard) as them,
+        them.begin(SCRIPT, [first, second], lambda _, part, __: told.append(part.part_id)) as all_,
+    ):
+        all_.finish(first)
+        assert place.made.most > len(first), "else the cluster waits for the next shard"
+        assert sorted(told) == [part.part_id for part in first]
+        with pytest.raises(KameError, match=r"s-p1\d+ cannot be made"):
+            all_.finish(second)
+
+
+def test_a_stage_asks_for_what_the_configuration_says(place: Place, tmp_path: Path) -> None:
+    config = on_cluster(tmp_path)
+    needs = StageResources(cores=2, memory_gb=3, gpus=0.25)
+    run(config.model_copy(update={"resources": config.resources.model_copy(update={SCRIPT: needs})}), [parts(1)])
+    assert place.needs == needs
+
+
+def test_a_cluster_without_a_worker_that_has_enough_is_told_of(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.n_free = 0
+    monkeypatch.setattr(workers, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(place.made, "run_one", lambda: None)
+    config = on_cluster(tmp_path)
+    impatient = {"resources": config.resources.model_copy(update={"wait_s": 0.0})}
+    with pytest.raises(BackendError, match=r"no worker of dask://nowhere:8786 .*memory_gb=1.0.*--set resources.script"):
+        run(config.model_copy(update=impatient), [parts(2)])
+
+
+def test_a_task_that_the_place_dropped_is_its_fault(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place.made, "run_one", lambda: place.made.handed_in.pop()[1].cancel())
+    with pytest.raises(BackendError, match="The scheduler was lost"):
+        run(on_cluster(tmp_path), [parts(2)])
+
+
+def test_what_dead_workers_left_half_written_is_swept(place: Place, tmp_path: Path) -> None:
+    half = tmp_path / "x.parquet.0.kame-writing"
+    half.write_bytes(b"half")
+    run(on_cluster(tmp_path), [parts(1)])
+    assert not half.exists()
+
+
+def test_a_machine_that_would_make_something_else_refuses(tmp_path: Path) -> None:
+    config = config_on_doubles(tmp_path / "out")
+    part = make_plan(config).parts[0]
+    other = config.model_copy(update={"seed": 1})  # stands for another version of the code
+    with pytest.raises(BackendError, match=f"{os.uname().nodename} would make another script of part {part.part_id}"):
+        run_on_part(other, SCRIPT, part)
+    assert Runner(Store(config.out)).record(part, SCRIPT) is None
+
+
+@pytest.mark.parametrize("wrong", ["dask", "dask://host", "ray://:1", "spark://host:1", "dask://a b:1", "local:2"])
+def test_an_executor_that_is_none_is_refused(wrong: str) -> None:
+    with pytest.raises(ValidationError, match="local, dask://HOST:PORT, ray://HOST:PORT"):
+        RefreshConfig(executor=wrong)
