@@ -48,7 +48,7 @@ def padding(batches: list[Batch]) -> float:
 
 
 def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
-    """Seconds a step of loading and of computing; padding and speed of both ways to batch."""
+    """Seconds a step of loading, of measuring lengths and of computing; padding and speed of both ways to batch."""
     datasets = open_datasets(config.data.datasets)
     source = RowSource(datasets, config.data, config.seed, 1)
     source.batches_of(0)  # opens files, plans the first round
@@ -56,8 +56,11 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
     for step in range(1, n_steps + 1):
         source.batches_of(step)
     loading_s = (time.perf_counter() - started_s) / n_steps
-    planned = BatchPlan(datasets, config.data, config.seed).round(0)
     maker, bare = ExampleMaker(datasets, config.data, config.seed), Bare(config)
+    pools = BatchPlan(datasets, config.data, config.seed).pools(0)
+    started_s = time.perf_counter()
+    planned = [batch for pool in pools for batch in pool.cut(maker.measure)]
+    measuring_s = (time.perf_counter() - started_s) / len(planned)
     ways: dict[str, Any] = {}
     for name, batched in {
         "packed": planned,
@@ -69,7 +72,8 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
         spent_s = [bare.step(batch) for batch in timed]
         n_frames = sum(map(count_frames, timed))
         ways[name] = {"padding": padding(batches), "frames_per_s": n_frames / sum(spent_s), "step_s": np.mean(spent_s)}
-    return {"loading_s": loading_s, "loading_share": loading_s / ways["packed"]["step_s"], **ways}
+    share = loading_s / ways["packed"]["step_s"]
+    return {"loading_s": loading_s, "loading_share": share, "measuring_s": measuring_s, **ways}
 
 
 def main() -> None:
@@ -90,6 +94,7 @@ def main() -> None:
         print(json.dumps(measured))
         return
     print(f"a step's batch: {measured['loading_s'] * 1e3:.1f} ms, {measured['loading_share']:.2%} of nano's step")
+    print(f"of these, to measure what is batched together: {measured['measuring_s'] * 1e3:.1f} ms")
     for way in ("packed", "naive"):
         told = measured[way]
         print(f"{way}: {told['padding']:.1%} padding, {told['frames_per_s']:.0f} frames/s forward and backward")

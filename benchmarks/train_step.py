@@ -81,6 +81,7 @@ def benchmark_config(
         "hardware.device": device,
         "data.datasets": [{"path": str(folder / "rows")}],
         "data.workers": 0,
+        "optim.accumulation": 1,
         "shares.copying": 0.0,  # made-up rows have no vocabulary
         "data.substitute_share": 0.0,
         "keep.evaluate_examples": 0,

@@ -170,6 +170,8 @@ _PRESETS: Final = (
             StagePlan("dialogues", (80, 20, 0), 1_000, 3e-5),
         ),
         settings={
+            # The same step on 1, 2, 4 and 8 GPUs: what one micro-batch on each of eight was.
+            "optim": {"accumulation": 8},
             "data": {"batch_frames": 8_000, "workers": 2},
             "hardware": {"precision": "bf16-mixed", "activation_checkpointing": True},
         },

@@ -206,7 +206,8 @@ class OptimConfig(Config):
         default=None,
         ge=1,
         le=4096,
-        description="Micro-batches of a step, over all processes; a multiple of these. Empty: one a process.",
+        description="Micro-batches of a step, over all processes; a multiple of these. Empty: as the run was begun, "
+        "else 1, however many processes there are.",
     )
     clip_norm: float = Field(default=1.0, gt=0, description="Gradients are scaled down to this norm.")
     ema_decay: float | None = Field(

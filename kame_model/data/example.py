@@ -122,6 +122,25 @@ class ExampleMaker:
 
         `step` is the run's, at which the curriculum looks.
         """
+        unit, is_speech = planned.unit, self._datasets[planned.unit.dataset].is_speech[planned.unit.row]
+        draft, sides = self._draft(planned, step)
+        columns, chunk = self._columns(sides, unit)
+        events: list[OracleTokenEvent] = [(each.frame, each.tokens) for each in draft.fed]
+        changes = None if is_speech else Changes(*(name in draft.changes for name in Changes._fields))
+        return self._example(sides, columns, chunk, self._stream(events, chunk)), changes
+
+    def measure(self, planned: Planned) -> int:
+        """Input positions of a training example, as it is once the curriculum is at its end.
+
+        While hints are fed in the place of predictions, which may make an answer wait otherwise, the example itself may
+        be a little shorter or longer, never longer than planned for.
+        """
+        _, sides = self._draft(planned, self._config.feed.predictions_from_step)
+        chunk = chunks(sides.n_frames + 2, self._config.max_columns)[planned.unit.chunk]
+        return chunk.stop - chunk.start - 1
+
+    def _draft(self, planned: Planned, step: int) -> tuple[_Draft, Sides]:
+        """What becomes of a row in training, and the same with the silence behind it."""
         unit, epoch, n_behind = planned
         dataset, config = self._datasets[unit.dataset], self._config
         row, is_speech = dataset[unit.row], bool(dataset.is_speech[unit.row])
@@ -135,11 +154,7 @@ class ExampleMaker:
             self._tell(draft, draw)
         else:
             self._augment(draft, unit, step, draw)
-        sides = (waiting(draft.sides, n_behind) if n_behind else None) or draft.sides
-        columns, chunk = self._columns(sides, unit)
-        events: list[OracleTokenEvent] = [(each.frame, each.tokens) for each in draft.fed]
-        changes = None if is_speech else Changes(*(name in draft.changes for name in Changes._fields))
-        return self._example(sides, columns, chunk, self._stream(events, chunk)), changes
+        return draft, (waiting(draft.sides, n_behind) if n_behind else None) or draft.sides
 
     def judge(self, unit: Unit) -> Judged:
         """A validation example as it is, beside the oracle of the next item in the same split with another answer.

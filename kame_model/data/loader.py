@@ -5,6 +5,7 @@ import math
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import what_matters
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
-from kame_model.data.plan import BatchPlan, Planned, RowKind
+from kame_model.data.plan import BatchPlan, Planned, Pool, RowKind
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Batch, collate
 
@@ -148,11 +149,12 @@ class Loader:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A micro-batch yet to be made: its number, and the step of the run that it is for."""
+    """A micro-batch yet to be made: its number, the step of the run that it is for, its pool and its place in that."""
 
     number: int
     step: int
-    planned: list[Planned]
+    pool: Pool
+    index: int
 
 
 class RowSource:
@@ -195,7 +197,7 @@ class RowSource:
         matters["datasets"] = [
             (each.fingerprint, mixed.weight) for each, mixed in zip(datasets, config.datasets, strict=True)
         ]
-        self._identity = ids.digest("loader", matters, seed, accumulation)
+        self._identity = ids.digest("loader by true lengths", matters, seed, accumulation)
         self._round, self._index = 0, 0
         self._coming: Iterator[MicroBatch] | None = None
 
@@ -205,8 +207,8 @@ class RowSource:
             self._coming = self._begin(step)
         batches = [next(self._coming) for _ in range(self._accumulation // self._share.world)]
         self._index += self._accumulation
-        while self._index >= len(self._plan.round(self._round)):
-            self._index -= len(self._plan.round(self._round))
+        while self._index >= self._plan.n_batches(self._round):
+            self._index -= self._plan.n_batches(self._round)
             self._round += 1
         return batches
 
@@ -226,7 +228,7 @@ class RowSource:
         """
         if state.get("identity") != self._identity:
             raise ConfigError(
-                "The run was begun with other data, or other settings of it.",
+                "The run was begun with other data, other settings of it, or by a version with another order.",
                 "Go on with the same, or begin a new run from its weights: another --out with --init-from.",
             )
         self._round, self._index = state["round"], state["index"]
@@ -268,15 +270,16 @@ def _places(
     planned = _from(plan, *start)
     for step in steps:
         for number in range(step * accumulation, (step + 1) * accumulation):
-            place = _Place(number, step, next(planned))
+            place = _Place(number, step, *next(planned))
             if number % share.world == share.rank:
                 yield place
 
 
-def _from(plan: BatchPlan, number: int, index: int) -> Iterator[list[Planned]]:
-    """The plan's micro-batches from one of a round on, without end."""
+def _from(plan: BatchPlan, number: int, index: int) -> Iterator[tuple[Pool, int]]:
+    """The plan's micro-batches from one of a round on, without end: each one's pool and place in that."""
     while True:
-        yield from plan.round(number)[index:]
+        places = ((pool, at) for pool in plan.pools(number) for at in range(len(pool.sizes)))
+        yield from itertools.islice(places, index, None)
         number, index = number + 1, 0
 
 
@@ -288,14 +291,26 @@ def _begin_worker(number: int) -> None:
 
 
 class _Made(Dataset[MicroBatch]):
-    """Micro-batches by their places, as PyTorch's workers ask for them."""
+    """Micro-batches by their places, as PyTorch's workers ask for them; pickled without the pools that were measured.
+
+    A pool is measured by each process that makes one of its micro-batches, all of it each time: that takes about two
+    thirds of the time in which examples are made.
+    """
 
     def __init__(self, datasets: Sequence[TokenDataset], maker: ExampleMaker, kind: RowKind) -> None:
         self._datasets, self._maker, self._kind = datasets, maker, kind
+        self._cut = lru_cache(maxsize=2)(self._cut_pool)
+
+    def __reduce__(self) -> tuple[type["_Made"], tuple[Sequence[TokenDataset], ExampleMaker, RowKind]]:
+        return type(self), (self._datasets, self._maker, self._kind)
 
     def __getitem__(self, place: _Place) -> MicroBatch:
-        examples, made = zip(*(self._maker.train(planned, place.step) for planned in place.planned), strict=True)
+        batch = self._cut(place.pool)[place.index]
+        examples, made = zip(*(self._maker.train(planned, place.step) for planned in batch), strict=True)
         changes = [each for each in made if each is not None]
-        names = [self._datasets[unit.dataset].dialogue_ids[unit.row] for unit, *_ in place.planned]
+        names = [self._datasets[unit.dataset].dialogue_ids[unit.row] for unit, *_ in batch]
         counts = Counts(len(changes), *map(sum, zip(*changes, strict=True)))
         return MicroBatch(place.number, collate(examples), names, self._kind, counts)
+
+    def _cut_pool(self, pool: Pool) -> list[list[Planned]]:
+        return pool.cut(self._maker.measure)

@@ -1,14 +1,16 @@
 """Which examples are met when: order, mixture and micro-batches as pure functions of seeds, so that nothing is stored.
 
 A round meets as many examples as all datasets together have; each dataset has its share of them by weight and goes
-through its own epochs, whose order is a permutation drawn anew. With one dataset a round is an epoch. Micro-batches are
-cut from examples of about one length: a round's examples are shuffled, cut into pools, sorted by length in each pool,
-cut by frames, and the micro-batches are shuffled. All processes compute the same plan, and each takes its share of it.
+through its own epochs, whose order is a permutation drawn anew. With one dataset a round is an epoch. A round's
+examples are shuffled and cut into pools, one after the other. How many micro-batches a pool has, and of how many
+examples each, is known from the lengths that its examples may have at most; which example goes into which, from those
+that they come to have: whoever makes a micro-batch measures its pool. All processes compute the same plan, and each
+takes its share of it.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -49,6 +51,35 @@ class Planned(NamedTuple):
     unit: Unit
     epoch: int
     n_behind: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Examples that are sorted by length together and cut into micro-batches; one pool is met after the other.
+
+    Attributes:
+        seed: stands for the pool, and gives the order of its micro-batches.
+        planned: the examples.
+        sizes: of its micro-batches, from that with the shortest examples to that with the longest: how many each has.
+    """
+
+    seed: int
+    planned: list[Planned] = field(compare=False)
+    sizes: list[int] = field(compare=False)
+
+    def cut(self, measure: Callable[[Planned], int]) -> list[list[Planned]]:
+        """Its micro-batches, in the order in which they are trained on.
+
+        Sorted by the lengths that they come to have, examples take no more frames than sorted by the greater ones that
+        they may have: the i-th of the shorter lengths is never above the i-th of the longer ones.
+
+        Args:
+            measure: input positions of an example, at most as many as were planned for.
+        """
+        lengths = np.asarray([measure(each) for each in self.planned], np.int32)
+        batches = np.split(np.argsort(lengths, kind="stable"), np.cumsum(self.sizes)[:-1])
+        order = np.random.default_rng(self.seed).permutation(len(batches))
+        return [[self.planned[at] for at in batches[number].tolist()] for number in order]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +167,7 @@ def holds_rows(dataset: TokenDataset, kind: RowKind) -> bool:
 
 
 class BatchPlan:
-    """Micro-batches of all rounds.
+    """Micro-batches of all rounds, by pools.
 
     Args:
         datasets: the mixture's, each with its fingerprint.
@@ -179,23 +210,27 @@ class BatchPlan:
         n_units = sum(len(each.units) for each in self._units)
         weights = np.asarray([each.weight for each in config.datasets]) * holds
         self._shares: list[float] = (n_units * (weights / weights.sum())).tolist()
-        self.round = lru_cache(maxsize=2)(self._round)
+        self.pools = lru_cache(maxsize=2)(self._pools)
         self._n_rows = [len(each) for each in datasets]
         self._order = lru_cache(maxsize=2 * len(datasets))(self._permutation)
         self._behind = lru_cache(maxsize=2 * len(datasets))(self._silence_behind)
 
-    def _round(self, number: int) -> list[list[Planned]]:
-        """The micro-batches of a round, in the order in which they are trained on."""
+    def _pools(self, number: int) -> list[Pool]:
+        """The pools of a round, in the order in which they are met."""
         planned, lengths = self._examples(number)
-        draw = np.random.default_rng(ids.seed_for("round", self._seed, number))
-        order = draw.permutation(len(planned))
-        batches: list[list[Planned]] = []
-        for pool in _pools(order, lengths, self._config.batch_frames * self._config.pool_batches):
+        order = np.random.default_rng(ids.seed_for("round", self._seed, number)).permutation(len(planned))
+        n_frames = self._config.batch_frames
+        pools = []
+        for place, pool in enumerate(_cut_pools(order, lengths, n_frames * self._config.pool_batches)):
             by_length = pool[np.argsort(lengths[pool], kind="stable")]
-            batches += [
-                [planned[at] for at in batch] for batch in cut_by_frames(by_length, lengths, self._config.batch_frames)
-            ]
-        return [batches[at] for at in draw.permutation(len(batches))]
+            sizes = [len(each) for each in cut_by_frames(by_length, lengths, n_frames)]
+            seed = ids.seed_for("pool", self._seed, *self._fingerprints, number, place)
+            pools.append(Pool(seed, [planned[at] for at in pool.tolist()], sizes))
+        return pools
+
+    def n_batches(self, number: int) -> int:
+        """Micro-batches of a round."""
+        return sum(len(each.sizes) for each in self.pools(number))
 
     def _examples(self, number: int) -> tuple[list[Planned], NDArray[np.int32]]:
         """A round's examples in no particular order, and their lengths."""
@@ -235,7 +270,7 @@ class BatchPlan:
         )
 
 
-def _pools(order: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: int) -> list[NDArray[np.int64]]:
+def _cut_pools(order: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: int) -> list[NDArray[np.int64]]:
     """An order cut into runs of about so many frames."""
     ends = np.cumsum(lengths[order]) // n_frames
     return np.split(order, np.flatnonzero(np.diff(ends)) + 1)

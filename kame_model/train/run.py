@@ -166,7 +166,7 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
 
 def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Processes) -> tuple[Loader, list[Judged]]:
     """Where micro-batches come from, and the examples of validation."""
-    accumulation, n_judged = config.optim.accumulation or processes.share.world, config.keep.evaluate_examples
+    accumulation, n_judged = config.optim.accumulation or 1, config.keep.evaluate_examples
     how = (config.seed, accumulation, processes.share)
     shares, sources = config.shares, dict[Kind, Source]()
     needs_pieces = shares.copying or (shares.dialogues and config.data.substitute_share)
@@ -249,16 +249,21 @@ def _find_vocabulary(rows: str) -> str | None:
 
 
 def _settle_accumulation(config: TrainConfig, world: int) -> int:
-    """Micro-batches of a step: as told, or as the run was begun with, or one a process."""
+    """Micro-batches of a step: as told, or as the run was begun with, or one.
+
+    Never by the number of processes: a run on more GPUs would be another run, of larger and fewer steps.
+    """
     told = config.optim.accumulation
     if told is None and list_saved(Path(config.out) / CHECKPOINTS):
         told = read_facts(config.out).config.optim.accumulation
-    n_batches = told or world
+    n_batches = told or 1
     if n_batches % world:
+        n_frames = config.data.batch_frames
         raise ConfigError(
             f"{n_batches} micro-batches a step cannot be shared by {world} processes.",
-            "Set optim.accumulation to a multiple of the processes; a run begun with another number goes on with a "
-            "number of processes that divides it.",
+            f"Set optim.accumulation to a multiple of the processes: with {world} a step has up to {world * n_frames} "
+            f"frames in the place of {n_batches * n_frames}, unless data.batch_frames is made smaller. A run begun "
+            "with another number goes on with a number of processes that divides it.",
         )
     return n_batches
 

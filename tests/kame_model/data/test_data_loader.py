@@ -15,10 +15,11 @@ from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import ALONE, ONLY_DIALOGUES, Counts, Loader, MicroBatch, RowSource, Share
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import BatchPlan, units_of
+from kame_model.data.plan import BatchPlan, Planned, units_of
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens
+from kame_model.train.throughput import count_frames
 from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows
 from tests.support.train_runs import tiny_dataset
@@ -46,6 +47,11 @@ def loader_of(
 ) -> Loader:
     rows = RowSource(open_datasets(config.datasets), config, seed, accumulation, share, pieces)
     return Loader({"dialogues": rows}, ONLY_DIALOGUES)
+
+
+def met(plan: BatchPlan, number: int = 0) -> list[Planned]:
+    """The examples of a round."""
+    return [each for pool in plan.pools(number) for each in pool.planned]
 
 
 def same(one: MicroBatch, other: MicroBatch) -> bool:
@@ -93,20 +99,18 @@ def test_an_epoch_meets_each_dialogue_once_and_only_those_of_its_split(rows: Pat
     config = config_of(rows)
     (dataset,) = open_datasets(config.datasets)
     plan = BatchPlan([dataset], config, seed=0)
-    epochs = [Counter(unit.row for batch in plan.round(number) for (unit, *_) in batch) for number in range(2)]
+    epochs = [Counter(unit.row for (unit, *_) in met(plan, number)) for number in range(2)]
     training = {row for row, split in enumerate(dataset.splits) if split == "train"}
     assert epochs[0] == epochs[1] == Counter(training)
-    orders = [[unit.row for batch in plan.round(number) for (unit, *_) in batch] for number in range(2)]
+    orders = [[unit.row for (unit, *_) in met(plan, number)] for number in range(2)]
     assert orders[0] != orders[1]
 
 
 def test_both_speakers_may_be_learnt(rows: Path) -> None:
     config = config_of(rows, learn="both", feed={"drop_share": 1.0})  # without any oracle: B has none here
     (dataset,) = open_datasets(config.datasets)
-    met = Counter(
-        (unit.row, unit.speaker) for batch in BatchPlan([dataset], config, 0).round(0) for (unit, *_) in batch
-    )
-    assert len(met) == 2 * dataset.splits.count("train")
+    plan = BatchPlan([dataset], config, 0)
+    assert len(Counter((unit.row, unit.speaker) for (unit, *_) in met(plan))) == 2 * dataset.splits.count("train")
     maker = ExampleMaker([dataset], config, seed=0)
     of_a, of_b = (maker.judge(unit).example for unit in units_of(0, dataset, "validation", "both").units[:2])
     n = dataset.layout.n_codebooks
@@ -119,8 +123,10 @@ def test_micro_batches_keep_within_their_frames_padding_included(
     rows: Path, opened: TokenDataset, batch_frames: int, pool_batches: int, seed: int
 ) -> None:
     config, dataset = config_of(rows, batch_frames=batch_frames, pool_batches=pool_batches), opened
-    for batch in BatchPlan([dataset], config, seed).round(0):
-        lengths = [int(dataset.lengths[unit.row]) + 1 for (unit, *_) in batch]
+    maker = ExampleMaker([dataset], config, seed)
+    for batch in (each for pool in BatchPlan([dataset], config, seed).pools(0) for each in pool.cut(maker.measure)):
+        lengths = [maker.train(planned, 0)[0].n_positions for planned in batch]
+        assert lengths == [maker.measure(planned) for planned in batch]
         assert len(batch) == 1 or len(batch) * max(lengths) <= batch_frames
 
 
@@ -136,6 +142,30 @@ def test_joined_and_lengthened_dialogues_keep_within_the_frames_too(
             assert len(each.dialogue_ids) == 1 or each.batch.oracle.numel() <= config.batch_frames
             joined.add(each.batch.oracle.shape[1])
     assert len(joined) > 20  # the 20 dialogues have fewer lengths of their own
+
+
+@pytest.mark.parametrize("befalls", [{}, {"wait_share": 0.5, "feed": {"slow_share": 0.3, "delay": {"max_s": 3.0}}}])
+def test_nearly_all_frames_of_a_batch_are_real(tmp_path: Path, befalls: dict[str, Any]) -> None:
+    """As dialogues come to be, joined, lengthened and waiting; of which two are seldom equally long."""
+    rows = tiny_dataset(tmp_path, n_train=300)
+    config = config_of(rows, batch_frames=1_500, pool_batches=50, swap_share=0.5, **befalls)
+    loader = loader_of(config, accumulation=1)
+    n_real, n_frames = 0, 0
+    for _ in range(30):
+        for each in loader.next_step():
+            n_real += count_frames(each.batch)
+            n_frames += each.batch.oracle.numel()
+    assert n_real / n_frames > 0.95
+
+
+def test_hints_in_the_place_of_predictions_keep_within_the_frames(rows: Path) -> None:
+    """Lengths are those of the curriculum's end; before it an answer may wait otherwise."""
+    feed = {"hints_only_until_step": 1000, "predictions_from_step": 2000, "left_share": 0.0, "delay": {"max_s": 3.0}}
+    config = config_of(rows, feed=feed)
+    loader = loader_of(config, accumulation=1)
+    for _ in range(30):
+        for each in loader.next_step():
+            assert len(each.dialogue_ids) == 1 or each.batch.oracle.numel() <= config.batch_frames
 
 
 NOTHING: dict[str, Any] = {
@@ -173,9 +203,9 @@ def test_a_share_of_dialogues_has_up_to_ten_seconds_of_silence_behind_it(rows: P
     config = config_of(rows, **NOTHING | {"wait_share": share})
     datasets = open_datasets(config.datasets)
     plan, maker = BatchPlan(datasets, config, seed=0), ExampleMaker(datasets, config, seed=0)
-    met = [each for number in range(8) for batch in plan.round(number) for each in batch]
-    behind = [maker.train(each, 0)[0].n_positions - 1 - datasets[0][each.unit.row].n_frames for each in met]
-    assert behind == [each.n_behind for each in met]
+    planned = [each for number in range(8) for each in met(plan, number)]
+    behind = [maker.train(each, 0)[0].n_positions - 1 - datasets[0][each.unit.row].n_frames for each in planned]
+    assert behind == [each.n_behind for each in planned]
     assert max(behind) <= 125
     assert sum(n > 0 for n in behind) / len(behind) == pytest.approx(share, abs=0.12)
     assert (max(behind) > 100) == (share > 0)
@@ -187,9 +217,8 @@ def test_without_its_oracle_no_example_has_its_answer(rows: Path) -> None:
     datasets = open_datasets(config.datasets)
     maker = ExampleMaker(datasets, config, seed=0)
     stalled = 0
-    for planned in (
-        each for number in range(3) for batch in BatchPlan(datasets, config, 0).round(number) for each in batch
-    ):
+    plan = BatchPlan(datasets, config, 0)
+    for planned in (each for number in range(3) for each in met(plan, number)):
         example, changes = maker.train(planned, 0)
         assert changes is not None
         row = datasets[0][planned.unit.row]
@@ -208,8 +237,8 @@ def test_dialogues_without_an_oracle_are_left_out_and_counted(tmp_path: Path) ->
     made[2] = replace(made[2], a=replace(made[2].a, oracle=nothing))
     dataset = write_token_rows(tmp_path, made, made_with=made_with())
     loader = loader_of(config_of(tmp_path), accumulation=1)
-    met = {each for _ in range(8) for batch in loader.next_step() for each in batch.dialogue_ids}
-    assert met == {row.dialogue_id for row in (made[0], made[1], made[3])}
+    names = {each for _ in range(8) for batch in loader.next_step() for each in batch.dialogue_ids}
+    assert names == {row.dialogue_id for row in (made[0], made[1], made[3])}
     assert loader.observe(None)["rows_left_out"] == 1
     units = units_of(0, dataset, "train", "a", without_oracle=True)  # to learn to speak without one
     assert len(units.units) == 4
@@ -279,18 +308,18 @@ def test_datasets_are_mixed_by_weight_each_through_its_own_epochs(rows: Path, tm
         {"datasets": [{"path": str(rows), "weight": 1.0}, {"path": str(other), "weight": 3.0}]}
     )
     plan = BatchPlan(open_datasets(config.datasets), config, seed=0)
-    met = [planned for number in range(4) for batch in plan.round(number) for planned in batch]
-    by_dataset = Counter(unit.dataset for (unit, *_) in met)
+    planned = [each for number in range(4) for each in met(plan, number)]
+    by_dataset = Counter(unit.dataset for (unit, *_) in planned)
     assert by_dataset[1] == 3 * by_dataset[0] == 75
-    assert set(Counter(each for each in met).values()) == {1}  # the same row only in another epoch
-    epochs = Counter(epoch for (unit, epoch, _) in met if unit.dataset == 1)
+    assert set(Counter(planned).values()) == {1}  # the same row only in another epoch
+    epochs = Counter(epoch for (unit, epoch, _) in planned if unit.dataset == 1)
     assert max(epochs) == by_dataset[1] // 5 - (by_dataset[1] % 5 == 0)
 
 
 def test_an_example_is_the_same_wherever_it_is_met(rows: Path) -> None:
     config = config_of(rows)
     datasets = open_datasets(config.datasets)
-    planned = BatchPlan(datasets, config, 0).round(0)[0][0]
+    planned = met(BatchPlan(datasets, config, 0))[0]
     here, there = (ExampleMaker(datasets, config, seed=0).train(planned, step=0)[0] for _ in range(2))
     other_epoch, _ = ExampleMaker(datasets, config, seed=0).train(planned._replace(epoch=1), step=0)
     assert (here.oracle == there.oracle).all()

@@ -66,7 +66,7 @@ def test_speech_alone_is_trained_on_each_row_told_by_its_oracle(speech: Path) ->
     config = config_of(speech, feed={"slow_share": 0.5})
     datasets = open_datasets(config.datasets)
     plan, maker = BatchPlan(datasets, config, 0, "speech"), ExampleMaker(datasets, config, 0)
-    met = [planned for batch in plan.round(0) for planned in batch]
+    met = [planned for pool in plan.pools(0) for planned in pool.planned]
     assert sorted(each.unit.row for each in met) == list(range(30))
     assert plan.n_left_out == 0
     for planned in met:
@@ -86,7 +86,7 @@ def test_without_any_oracle_speech_is_trained_on_as_it_is(speech: Path) -> None:
     config = config_of(speech, feed={"drop_share": 1.0})
     datasets = open_datasets(config.datasets)
     maker = ExampleMaker(datasets, config, 0)
-    for planned in (each for batch in BatchPlan(datasets, config, 0, "speech").round(0) for each in batch):
+    for planned in (each for pool in BatchPlan(datasets, config, 0, "speech").pools(0) for each in pool.planned):
         example, _ = maker.train(planned, 0)
         assert example.n_positions == datasets[0][planned.unit.row].n_frames + 1
         assert set(example.oracle.tolist()) == {PADDING_ID}

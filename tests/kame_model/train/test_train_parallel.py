@@ -140,7 +140,7 @@ def test_in_half_precision_two_processes_train_as_one(tmp_path: Path, forking: F
 
 
 @pytest.mark.slow
-def test_two_processes_copy_as_one_told_nothing_of_micro_batches(tmp_path: Path, forking: Forking) -> None:
+def test_two_processes_copy_as_one(tmp_path: Path, forking: Forking) -> None:
     tokenizer = make_vocabulary(tmp_path)
     rows = tiny_dataset(tmp_path / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
     copying: dict[str, Any] = {
@@ -152,8 +152,7 @@ def test_two_processes_copy_as_one_told_nothing_of_micro_batches(tmp_path: Path,
         "max_steps": 3,
     }
     train(tiny_run(tmp_path / "alone", rows, **copying))
-    untold = tiny_run(tmp_path / "two", rows, **copying, optim={"accumulation": None})  # two, as `tiny_run` says
-    assert forking.run_together(untold, 2) == [0, 0]
+    assert forking.run_together(tiny_run(tmp_path / "two", rows, **copying), 2) == [0, 0]
     alike(told(tmp_path / "two"), told(tmp_path / "alone"))
 
 
