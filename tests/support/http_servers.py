@@ -17,6 +17,10 @@ class QuietHandler(BaseHTTPRequestHandler):
         """Answers a POST."""
         self.answer(405, b"{}")
 
+    def put(self, body: bytes) -> None:
+        """Answers a PUT."""
+        self.answer(405, b"{}")
+
     def answer(self, status: int, body: bytes, kind: str = "application/json", **headers: str) -> None:
         """Sends a whole answer; `_` in a header's name stands for `-`."""
         self.send_response(status)
@@ -29,6 +33,12 @@ class QuietHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.got()
+
+    def do_HEAD(self) -> None:
+        self.got()
+
+    def do_PUT(self) -> None:
+        self.put(self.rfile.read(int(self.headers["Content-Length"])))
 
     def do_POST(self) -> None:
         self.posted(self.rfile.read(int(self.headers["Content-Length"])))
