@@ -23,6 +23,7 @@ TOKEN: Final = "HF_TOKEN"  # noqa: S105  # the variable's name
 REPOSITORY: Final = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 """`owner/name`."""
 
+_MANIFEST = "dataset.json"  # data_schemas.manifest.MANIFEST; its readers read from here
 _ADDRESS = re.compile(rf"{HUB_DATASETS}(?P<name>{REPOSITORY.pattern})(@(?P<revision>[\w./-]+?))?/?")
 
 
@@ -103,22 +104,13 @@ def open_dataset(address: str) -> Store:
     from huggingface_hub import HfFileSystem
 
     found = parse_address(address)
-    commit = _find_commit(*found)
-    if commit is None:
-        raise BackendError(f"The Hub cannot be asked about {address}: HF_HUB_OFFLINE is set.", "Unset it.")
-    return Store(f"datasets/{found.name}@{commit}", HfFileSystem(token=os.environ.get(TOKEN) or False))
+    return Store(f"datasets/{found.name}@{_find_commit(*found)}", HfFileSystem(token=os.environ.get(TOKEN) or False))
 
 
 @cache
-def _find_commit(name: str, revision: str | None) -> str | None:
-    """The commit that a revision stands for now; offline: None, and what was fetched last serves."""
-    api = connect()
-    from huggingface_hub.constants import is_offline_mode
-
-    if is_offline_mode():
-        return revision
-    with asking_hub(f"{HUB_DATASETS}{name}"):
-        return str(api.dataset_info(name, revision=revision).sha)
+def _find_commit(name: str, revision: str | None) -> str:
+    """The commit that a revision stands for now; offline that of the last time."""
+    return _fetch(name, revision, (_MANIFEST,)).name  # the cache has a folder a commit, and notes what branches were
 
 
 @cache

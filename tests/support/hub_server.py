@@ -61,6 +61,7 @@ class HubServer:
 
     Attributes:
         uploads: how often each content, by its checksum, was sent by LFS.
+        breaks_off: whether it answers with what is no HTTP.
         before: is told of each request before it is answered; where it returns a status, that is the answer.
     """
 
@@ -72,6 +73,7 @@ class HubServer:
         self.requests: list[str] = []
         self.before: Callable[[str, str], int | None] = lambda method, path: None
         self.xet_folder = xet_folder
+        self.breaks_off = False
 
     def names(self, name: str, kind: str = "dataset") -> set[str]:
         """Paths of the files that are there now."""
@@ -97,6 +99,10 @@ def _handler(hub: HubServer) -> type[QuietHandler]:
             self.asked = urlsplit(self.path)
             self.target = unquote(self.asked.path)
             hub.requests.append(f"{self.command} {self.path}")
+            if hub.breaks_off:
+                self.wfile.write(b"no HTTP\r\n")
+                self.close_connection = True
+                return False
             status = hub.before(self.command, self.target)
             if status is None and not self.target.startswith("/lfs/") and self.command in ("POST", "PUT"):
                 status = None if self.headers.get("Authorization") == f"Bearer {TOKEN}" else 401

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
+from data_schemas.errors import BackendError
 from flows.cli.app import app
 from kame_model.checkpoint.folder import CARD, FACTS, WEIGHTS
 from kame_model.checkpoint.licences import checkpoint_licences
@@ -61,6 +62,13 @@ def test_a_published_checkpoint_is_read_by_its_name(hub: HubServer, mine: Path) 
     assert there.codec().digest == here.codec().digest
     shown = CliRunner().invoke(app, ["checkpoint", "show", NAME])
     assert shown.exit_code == 0, shown.output
+
+
+def test_a_hub_that_breaks_off_is_told(hub: HubServer, mine: Path) -> None:
+    publish(mine, *CODEC)
+    hub.breaks_off = True
+    with pytest.raises(BackendError, match=r"The Hub did not give .* of me/nano"):
+        load_checkpoint(NAME)
 
 
 def test_its_card_tells_licences_and_figures(hub: HubServer, mine: Path) -> None:

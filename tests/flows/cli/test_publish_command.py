@@ -272,6 +272,31 @@ def test_a_revision_is_read_as_it_was(hub: HubServer, data: Path, tmp_path: Path
     assert DatasetReader(ADDRESS).manifest.counts.dialogues == 1
 
 
+def test_offline_what_was_fetched_serves(hub: HubServer, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(data)
+    fetched = list(DatasetReader(ADDRESS).dialogues())
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    forget_commits(reading)
+    hub.requests.clear()
+    assert list(DatasetReader(ADDRESS).dialogues()) == fetched
+    assert hub.requests == []
+
+
+def test_large_files_go_by_xet_where_the_client_has_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "xet").mkdir()
+    with hub_server(tmp_path / "xet") as hub:
+        use_hub(hub, tmp_path / "cache", monkeypatch)
+        assert publish(data)["n_sent"] == 22
+        assert not hub.uploads
+        shards = {each.path: each.sha256 for each in read_manifest(Store(str(data))).shards}
+        state = hub.repositories["dataset", NAME].commits[-1][2]
+        assert {path: getattr(state[path], "sha256", None) for path in shards} == shards
+        assert sum(each.stat().st_size for each in (tmp_path / "xet").rglob("*") if each.is_file()) > 2_000_000
+        assert publish(data)["n_sent"] == 0
+
+
 def test_only_the_oracles_that_are_asked_for_are_fetched(hub: HubServer, data: Path, tmp_path: Path) -> None:
     with_card(write_dataset(data, ten_shards(), version="other", says="some eggs"))
     publish(data)
