@@ -55,7 +55,7 @@ export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install voices demo clean-demo proof quick test test-slow test-workers lint format system lock clean
+.PHONY: help install voices demo clean-demo proof quick test test-slow test-workers lint format system wheel lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -154,6 +154,13 @@ system: ## install what must come from the system: ffmpeg (datasets decodes audi
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	else echo "Please install:$$missing (on Debian: sudo apt-get install$$missing)."; \
 	  echo "Without them the tests that need them are skipped, with their reason in sight."; fi
+
+wheel: install ## write dist/kame_pipeline-….whl, which is tried in an environment of its own by `make test-slow`
+	@rm -rf build/wheel dist && mkdir -p build/wheel
+	@cp -r $(PACKAGES) pyproject.toml README.md LICENSE build/wheel/
+	@find build/wheel -name __pycache__ -type d -prune -exec rm -rf {} +
+	@$(PIP) wheel --no-deps --no-build-isolation --no-index --wheel-dir dist build/wheel
+	@ls dist
 
 lock: ## write requirements/core.txt anew from core.in, with all hashes
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && \

@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from data_schemas.arrow import from_table
 from data_schemas.errors import DatasetError
+from data_schemas.flags import FLAGS
+from data_schemas.hub import fetch_dataset, is_on_hub, open_dataset
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, Manifest, ShardEntry
 from data_schemas.records import SCHEMA_VERSION, AudioDialogue, OracleRow
 from data_schemas.store import Store
@@ -58,14 +60,29 @@ def manifest_if_any(store: Store) -> Manifest | None:
 class DatasetReader:
     """Reads a dataset through its manifest.
 
+    Args:
+        root: a folder, or `hf://datasets/owner/name[@revision]`.
+        oracle_version: the oracles to read; None: those that the manifest names.
+        in_place: read a dataset of the Hub where it is, of each file what is needed; else its files are fetched.
+
     Raises:
         DatasetError: there is none, or one of a newer schema.
+        BackendError: the Hub does not answer.
     """
 
-    def __init__(self, root: str, oracle_version: str | None = None) -> None:
-        self.store = Store(root)
+    def __init__(self, root: str, oracle_version: str | None = None, *, in_place: bool = False) -> None:
+        on_hub = is_on_hub(root)
+        if on_hub and in_place:
+            self.store = open_dataset(root)
+        else:
+            self.store = Store(str(fetch_dataset(root, (MANIFEST, FLAGS))) if on_hub else root)
         self.manifest = read_manifest(self.store)
         self.oracle_version = oracle_version or self.manifest.oracle_version
+        if on_hub and not in_place:
+            fetch_dataset(root, tuple(each.path for each in self.manifest.shards if self._is_read(each)))
+
+    def _is_read(self, entry: ShardEntry) -> bool:
+        return entry.kind == DATA or (entry.kind == ORACLE and entry.oracle_version == self.oracle_version)
 
     def dialogue(self, dialogue_id: str | None = None) -> tuple[AudioDialogue, OracleRow | None]:
         """One dialogue with its sound, and its oracles where it has any; None: the first of the dataset.

@@ -22,6 +22,7 @@ from typing import Any, Final
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from data_schemas.errors import ConfigError, StoreError
@@ -40,12 +41,19 @@ class Written:
 
 
 class Store:
-    """A folder of files that are whole or not there."""
+    """A folder of files that are whole or not there.
 
-    def __init__(self, root: str) -> None:
+    Args:
+        root: a local folder; or, with `fs`, a folder there.
+        fs: for reading elsewhere.
+    """
+
+    def __init__(self, root: str, fs: AbstractFileSystem | None = None) -> None:
         if "://" in root:
             raise ConfigError(f"{root} is no local folder.", "Only local folders can hold a dataset so far.")
-        self.fs, self.root = fsspec.core.url_to_fs(root)
+        self.fs: AbstractFileSystem
+        self.root: str
+        self.fs, self.root = fsspec.core.url_to_fs(root) if fs is None else (fs, root)
 
     def at(self, path: str) -> str:
         """The full name of a file or folder of this store."""

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import os
 import re
 import shutil
 import socket
@@ -10,6 +11,7 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -124,21 +126,76 @@ def _imported(file: Path) -> set[str]:
     return {name.partition(".")[0] for name in plain | inside}
 
 
-@pytest.mark.slow
-def test_wheel_holds_every_file_of_every_package(tmp_path: Path) -> None:
-    source = tmp_path / "source"
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our wheel, built from the packages alone."""
+    folder = tmp_path_factory.mktemp("wheel")
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, source / package, ignore=ignore)
+        shutil.copytree(ROOT / package, folder / "source" / package, ignore=ignore)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source / name)
-    wanted = {str(file.relative_to(source)) for package in PACKAGES for file in _files(source / package)}
+        shutil.copy(ROOT / name, folder / "source" / name)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index"]
-    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-w", tmp_path, source], check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("kame_pipeline-*.whl")
+    options = ["--no-deps", "--no-build-isolation", "-w", folder, folder / "source"]
+    subprocess.run([*pip, *options], check=True, capture_output=True)
+    (built,) = folder.glob("kame_pipeline-*.whl")
+    return built
+
+
+@pytest.mark.slow
+def test_wheel_holds_every_file_of_every_package(wheel: Path) -> None:
+    source = wheel.parent / "source"
+    wanted = {str(file.relative_to(source)) for package in PACKAGES for file in _files(source / package)}
     held = set(zipfile.ZipFile(wheel).namelist())
     assert wanted - held == set()
     assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == set(PACKAGES)
+
+
+@pytest.mark.slow
+def test_wheel_in_an_environment_of_its_own_makes_a_preview(wheel: Path, tmp_path: Path) -> None:
+    """What it asks for is taken from this environment, since tests reach no registry; ours is the wheel's."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", tmp_path / "venv"]
+    subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-deps", wheel], check=True, capture_output=True)
+    (site / "theirs.pth").write_text("\n".join(each for each in sys.path if each.endswith("site-packages")))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    kame = [tmp_path / "venv" / "bin" / "kame"]
+    run = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    where = "import flows; print(flows.__file__)"
+    assert str(site) in run([tmp_path / "venv" / "bin" / "python", "-c", where]).stdout
+    assert run([*kame, "--version"]).stdout == f"kame-pipeline {PROJECT['project']['version']}\n"
+    source, settings = f"gsm8k={SAMPLES / 'gsm8k.jsonl'}", ["speech.tts=double", "gate.asr=none"]
+    settings += ["alignment.aligner=double", "chat.engine=double"]
+    options = [f"--set={each}" for each in settings]
+    made = run([*kame, "preview", "--source", source, "--n", "1", *options, "--out", tmp_path / "out"])
+    assert made.returncode == 0, made.stderr
+    assert list((tmp_path / "out").glob("*.wav"))
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda"])
+def test_an_image_is_built_of_files_that_are_there(name: str) -> None:
+    lines = (ROOT / "docker" / f"{name}.Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    copied = [source for line in lines if line.startswith("COPY ") for source in line.split()[1:-1]]
+    assert [source for source in copied if not (ROOT / source).exists()] == []
+    assert set(PACKAGES) <= set(copied)
+    let_in = set((ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines())
+    assert [source for source in copied if f"!{source}" not in let_in] == []
+    instructions = {line.split()[0] for line in lines if line and not line.startswith(("#", " "))}
+    assert instructions <= {
+        "FROM",
+        "RUN",
+        "ENV",
+        "ARG",
+        "WORKDIR",
+        "COPY",
+        "USER",
+        "VOLUME",
+        "EXPOSE",
+        "ENTRYPOINT",
+        "CMD",
+    }
+    assert "USER kame" in lines
 
 
 def _files(folder: Path) -> Iterator[Path]:

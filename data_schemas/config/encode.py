@@ -11,7 +11,7 @@ class EncodeConfig(Config):
     None of it counts for the rows' identity by itself: the shards' checksums and the digests of codec and tokenizer do.
     """
 
-    dataset: str = Field(description="Folder of the dataset.")
+    dataset: str = Field(description="Folder of the dataset, or hf://datasets/owner/name[@revision].")
     out: str = Field(description="Folder of the token rows.")
     oracle_version: str | None = Field(default=None, description="Oracles to encode; empty: the dataset's own.")
     codec: str = Field(default="mimi", description="Codec back-end (`kame backends` lists them).")

@@ -64,8 +64,9 @@ class FrontEndConfig(Config):
     datasets: list[str] = Field(
         default_factory=list,
         title="Datasets",
-        description="Folders that `kame refresh` wrote, trained on together. FOLDER@VERSION=WEIGHT names a version of "
-        "its oracles and how often it is met; a folder may be named with several versions.",
+        description="Folders that `kame refresh` wrote, or hf://datasets/owner/name, trained on together. "
+        "FOLDER@VERSION=WEIGHT names a version of its oracles and how often it is met; a folder may be named with "
+        "several versions.",
     )
     held_out: str | None = Field(
         default=None,

@@ -21,6 +21,7 @@ from flows.cli import (
     export,
     llm,
     oracle,
+    publish,
     recordings,
     refresh,
     serve,
@@ -50,6 +51,7 @@ app.command()(speech.speech)
 app.command()(train.train)
 app.command()(serve.serve)
 app.command()(talk.talk)
+app.command()(publish.publish)
 app.command()(up.up)
 app.command()(dashboard.dashboard)
 app.add_typer(evaluate, name="evaluate")
@@ -65,7 +67,7 @@ app.add_typer(oracle.app, name="oracle")
 
 @app.command()
 def inspect(
-    folder: Folder,
+    folder: Annotated[str, typer.Argument(help="Folder of a dataset, or hf://datasets/owner/name on the Hub.")],
     dialogue: Annotated[str | None, typer.Option("--dialogue", help="Dialogue to show; else the first.")] = None,
     wav: Annotated[Path | None, typer.Option("--wav", help="Write that dialogue's sound to this file.")] = None,
     is_opened: Annotated[bool, typer.Option("--open", help="Show it in a browser; Ctrl-C ends that.")] = False,
@@ -78,9 +80,9 @@ def inspect(
         from flows.cli import show
         from pipelines.figures import figures_of
 
-        reader = DatasetReader(folder)
+        reader = DatasetReader(folder, in_place=not is_opened)
         if is_opened:
-            _open_page(Path(folder), dialogue)
+            _open_page(Path(reader.store.root), dialogue)
             return
         row, oracle = reader.dialogue(dialogue)
         if wav is not None:
@@ -134,6 +136,28 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
             )
         if faults:
             raise typer.Exit(1)
+
+
+def _show_version(is_asked: bool) -> None:
+    if not is_asked:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        typer.echo(f"kame-pipeline {version('kame-pipeline')}")
+    except PackageNotFoundError:
+        typer.echo("kame: this checkout is not installed, so it has no version. Type: make install", err=True)
+        raise typer.Exit(1) from None
+    raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the installed version.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
 
 
 def main() -> None:

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.terminal import AsJson, CodecOptions, Folder, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, CodecOptions, print_json, speaking_plainly
 
 if TYPE_CHECKING:
     from kame_model.encode.manifest import Counts
 
 
 def encode(
-    folder: Folder,
+    folder: Annotated[str, typer.Argument(help="Folder of a dataset, or hf://datasets/owner/name on the Hub.")],
     out: Annotated[str, typer.Option("--out", help="Folder of the token rows.")],
     tokenizer: Annotated[str, typer.Option("--tokenizer", help="SentencePiece model; hf://owner/repository/file.")],
     codec: Annotated[str, typer.Option("--codec", help="Its name; `kame backends` lists them.")] = "mimi",

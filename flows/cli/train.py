@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Dataset = Annotated[
     list[str],
     typer.Argument(
-        help="Folders of datasets, or of token rows. FOLDER=WEIGHT mixes unevenly, and of datasets "
-        "FOLDER@VERSION=WEIGHT names a version of the oracles."
+        help="Folders of datasets (hf://datasets/owner/name on the Hub), or of token rows. FOLDER=WEIGHT mixes "
+        "unevenly, and of datasets FOLDER@VERSION=WEIGHT names a version of the oracles."
     ),
 ]
 Stage = Annotated[
@@ -206,9 +206,11 @@ def _are_datasets(folders: list[str]) -> bool:
     """
     from data_schemas.config.front_end import dataset_share
     from data_schemas.errors import ConfigError
+    from data_schemas.hub import is_on_hub
     from data_schemas.manifest import MANIFEST
 
-    found = {(Path(dataset_share(folder).folder) / MANIFEST).is_file() for folder in folders}
+    named = [dataset_share(folder).folder for folder in folders]
+    found = {is_on_hub(folder) or (Path(folder) / MANIFEST).is_file() for folder in named}
     if len(found) > 1:
         raise ConfigError(
             f"Of {', '.join(folders)} some are datasets and some are not.",

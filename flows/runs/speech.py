@@ -28,6 +28,7 @@ from backends.processes import WorkerPool, interrupts_held, leave_with_parent
 from data_schemas import ids
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import BackendError, DatasetError
+from data_schemas.licences import name_voice, voice_licence
 from data_schemas.records import Reject, SpokenSentence
 from data_schemas.store import Store
 from data_schemas.units import samples_to_seconds
@@ -111,7 +112,9 @@ def speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[Speec
         yield [speech]
         built: Codec = registry.build("codec", config.codec, codec.made)
         make_shards = partial(compact_parts, store, speech.made, facts)
-        encode = Task("encode", "", partial(make_shards, built, codec.made, text.made, config.before_s))
+        voice = {name_voice(config.speech.tts, speaker.voice): voice_licence(config.speech.tts, speaker.voice)}
+        licences = {**corpus.licences, **voice}
+        encode = Task("encode", "", partial(make_shards, built, codec.made, text.made, config.before_s, licences))
         yield [encode]
         return SpeechMade(encode.made, speech.made, count_refused(store, speech.made))
 

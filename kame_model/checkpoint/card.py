@@ -112,6 +112,7 @@ def _render_training(facts: KameJson) -> str:
         ("token rows (fingerprints)", ", ".join(f"`{each}`" for each in told.data) or "none named"),
         ("stage", told.stage or "not named"),
         ("steps", f"{told.step:,}"),
+        ("their licences", "; ".join(f"{name}: {each or 'not known'}" for name, each in (told.licences or {}).items())),
         ("started from", told.init_from or "random weights"),
         ("adapters", "LoRA, merged" if told.lora else "none"),
         ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),

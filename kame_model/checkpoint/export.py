@@ -54,6 +54,7 @@ from kame_model.checkpoint.kame_json import (
     read_kame_json,
     read_versions,
 )
+from kame_model.checkpoint.licences import run_licences
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.encode.manifest import read_manifest
@@ -196,7 +197,7 @@ def export_once(
         if not (there / each).exists():
             export_run(run, there / each, codec, tokenizer, sampling=sampling, voice=voice)
             return each
-        if read_kame_json(there / each / FACTS).training == training:
+        if _without_licences(read_kame_json(there / each / FACTS).training) == _without_licences(training):
             return each
     raise ConfigError(
         f"{folder} has {name}, and another of this run's identity, of other trainings.",
@@ -390,12 +391,18 @@ def _training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
         data=facts.datasets,
         codec_digest=facts.speaks_with.codec_digest,
         init_from=facts.config.init_from,
+        licences=run_licences(facts),
         lora=facts.config.lora is not None,
         figures={
             f"{column}.{name}": float(each) for column, figures in columns.items() for name, each in figures.items()
         },
         figures_step=state.get("evaluation_step"),
     )
+
+
+def _without_licences(training: TrainingFacts) -> TrainingFacts:
+    """All that decides the weights: licences are told where the rows still are, and not before format 4."""
+    return training.model_copy(update={"licences": None})
 
 
 def _trained_delays(feed: OracleFeedConfig) -> TrainedDelays | None:

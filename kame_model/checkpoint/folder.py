@@ -193,14 +193,14 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _fetch(repository: str, name: str) -> Path | None:
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RemoteEntryNotFoundError
+    from huggingface_hub.errors import RemoteEntryNotFoundError
 
     repo_id, _, revision = repository.partition("@")
     try:
         return Path(hf_hub_download(repo_id, name, revision=revision or None))
     except RemoteEntryNotFoundError:
         return None
-    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+    except Exception as error:  # the Hub's clients raise errors of many libraries
         raise BackendError(
             f"The Hub did not give {name} of {repository} ({type(error).__name__}), and there is no such folder.",
             "Look at the name and the network, or fetch the repository and name its folder.",

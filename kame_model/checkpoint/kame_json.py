@@ -13,8 +13,9 @@ from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import Voice
 from data_schemas.errors import StoreError
 
-FORMAT: Final = 3
-"""Version of `kame.json` and of the folder around it. 2: sampling and the delays of training. 3: the codes' layout."""
+FORMAT: Final = 4
+"""Version of `kame.json` and of the folder around it. 2: sampling and the delays of training. 3: the codes' layout.
+4: licences."""
 
 
 class CodecFacts(Config):
@@ -49,6 +50,10 @@ class TrainingFacts(Config):
     )
     init_from: str | None = Field(default=None, description="Weights that the run began with; empty: random.")
     lora: bool = Field(default=False, description="Whether adapters were trained, and merged here.")
+    licences: dict[str, str | None] | None = Field(
+        default=None,
+        description="Licences of all that it learnt from and of the weights it began with, by part; null: not known.",
+    )
     figures: dict[str, float] = Field(
         default_factory=dict, description="Figures on validation by name, losses in nats."
     )
@@ -101,7 +106,7 @@ class FreeShare(Config):
 class KameJson(Config):
     """A checkpoint's facts."""
 
-    format: Literal[1, 2, 3] = FORMAT
+    format: Literal[1, 2, 3, 4] = FORMAT
     preset: str = Field(description="Name of the shape.")
     oracle: Literal["table", "tied"] = Field(description="How the oracle embedding was trained; the file has a table.")
     cue: bool = Field(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from data_schemas.errors import ConfigError
+from data_schemas.hub import is_on_hub
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
 from kame_model.encode.manifest import MANIFEST as TOKENS
@@ -58,7 +59,7 @@ def read_left_out(folders: Sequence[str]) -> frozenset[str]:
     """
     found: set[str] = set()
     for folder in folders:
-        if Store(folder).exists(TOKENS):
+        if not is_on_hub(folder) and Store(folder).exists(TOKENS):
             for _, rows in TokenDataset(folder).shards():
                 found.update(str(each) for each in rows.column("item_id"))
         else:

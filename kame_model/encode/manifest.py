@@ -90,6 +90,10 @@ class TokenManifest(Config):
     codec_options: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="Where the codec was found, for an export; not part of the fingerprint."
     )
+    licences: dict[str, str | None] | None = Field(
+        default=None,
+        description="Licences of what the rows were made from, by part; null: not known. Not part of the fingerprint.",
+    )
     counts: Counts
     shards: list[TokenShard]
 
@@ -100,6 +104,7 @@ def make_manifest(
     dataset_fingerprint: str,
     oracle_version: str,
     codec_options: Mapping[str, str | int | float | bool] | None = None,
+    licences: Mapping[str, str | None] | None = None,
 ) -> TokenManifest:
     """A manifest with its fingerprint and sums, its shards in order of their data's paths."""
     ordered = sorted(shards, key=lambda each: each.data_path)
@@ -110,6 +115,7 @@ def make_manifest(
         dataset_fingerprint=dataset_fingerprint,
         oracle_version=oracle_version,
         codec_options=dict(codec_options or {}),
+        licences=None if licences is None else dict(licences),
         counts=sum((each.counts for each in ordered), Counts()),
         shards=ordered,
     )

@@ -23,6 +23,7 @@ from data_schemas.config.encode import EncodeConfig
 from data_schemas.errors import DatasetError, StoreError
 from data_schemas.fingerprint import fingerprint
 from data_schemas.flags import flagged
+from data_schemas.licences import dataset_licences
 from data_schemas.manifest import ORACLE, ShardEntry
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, OracleRow
@@ -88,7 +89,9 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
                 next(iter(damaged.values())).remedy,
             )
         options = findable_options(config.codec_options)
-        manifest = make_manifest(done, by, reader.manifest.fingerprint, reader.oracle_version, options)
+        manifest = make_manifest(
+            done, by, reader.manifest.fingerprint, reader.oracle_version, options, _read_licences(reader)
+        )
         store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
         remove_superseded(store, manifest)  # only what is in the manifest stays
     return manifest
@@ -183,6 +186,14 @@ class _ShardEncoder:
             return []
         there = CodesFile(self.store.at(codes_path)).column("dialogue_id")
         return sorted(self.flagged & {str(each) for each in there})
+
+
+def _read_licences(reader: DatasetReader) -> dict[str, str | None] | None:
+    """Of what the rows are made from; None where a file of which the rows stand already is gone."""
+    try:
+        return dataset_licences(reader)
+    except StoreError:
+        return None
 
 
 def findable_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:

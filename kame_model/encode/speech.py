@@ -126,8 +126,12 @@ def compact_parts(
     codec_options: Mapping[str, OptionValue],
     tokenizer: Tokenizer,
     before_s: float,
+    licences: Mapping[str, str | None],
 ) -> TokenManifest:
     """The first parts as token rows: shards that stand are left alone, the manifest is written, others are removed.
+
+    Args:
+        licences: of the sentences and the voice, by part.
 
     Raises:
         StoreError: a part is damaged, or a file cannot be written.
@@ -140,7 +144,8 @@ def compact_parts(
             shard = _Shard(store, numbers, inputs, split, by)
             if made := shard.find() or shard.make(codec, tokenizer, before_s):
                 shards.append(made)
-    manifest = make_manifest(shards, by, ids.digest(facts.model_dump()), NO_ORACLES, findable_options(codec_options))
+    options = findable_options(codec_options)
+    manifest = make_manifest(shards, by, ids.digest(facts.model_dump()), NO_ORACLES, options, licences)
     store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
     remove_superseded(store, manifest)
     return manifest

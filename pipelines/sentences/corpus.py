@@ -6,8 +6,8 @@ at any time. Nothing is read aloud here: who speaks does that, and refuses what 
 
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, get_args
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from data_schemas import ids
 from data_schemas.config.speech_rows import SentenceKind, SpeechRowsConfig
 from data_schemas.errors import ConfigError, DatasetError
+from data_schemas.licences import join_licences, name_questions
 from data_schemas.records import Item
 from pipelines.meaning import common_words
 from pipelines.script.leads import draw_general_lead, draw_stall
@@ -58,11 +59,15 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The sources' sentences, each once, their words in small letters, and `digest`, which stands for both."""
+    """The sources' sentences, each once, their words in small letters, and `digest`, which stands for both.
+
+    `licences` has those of the sources' questions, as `data_schemas.licences` names them.
+    """
 
     lines: Sequence[Line]
     words: Sequence[str]
     digest: str
+    licences: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()) -> Corpus:
@@ -76,11 +81,13 @@ def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()
         DatasetError: none of their sentences is left.
     """
     lines: dict[str, Line] = {}
+    licences: dict[str, set[str | None]] = {}
     for source in config.sources:
         if source.languages != ["en"]:
             raise ConfigError(f"{source.name} is asked for in {source.languages}.", "Only English can be said so far.")
         for item in read_items(source, config.limit, config.split).items:
             if item.split == "train" and not {item.item_id, item.group_id} & left_out:
+                licences.setdefault(name_questions(item.source), set()).add(item.licence)
                 for text in _sentences_of(item):
                     if config.min_words <= len(text.split()) <= config.max_words:
                         lines.setdefault(text, Line(item.item_id, item.source, item.question, text))
@@ -88,7 +95,8 @@ def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()
         raise DatasetError("No sentence of the sources is left to be said.", "Give more items, or hold fewer out.")
     words = {word.lower() for text in lines for word in _WORD.findall(text)}
     known = sorted(filter(is_word, words))
-    return Corpus(list(lines.values()), known, ids.digest("sentences", list(lines), known))
+    joined = {name: join_licences(each) for name, each in licences.items()}
+    return Corpus(list(lines.values()), known, ids.digest("sentences", list(lines), known), joined)
 
 
 def draw_sentence(corpus: Corpus, config: SpeechRowsConfig, position: int) -> Sentence:

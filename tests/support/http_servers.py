@@ -17,6 +17,10 @@ class QuietHandler(BaseHTTPRequestHandler):
         """Answers a POST."""
         self.answer(405, b"{}")
 
+    def put(self, body: bytes) -> None:
+        """Answers a PUT."""
+        self.answer(405, b"{}")
+
     def answer(self, status: int, body: bytes, kind: str = "application/json", **headers: str) -> None:
         """Sends a whole answer; `_` in a header's name stands for `-`."""
         self.send_response(status)
@@ -25,10 +29,17 @@ class QuietHandler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def do_GET(self) -> None:
         self.got()
+
+    def do_HEAD(self) -> None:
+        self.got()
+
+    def do_PUT(self) -> None:
+        self.put(self.rfile.read(int(self.headers["Content-Length"])))
 
     def do_POST(self) -> None:
         self.posted(self.rfile.read(int(self.headers["Content-Length"])))

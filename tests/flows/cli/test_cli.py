@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,12 @@ def test_no_arguments_shows_the_commands() -> None:
     shown = kame()
     assert shown.exit_code == 2
     assert all(name in shown.output for name in ("refresh", "preview", "inspect", "check", "backends", "config"))
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    project = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
+    shown = kame("--version")
+    assert (shown.exit_code, shown.stdout) == (0, f"kame-pipeline {project['project']['version']}\n")
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -1,0 +1,155 @@
+"""Licences of what a dataset or a checkpoint holds, and which of them let it be passed on to others."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+import yaml
+
+from data_schemas.errors import ConfigError
+from data_schemas.manifest import DATA, ORACLE, REJECTS
+from data_schemas.reader import DatasetReader
+from data_schemas.records import USERS_BY
+
+NOT_STATED: Final = "not stated"
+FORBIDS: Final = "not for"
+"""Stands in what a source says of itself where it must not be passed on, as `none found: not for redistribution`."""
+
+Verdict = Literal["open", "forbidden", "unknown"]
+
+_OTHERWISE_NAMED: Final = {"odc-by-1.0": "odc-by", "odbl-1.0": "odbl", "pddl-1.0": "pddl"}
+_OPEN: Final = (
+    *("afl-3.0", "agpl-3.0", "apache-2.0", "artistic-2.0", "bsd-2-clause", "bsd-3-clause", "bsl-1.0", "cc0-1.0"),
+    *("cc-by-2.0", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nc-2.0", "cc-by-nc-3.0"),
+    *("cc-by-nc-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0", "cdla-permissive-1.0"),
+    *("cdla-permissive-2.0", "cdla-sharing-1.0", "ecl-2.0", "epl-2.0", "eupl-1.2", "gpl-2.0", "gpl-3.0", "isc"),
+    *("lgpl-2.1", "lgpl-3.0", "mit", "mpl-2.0", "ms-pl", "ofl-1.1", "unlicense", "wtfpl", "zlib"),
+)
+_HUB_NAMES: Final = {name: name for name in _OPEN} | _OTHERWISE_NAMED
+"""SPDX names in lower case of licences that let others have it, and what the Hub calls them on a card."""
+
+_VOICES: Final = {"kokoro": "Apache-2.0", "espeak": "GPL-3.0", "double": "Apache-2.0"}
+"""Licences of all voices of an engine; those of others depend on the voice."""
+
+_HEAD = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
+
+_PIPER: Final = {"en_US-joe-medium": "CC0-1.0"}
+
+
+def hub_names(licence: str | None) -> list[str]:
+    """What the Hub calls a licence, or several joined by AND, on a card; empty: one does not let others have it."""
+    parts = re.split(r"\s+and\s+", (licence or "").strip().lower())
+    found = [_HUB_NAMES.get(re.sub(r"-(only|or-later)$", "", each)) for each in parts]
+    return [] if None in found else [str(each) for each in found]
+
+
+def judge(licence: str | None) -> Verdict:
+    """Whether a licence lets others have what is made from what is under it."""
+    if hub_names(licence):
+        return "open"
+    told = (licence or "").lower()
+    return "forbidden" if FORBIDS in told or re.search(r"\bnd\b|proprietary|all rights reserved", told) else "unknown"
+
+
+def check_licences(licences: Mapping[str, str | None], told: Mapping[str, str], where: str) -> dict[str, str]:
+    """All licences, each of which lets others have what is under it.
+
+    Args:
+        licences: of each part by its name, as the files tell; None: they do not tell.
+        told: by the user, of parts whose licence the files leave unknown.
+        where: the folder.
+
+    Raises:
+        ConfigError: one forbids it, or is left unknown; or one was told of a part that is not there, or that has one.
+    """
+    wrong = [name for name in told if name not in licences or judge(licences[name]) != "unknown"]
+    if wrong:
+        unknown = [name for name, licence in licences.items() if judge(licence) == "unknown"]
+        raise ConfigError(
+            f"--licence {wrong[0]}: {where} has no such part, or says its licence itself.",
+            f"Of unknown licence are: {', '.join(unknown) or 'none'}.",
+        )
+    known = {name: told.get(name, licence or NOT_STATED) for name, licence in licences.items()}
+    forbidden = [f"{name} ({licence})" for name, licence in known.items() if judge(licence) == "forbidden"]
+    if forbidden:
+        raise ConfigError(
+            f"{where} must not be published; its licences forbid it: {'; '.join(forbidden)}.",
+            "Make it without these.",
+        )
+    unknown = [f"{name} ({licence})" for name, licence in known.items() if judge(licence) == "unknown"]
+    if unknown:
+        raise ConfigError(
+            f"{where} is not published, since licences are not known: {'; '.join(unknown)}.",
+            "Say what you know, by its SPDX name: --licence NAME=LICENCE; of questions at `kame refresh --licence`.",
+        )
+    return known
+
+
+def name_questions(source: str) -> str:
+    """What the questions of a source are called among licences."""
+    return f"questions of {source}"
+
+
+def name_voice(engine: str, voice: str) -> str:
+    """What a voice is called among licences."""
+    return f"voice {voice} of {engine}"
+
+
+def dataset_licences(reader: DatasetReader) -> dict[str, str | None]:
+    """Licences of what a dataset's files hold: `questions of SOURCE` by source, and `voice NAME of ENGINE`.
+
+    A source with several, of which not all are open, has one that is not; one of which there are but rejects has None.
+    """
+    found: dict[str, set[str | None]] = {}
+    for entry in reader.manifest.of_kind(DATA):
+        table = reader.store.read_table(entry.path, ["source", "licence", "provenance"])
+        for pair in table.select(["source", "licence"]).group_by(["source", "licence"]).aggregate([]).to_pylist():
+            found.setdefault(name_questions(pair["source"]), set()).add(pair["licence"])
+        for engine, voice in {each for row in table["provenance"].to_pylist() for each in _voices(row)}:
+            found.setdefault(name_voice(engine, voice), set()).add(voice_licence(engine, voice))
+    for entry in reader.manifest.shards:
+        if entry.kind in (REJECTS, ORACLE) and name_questions(entry.source) not in found:
+            found[name_questions(entry.source)] = {None}
+    return {name: join_licences(licences) for name, licences in sorted(found.items())}
+
+
+def voice_licence(engine: str, voice: str) -> str | None:
+    """The licence of a voice's recordings or weights, where it is known of that engine."""
+    return _PIPER.get(voice) if engine == "piper" else _VOICES.get(engine)
+
+
+def join_licences(licences: Iterable[str | None]) -> str | None:
+    """The one that forbids most, or all of them where all are open."""
+    several = sorted({each or "" for each in licences})
+    shut = [each for verdict in ("forbidden", "unknown") for each in several if judge(each) == verdict]
+    return (shut[0] or None) if shut else " AND ".join(several)
+
+
+def put_into_card(card: str, licences: Mapping[str, str], more: str) -> str:
+    """A card with its licences, in the head as the Hub reads them and in a table for people.
+
+    Args:
+        card: with or without a head.
+        licences: by part; all of them let others have it.
+        more: a section to put behind them.
+    """
+    found = _HEAD.match(card)
+    head = yaml.safe_load(found[1]) if found else {}
+    names = sorted({name for licence in licences.values() for name in hub_names(licence)})
+    head["license"] = names[0] if len(names) == 1 else names
+    body = card[found.end() :] if found else card
+    rows = "".join(f"| {name} | {licence} |\n" for name, licence in licences.items())
+    return (
+        f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n{body.rstrip()}\n\n## Licences\n\n"
+        f"| what | licence |\n|---|---|\n{rows}\nWhoever passes this on keeps to all of them. What models wrote comes "
+        f"under their providers' terms too.\n\n{more}"
+    )
+
+
+def _voices(provenance: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    """Engine and name of both voices; recorded callers have none."""
+    if not provenance["tts"]:
+        return []
+    own, _, users = provenance["tts"].partition(USERS_BY)
+    pairs = ((own, provenance["voice_a"]), (users or own, provenance["voice_b"]))
+    return [(engine, voice) for engine, voice in pairs if voice]

@@ -1,0 +1,53 @@
+"""A checkpoint as a repository of the Hugging Face Hub holds it: its files, and the card with every licence."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from data_schemas.errors import ConfigError
+from data_schemas.licences import check_licences, put_into_card
+from data_schemas.publishing import HubFile, Offer
+from kame_model.checkpoint.card import render_card
+from kame_model.checkpoint.folder import CARD, CODEC, CODEC_KWARGS, CODEC_WEIGHTS, CONFIG, FACTS, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.kame_json import read_kame_json
+from kame_model.checkpoint.licences import checkpoint_licences
+from kame_model.checkpoint.summary import summarise
+
+_FILES = (WEIGHTS, CONFIG, TOKENIZER, CODEC_WEIGHTS, CODEC_KWARGS, CARD, FACTS)
+
+
+def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> Offer:
+    """What the Hub is to hold of a checkpoint: the export's own files, all in one commit, since they go together.
+
+    The card is written anew from the facts: training, figures on validation, what free runs came to, licences.
+
+    Args:
+        repository: owner/name, for the card.
+        told: licences by part, of parts whose licence the facts do not tell (`checkpoint_licences` names them).
+
+    Raises:
+        ConfigError: a licence forbids it, or is not known; or a file is missing.
+        StoreError: a file is damaged.
+    """
+    place = Path(folder)
+    facts = read_kame_json(place / FACTS)
+    licences = check_licences(checkpoint_licences(facts), told, folder)
+    own = facts.codec.files if facts.codec is not None else []
+    needed = [WEIGHTS, CONFIG, *(own or []), *([] if facts.tokenizer_digest is None else [TOKENIZER])]
+    if missing := [name for name in needed if not (place / name).is_file()]:
+        raise ConfigError(f"{folder} is not whole: it has no {missing[0]}.", "Export the checkpoint again.")
+    names = sorted({*needed, *(name for name in _FILES if (place / name).is_file())} - {CARD, FACTS})
+    card = render_card(facts, summarise(folder).n_parameters)
+    for use in ('load_checkpoint("FOLDER', "kame serve FOLDER", "kame evaluate recall FOLDER"):
+        card = card.replace(use, use.replace("FOLDER", repository))
+    written = put_into_card(card, licences, "").rstrip() + "\n"
+    return Offer(
+        kind="model",
+        manifest=FACTS,
+        files=[],
+        last=[
+            *(HubFile(name, place / name) for name in names),
+            HubFile(CARD, written.encode()),
+            HubFile(FACTS, (place / FACTS).read_bytes()),
+        ],
+        is_ours=lambda path: path in _FILES or path.startswith(f"{CODEC}/"),
+    )

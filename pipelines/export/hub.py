@@ -1,0 +1,70 @@
+"""A dataset as a repository of the Hugging Face Hub holds it: its files, and the card with every licence."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from data_schemas.errors import DatasetError
+from data_schemas.flags import flagged
+from data_schemas.hub import HUB_DATASETS
+from data_schemas.licences import check_licences, dataset_licences, put_into_card
+from data_schemas.manifest import DATA, MANIFEST
+from data_schemas.publishing import HubFile, Offer
+from data_schemas.reader import DatasetReader
+from pipelines.run.publish import CARD
+
+_OURS = re.compile(
+    r"(data|oracles/[^/]+|rejects)/[^/]+-[0-9a-f]{16}\.parquet|prompts/[^/]+/[^/]+\.yaml|report/oracle-[^/]+"
+)
+_USE = f"""\
+## From the Hub
+
+```sh
+kame inspect {HUB_DATASETS}{{0}}
+kame train {HUB_DATASETS}{{0}}
+```
+
+```python
+datasets.load_dataset("{{0}}")
+```
+"""
+
+
+def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offer:
+    """What the Hub is to hold of a dataset; work, records of runs, flags and consents stay here.
+
+    Args:
+        repository: owner/name, for the card.
+        told: licences by part, of parts whose licence the dataset does not tell (`dataset_licences` names them).
+
+    Raises:
+        ConfigError: a licence forbids it, or is not known.
+        DatasetError: no dataset, or one in which flagged dialogues still are.
+        StoreError: a file is missing or damaged.
+    """
+    reader = DatasetReader(folder)
+    store = reader.store
+    licences = check_licences(dataset_licences(reader), told, folder)
+    _refuse_flagged(reader, folder)
+    shards = [HubFile(each.path, Path(store.at(each.path)), each.sha256) for each in reader.manifest.shards]
+    beside = [HubFile(path, store.read_bytes(path)) for path in store.files("prompts") if _OURS.fullmatch(path)]
+    reports = [HubFile(path, store.read_bytes(path)) for path in store.files("report") if _OURS.fullmatch(path)]
+    card = put_into_card(store.read_bytes(CARD).decode(), licences, _USE.format(repository))
+    return Offer(
+        kind="dataset",
+        manifest=MANIFEST,
+        files=[*shards, *beside],
+        last=[*reports, HubFile(CARD, card.encode()), HubFile(MANIFEST, store.read_bytes(MANIFEST))],
+        is_ours=lambda path: path in (CARD, MANIFEST) or _OURS.fullmatch(path) is not None,
+    )
+
+
+def _refuse_flagged(reader: DatasetReader, folder: str) -> None:
+    flags = flagged(reader.store)
+    for entry in reader.manifest.of_kind(DATA) if flags else ():
+        there = reader.store.read_table(entry.path, ["dialogue_id"])["dialogue_id"].to_pylist()
+        if found := sorted(flags.keys() & set(there)):
+            raise DatasetError(
+                f"{folder} still has dialogues that are flagged, such as {found[0]}.",
+                "Run `kame refresh` with the dataset's sources again; it leaves them out.",
+            )
