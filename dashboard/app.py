@@ -31,7 +31,7 @@ from dashboard.figures import (
     format_yaml,
 )
 from dashboard.index import IndexBeingMade, Indexes
-from dashboard.pages import compare, datasets, dialogue, runs, sql, start, tables, training
+from dashboard.pages import compare, datasets, dialogue, refused, runs, sql, start, tables, training
 from dashboard.query import write_range
 from dashboard.results import QueryError, SqlBox
 from dashboard.runs import RefusedRunError, RunScheduler, SchedulerGoneError
@@ -80,7 +80,7 @@ def create_app(
         """Whether it answers, and which version does."""
         return {"status": "ok", "version": version("kame-pipeline")}
 
-    for page in (datasets, tables, dialogue, compare, sql, training, runs, start):
+    for page in (datasets, tables, refused, dialogue, compare, sql, training, runs, start):
         app.include_router(page.create_routes(site))
     app.mount("/static", StaticFiles(directory=_HERE / "static"))
     _tell_errors(app, site)

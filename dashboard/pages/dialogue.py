@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from dashboard.catalog import Dataset, MissingError
 from dashboard.index import Index
+from dashboard.provenance import list_runs_of, read_prompts
 from dashboard.query import DIALOGUES, TableReader, View
 from dashboard.site import Site
 from dashboard.sounds import SPECTRUM_ROWS, read_dialogue
@@ -18,6 +19,7 @@ from dashboard.timeline import SPEAKERS, lay_out
 from data_schemas.flags import clear_flag, flagged, set_flag
 
 _RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
+_MOST_RUNS = 10
 _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
@@ -57,6 +59,10 @@ def create_routes(site: Site) -> APIRouter:
         flags = flagged(dataset.store)
         with closing(TableReader(index, view, flags)) as reader:
             neighbours = reader.neighbours(dialogue_id)
+        told = index.records(
+            "SELECT * FROM oracles WHERE dialogue_id = ? AND oracle_version = ?", [dialogue_id, version]
+        )
+        oracle = told[0] if told else None
         row = read_dialogue(dataset.file(place["file"]), place["file_row"], dialogue_id)
         return site.render(
             request,
@@ -75,6 +81,10 @@ def create_routes(site: Site) -> APIRouter:
             neighbours=neighbours,
             flag=flags.get(dialogue_id),
             reasons=sorted(set(flags.values()))[:20],
+            oracle=oracle,
+            prompts=read_prompts(dataset, version, oracle["prompt_digest"]) if oracle else None,
+            shard=next((each for each in dataset.manifest.shards if each.path == place["file"]), None),
+            runs=list_runs_of(dataset, row.source)[:_MOST_RUNS],
         )
 
     @routes.get("/sound")
@@ -82,7 +92,7 @@ def create_routes(site: Site) -> APIRouter:
         dataset, index = site.open(key)
         place = _place(index, dialogue_id)
         sound = site.sounds.sound(dataset.file(place["file"]), place["file_row"], dialogue_id)
-        return _ranged(sound, request.headers.get("range", ""), _cache_headers(request, dataset))
+        return send_sound(sound, request.headers.get("range", ""), _cache_headers(request, dataset))
 
     @routes.get("/peaks")
     def get_peaks(request: Request, key: str, dialogue_id: str) -> Response:
@@ -129,7 +139,7 @@ def _cache_headers(request: Request, dataset: Dataset) -> dict[str, str]:
     return _KEPT if request.query_params.get("of") == dataset.manifest.fingerprint else {}
 
 
-def _ranged(sound: bytes, wanted: str, kept: dict[str, str]) -> Response:
+def send_sound(sound: bytes, wanted: str, kept: dict[str, str]) -> Response:
     """A sound file, or the one stretch of it that a player asks for; several at once are answered with the whole."""
     media_type = "audio/flac" if sound[:4] == b"fLaC" else "audio/ogg"
     headers = {"Accept-Ranges": "bytes", **kept}
