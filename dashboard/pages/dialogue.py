@@ -2,12 +2,13 @@
 
 import re
 from contextlib import closing
+from dataclasses import asdict
 from typing import Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from dashboard.catalog import Dataset, MissingError
 from dashboard.index import Index
@@ -16,6 +17,7 @@ from dashboard.query import DIALOGUES, TableReader, View
 from dashboard.site import Site
 from dashboard.sounds import SPECTRUM_ROWS, read_dialogue
 from dashboard.timeline import SPEAKERS, lay_out
+from dashboard.token_rows import TokenFolder
 from data_schemas.flags import clear_flag, flagged, set_flag
 
 _RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
@@ -85,6 +87,7 @@ def create_routes(site: Site) -> APIRouter:
             prompts=read_prompts(dataset, version, oracle["prompt_digest"]) if oracle else None,
             shard=next((each for each in dataset.manifest.shards if each.path == place["file"]), None),
             runs=list_runs_of(dataset, row.source)[:_MOST_RUNS],
+            token_folders=_token_folders(site, place),
         )
 
     @routes.get("/sound")
@@ -109,6 +112,25 @@ def create_routes(site: Site) -> APIRouter:
         picture = site.sounds.spectrogram(file, place["file_row"], dialogue_id, "AB".index(speaker))
         return Response(picture, media_type="application/octet-stream", headers=_cache_headers(request, dataset))
 
+    @routes.get("/tokens/{folder}")
+    def get_tokens(request: Request, key: str, dialogue_id: str, folder: str) -> Response:
+        _, index = site.open(key)
+        place = _place(index, dialogue_id)
+        found = {each.key: each for each in _token_folders(site, place) or ()}
+        if site.token_rows is None or folder not in found:
+            raise MissingError(
+                f"There are no token rows {folder!r} of dialogue {dialogue_id}.",
+                f"There are: {', '.join(found) or 'none'}.",
+            )
+        frames = site.token_rows.read(found[folder], place["file"], dialogue_id)
+        if frames is None:
+            raise MissingError(
+                f"Dialogue {dialogue_id} was left out of the token rows {folder!r}.",
+                "`kame encode` leaves out what was flagged when it ran; run it again.",
+            )
+        is_known = request.query_params.get("of") == found[folder].fingerprint
+        return JSONResponse(asdict(frames), headers=_KEPT if is_known else {})
+
     @routes.post("/flag")
     def flag_dialogue(key: str, dialogue_id: str, wanted: FlagRequest) -> dict[str, Any]:
         dataset, index = site.open(key)
@@ -132,6 +154,11 @@ def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
     if not found:
         raise MissingError(f"There is no dialogue {dialogue_id!r} in this dataset.", "Find it in the table of rows.")
     return found[0]
+
+
+def _token_folders(site: Site, place: dict[str, Any]) -> list[TokenFolder] | None:
+    """The folders with token rows of a dialogue's file; None: nobody reads any for this dashboard."""
+    return None if site.token_rows is None else site.token_rows.find(site.catalog.roots, place["file"])
 
 
 def _cache_headers(request: Request, dataset: Dataset) -> dict[str, str]:
