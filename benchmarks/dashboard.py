@@ -3,9 +3,11 @@
     python -m benchmarks.dashboard [--dialogues 60000] [--rounds 5] [--folder DIR] [--json]
 
 The rows are written directly, as many as are asked for: 45 words and 18 oracle events each, drawn from a seed, sound in
-the first 256 alone (no page but a dialogue's reads any). Pages are asked for in this process, one after the other, each
-in turn, so that the same neighbours trouble all. Seconds are those of the clock, with the processor's beside them: on a
-busy machine only the second is the page's own. It ends with 1 where a page takes half a second of the processor.
+the first 256 alone (no page but a dialogue's reads any), and a token row of 200 frames each. Each round asks for
+another dialogue, of which nobody has asked for sound, peaks, spectrogram or token row before. Pages are asked for in
+this process, one after the other, each in turn, so that the same neighbours trouble all. Seconds are those of the
+clock, with the processor's beside them: on a busy machine only the second is the page's own. It ends with 1 where a
+page takes half a second of the processor.
 """
 
 import argparse
@@ -20,20 +22,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 
 from data_schemas.arrow import to_table
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, Counts, ShardEntry, make_manifest
+from data_schemas.reader import read_manifest
 from data_schemas.records import AudioDialogue, Hearing, OracleRow, WordTiming
 from data_schemas.store import Store
+from kame_model.encode.dialogue import make_token_row
+from kame_model.encode.folder import TOKENIZER
+from kame_model.encode.manifest import MANIFEST as TOKENS_MANIFEST
+from kame_model.text.tokenizer import Tokenizer
 from tests.support.builders import make_turn, make_utterance
+from tests.support.dashboards import TOKENIZER as VOCABULARY
 from tests.support.dashboards import client_of
 from tests.support.small_datasets import noisy_dialogue
-from tests.support.token_rows import audio_dialogue, event, oracle_row
+from tests.support.token_rows import MADE_WITH, audio_dialogue, event, oracle_row, write_token_rows
 
 SHARD: Final = 256
 LIMIT_S: Final = 0.5
+N_FRAMES: Final = 200
 COMPARED: Final = "/compare?left=large&right=second"
 FORMS: Final = ("plain", "greeting", "follow_up", "interruption", "backchannel", "two_breaths")
 FILTERS: Final = (
@@ -64,6 +74,8 @@ def main() -> None:
         for name, is_changed in (("large", False), ("second", True)):
             if not (root / name / MANIFEST).is_file():
                 write_large(root / name, options.dialogues, is_changed)
+        if not (root / "tokens" / TOKENS_MANIFEST).is_file():
+            write_large_tokens(root / "tokens", root / "large")
         found = measure(root, Path(scratch) / "cache", options.rounds)
     slow = [name for name, page in found["pages"].items() if page["cpu_s"] >= LIMIT_S]
     if options.json:
@@ -125,6 +137,25 @@ def write_large(folder: Path, n_dialogues: int, is_changed: bool = False) -> Non
             )
     counts = Counts(dialogues=n_dialogues, audio_s=24.0 * n_dialogues, events=18 * n_dialogues, rejects=0)
     store.write_bytes(MANIFEST, make_manifest(entries, counts, "default").model_dump_json().encode())
+
+
+def write_large_tokens(folder: Path, dataset: Path) -> None:
+    """Token rows of a dataset of `write_large`: a shard's rows again and again, under new names."""
+    draw, tokenizer = random.Random(0), Tokenizer(VOCABULARY)
+    rows = []
+    for number in range(SHARD):
+        dialogue = draw_dialogue(number, draw)
+        codes = np.random.default_rng(number).integers(0, 2048, (2, 8, N_FRAMES), np.int16)
+        rows.append(make_token_row(dialogue, draw_oracles(dialogue, draw), (codes[0], codes[1]), tokenizer)[0])
+    files = read_manifest(Store(str(dataset))).of_kind(DATA)
+    shards = []
+    for file in files:
+        shard = int(Path(file.path).stem[-16:], 16)
+        names = [f"large-{shard * SHARD + number}-v0" for number in range(file.n_rows)]
+        shards.append([replace(row, dialogue_id=name) for row, name in zip(rows, names, strict=False)])
+    Store(str(folder)).write_bytes(TOKENIZER, VOCABULARY.read_bytes())
+    made_with = MADE_WITH.model_copy(update={"tokenizer_digest": tokenizer.digest, "text_card": tokenizer.text_card})
+    write_token_rows(folder, *shards, made_with=made_with, data_paths=[file.path for file in files])
 
 
 def _with(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table:
@@ -190,8 +221,8 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
             time.sleep(0.1)
         before = process.memory_info().rss / 1e6
         taken: dict[str, list[tuple[float, float]]] = {}
-        for _ in range(rounds):
-            for name, path in pages():
+        for number in range(rounds):
+            for name, path in pages(number):
                 began, began_cpu = time.perf_counter(), time.process_time()
                 answer = client.get(path)
                 assert answer.status_code == 200, f"{path}: {answer.text[:300]}"
@@ -209,14 +240,15 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
     }
 
 
-def pages() -> Iterator[tuple[str, str]]:
-    """Names and addresses of all that is asked for."""
+def pages(number: int) -> Iterator[tuple[str, str]]:
+    """Names and addresses of all that a round asks for."""
     yield from (("datasets", "/"), ("one dataset", "/datasets/large"), ("rows", "/datasets/large/rows"))
     yield from ((f"rows?{query}", f"/datasets/large/rows?{query}") for query in FILTERS)
     yield "rejects", "/datasets/large/rejects"
     yield from ((f"compare{query}", f"{COMPARED}{query}") for query in ("", "&show=question", "&show=oracles&page=400"))
-    dialogue = "/datasets/large/dialogues/large-100-v0"
+    dialogue = f"/datasets/large/dialogues/large-{100 + number}-v0"
     yield from (("dialogue", dialogue), ("peaks", f"{dialogue}/peaks"), ("sound", f"{dialogue}/sound"))
+    yield from (("spectrogram", f"{dialogue}/spectrogram/A"), ("token row", f"{dialogue}/tokens/tokens"))
 
 
 if __name__ == "__main__":

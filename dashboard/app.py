@@ -31,12 +31,13 @@ from dashboard.figures import (
     format_yaml,
 )
 from dashboard.index import IndexBeingMade, Indexes
-from dashboard.pages import compare, datasets, dialogue, runs, sql, start, tables, training
+from dashboard.pages import compare, datasets, dialogue, refused, runs, sql, start, tables, training
 from dashboard.query import write_range
 from dashboard.results import QueryError, SqlBox
 from dashboard.runs import RefusedRunError, RunScheduler, SchedulerGoneError
 from dashboard.site import Site
 from dashboard.sounds import Sounds
+from dashboard.token_rows import TokenRows
 from data_schemas.errors import ConfigError, KameError
 
 _HERE = Path(__file__).parent
@@ -48,6 +49,7 @@ def create_app(
     token: str | None = None,
     host: str = "localhost",
     scheduler: RunScheduler | None = None,
+    token_rows: TokenRows | None = None,
 ) -> FastAPI:
     """The app over some folders.
 
@@ -57,6 +59,7 @@ def create_app(
         token: what whoever changes something must show; None: nothing can be changed.
         host: the name by which it is reached, beside addresses and localhost.
         scheduler: knows and starts runs; None: the pages of runs say how to have one.
+        token_rows: finds and reads token rows; None: pages show none.
 
     Raises:
         ConfigError: a root is no folder, or the token is empty.
@@ -64,7 +67,14 @@ def create_app(
     if token is not None and not token.strip():
         raise ConfigError("The dashboard's token is empty.", "Put a secret into that environment variable.")
     site = Site(
-        Catalog(roots), Indexes(cache), Sounds(), SqlBox(), _templates(), token is not None, scheduler=scheduler
+        Catalog(roots),
+        Indexes(cache),
+        Sounds(),
+        SqlBox(),
+        _templates(),
+        token is not None,
+        scheduler=scheduler,
+        token_rows=token_rows,
     )
 
     @asynccontextmanager
@@ -80,7 +90,7 @@ def create_app(
         """Whether it answers, and which version does."""
         return {"status": "ok", "version": version("kame-pipeline")}
 
-    for page in (datasets, tables, dialogue, compare, sql, training, runs, start):
+    for page in (datasets, tables, refused, dialogue, compare, sql, training, runs, start):
         app.include_router(page.create_routes(site))
     app.mount("/static", StaticFiles(directory=_HERE / "static"))
     _tell_errors(app, site)

@@ -22,7 +22,7 @@ from data_schemas import ids
 from data_schemas.errors import KameError, StoreError
 from data_schemas.manifest import DATA, ORACLE, REJECTS, ShardEntry
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 """Raised with every change of the tables below."""
 PAGE_WAIT_S: Final = 0.4
 """How long a page waits for an index before it says that one is being made."""
@@ -44,16 +44,18 @@ CREATE TABLE dialogues (
 CREATE TABLE events (
     dialogue_id VARCHAR, source VARCHAR, oracle_version VARCHAR, event_id VARCHAR, t_s DOUBLE, speaker VARCHAR,
     turn_index BIGINT, n_words_heard BIGINT, n_words BIGINT, r DOUBLE, level BIGINT, status VARCHAR, text VARCHAR,
-    raw_text VARCHAR, request_id VARCHAR, attempt BIGINT, model VARCHAR, answered_by VARCHAR, simulator VARCHAR,
-    prompt_version VARCHAR, taken_from VARCHAR, error VARCHAR, truth_share DOUBLE);
+    raw_text VARCHAR, request_id VARCHAR, attempt BIGINT, model VARCHAR, answered_by VARCHAR,
+    system_fingerprint VARCHAR, simulator VARCHAR, prompt_version VARCHAR, taken_from VARCHAR, error VARCHAR,
+    truth_share DOUBLE);
 CREATE TABLE oracles (
     dialogue_id VARCHAR, oracle_version VARCHAR, simulator VARCHAR, model VARCHAR, model_digest VARCHAR,
     endpoint VARCHAR, prompt_version VARCHAR, prompt_digest VARCHAR, interval_s DOUBLE, level_bounds DOUBLE[],
-    max_tokens BIGINT, temperature DOUBLE, max_asks BIGINT, seed BIGINT);
+    max_tokens BIGINT, temperature DOUBLE, max_asks BIGINT, seed BIGINT,
+    max_requests_per_turn BIGINT, min_words BIGINT, max_words BIGINT, both_directions BOOLEAN);
 CREATE TABLE rejects (
     item_id VARCHAR, dialogue_id VARCHAR, source VARCHAR, stage VARCHAR, reason VARCHAR, detail VARCHAR,
-    question VARCHAR, answer VARCHAR);
-CREATE TEMP TABLE items (item_id VARCHAR, question VARCHAR, answer VARCHAR);
+    question VARCHAR, answer VARCHAR, part_id VARCHAR);
+CREATE TEMP TABLE items (item_id VARCHAR, question VARCHAR, answer VARCHAR, part_id VARCHAR);
 CREATE TEMP MACRO words(told) AS list_distinct(regexp_extract_all(lower(told), '[\\p{L}\\p{N}'']+'));
 """
 """`truth_share`: how much of the true answer's distinct words an oracle's text holds. `oracle_digest` stands for a
@@ -82,8 +84,8 @@ truths AS (
     SELECT dialogue_id, e.speaker AS speaker, e.turn_index AS turn_index, words(any_value(e.text)) AS truth
     FROM told WHERE e.status = 'truth' GROUP BY ALL)
 SELECT told.dialogue_id, source, oracle_version, e.event_id, e.t_s, e.speaker, e.turn_index, e.n_words_heard,
-    e.n_words, e.r, e.level, e.status, e.text, e.raw_text, e.request_id, e.attempt, model, {answered_by}, simulator,
-    prompt_version, e.taken_from, e.error,
+    e.n_words, e.r, e.level, e.status, e.text, e.raw_text, e.request_id, e.attempt, model, {answered_by},
+    {system_fingerprint}, simulator, prompt_version, e.taken_from, e.error,
     CASE WHEN len(truth) > 0 AND e.text IS NOT NULL
          THEN len(list_intersect(words(e.text), truth)) / len(truth) END
 FROM told LEFT JOIN truths ON truths.dialogue_id = told.dialogue_id
@@ -91,14 +93,16 @@ FROM told LEFT JOIN truths ON truths.dialogue_id = told.dialogue_id
 """
 _ORACLES = """
 INSERT INTO oracles SELECT dialogue_id, oracle_version, simulator, model, model_digest, endpoint, prompt_version,
-    prompt_digest, interval_s, level_bounds, max_tokens, temperature, max_asks, seed FROM read_parquet($file)
+    prompt_digest, interval_s, level_bounds, max_tokens, temperature, max_asks, seed,
+    max_requests_per_turn, min_words, max_words, both_directions FROM read_parquet($file)
 """
 _REJECTS = """
-INSERT INTO rejects SELECT r.item_id, r.dialogue_id, r.source, r.stage, r.reason, r.detail, i.question, i.answer
+INSERT INTO rejects SELECT r.item_id, r.dialogue_id, r.source, r.stage, r.reason, r.detail,
+    i.question, i.answer, i.part_id
 FROM read_parquet($file) r LEFT JOIN items i USING (item_id)
 """
 _ITEMS = """
-INSERT INTO items SELECT item.item_id, any_value(item.question), any_value(item.answer)
+INSERT INTO items SELECT item.item_id, any_value(item.question), any_value(item.answer), any_value(part_id)
 FROM read_parquet($file) GROUP BY item.item_id
 """
 _COUNT_EVENTS = """
@@ -266,9 +270,9 @@ def _add(connection: duckdb.DuckDBPyConnection, entry: ShardEntry, file: Path) -
         connection.execute(_DIALOGUES, {"file": str(file), "path": entry.path})
     elif entry.kind == ORACLE:
         event = pq.read_schema(file).field("events").type.value_type
-        is_told = event.get_field_index("answered_by") >= 0  # files of before have no such field
-        sql = _EVENTS.format(answered_by="e.answered_by" if is_told else "NULL")
-        connection.execute(sql, {"file": str(file)})
+        newer = ("answered_by", "system_fingerprint")  # files of before have no such fields
+        told = {name: f"e.{name}" if event.get_field_index(name) >= 0 else "NULL" for name in newer}
+        connection.execute(_EVENTS.format(**told), {"file": str(file)})
         connection.execute(_ORACLES, {"file": str(file)})
     elif entry.kind == REJECTS:
         connection.execute(_REJECTS, {"file": str(file)})

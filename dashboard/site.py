@@ -13,6 +13,7 @@ from dashboard.index import Index, Indexes
 from dashboard.results import SqlBox
 from dashboard.runs import RunScheduler, SchedulerGoneError
 from dashboard.sounds import Sounds
+from dashboard.token_rows import TokenRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Site:
     is_ending: threading.Event = field(default_factory=threading.Event)
     """Set when the server stops: streams of events end then, which it would wait for else."""
     scheduler: RunScheduler | None = None
+    token_rows: TokenRows | None = None
 
     def open(self, key: str) -> tuple[Dataset, Index]:
         """A dataset and its index.

@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse
 from dashboard.catalog import DamagedDataset, Dataset
 from dashboard.figures import Cost, Totals, read_cost, read_groups, read_totals
 from dashboard.index import PAGE_WAIT_S, IndexBeingMade
+from dashboard.provenance import read_run_of
 from dashboard.site import Site
 from data_schemas.errors import KameError
 from data_schemas.flags import flagged
@@ -61,6 +62,11 @@ def create_routes(site: Site) -> APIRouter:
             flags=flagged(dataset.store),
             n_bytes=sum(each.n_bytes for each in dataset.manifest.shards),
         )
+
+    @routes.get("/datasets/{key}/runs/{run_id}", response_class=HTMLResponse)
+    def show_run_record(request: Request, key: str, run_id: str) -> HTMLResponse:
+        dataset = site.catalog.dataset(key)
+        return site.render(request, "run_record.html", dataset=dataset, tab="", run=read_run_of(dataset, run_id))
 
     return routes
 

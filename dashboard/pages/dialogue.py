@@ -2,22 +2,26 @@
 
 import re
 from contextlib import closing
+from dataclasses import asdict
 from typing import Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from dashboard.catalog import Dataset, MissingError
 from dashboard.index import Index
+from dashboard.provenance import list_runs_of, read_prompts
 from dashboard.query import DIALOGUES, TableReader, View
 from dashboard.site import Site
 from dashboard.sounds import SPECTRUM_ROWS, read_dialogue
 from dashboard.timeline import SPEAKERS, lay_out
+from dashboard.token_rows import TokenFolder
 from data_schemas.flags import clear_flag, flagged, set_flag
 
 _RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
+_MOST_RUNS = 10
 _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
@@ -57,6 +61,10 @@ def create_routes(site: Site) -> APIRouter:
         flags = flagged(dataset.store)
         with closing(TableReader(index, view, flags)) as reader:
             neighbours = reader.neighbours(dialogue_id)
+        told = index.records(
+            "SELECT * FROM oracles WHERE dialogue_id = ? AND oracle_version = ?", [dialogue_id, version]
+        )
+        oracle = told[0] if told else None
         row = read_dialogue(dataset.file(place["file"]), place["file_row"], dialogue_id)
         return site.render(
             request,
@@ -75,6 +83,11 @@ def create_routes(site: Site) -> APIRouter:
             neighbours=neighbours,
             flag=flags.get(dialogue_id),
             reasons=sorted(set(flags.values()))[:20],
+            oracle=oracle,
+            prompts=read_prompts(dataset, version, oracle["prompt_digest"]) if oracle else None,
+            shard=next((each for each in dataset.manifest.shards if each.path == place["file"]), None),
+            runs=list_runs_of(dataset, row.source)[:_MOST_RUNS],
+            token_folders=_token_folders(site, place),
         )
 
     @routes.get("/sound")
@@ -82,7 +95,7 @@ def create_routes(site: Site) -> APIRouter:
         dataset, index = site.open(key)
         place = _place(index, dialogue_id)
         sound = site.sounds.sound(dataset.file(place["file"]), place["file_row"], dialogue_id)
-        return _ranged(sound, request.headers.get("range", ""), _cache_headers(request, dataset))
+        return send_sound(sound, request.headers.get("range", ""), _cache_headers(request, dataset))
 
     @routes.get("/peaks")
     def get_peaks(request: Request, key: str, dialogue_id: str) -> Response:
@@ -98,6 +111,25 @@ def create_routes(site: Site) -> APIRouter:
         file = dataset.file(place["file"])
         picture = site.sounds.spectrogram(file, place["file_row"], dialogue_id, "AB".index(speaker))
         return Response(picture, media_type="application/octet-stream", headers=_cache_headers(request, dataset))
+
+    @routes.get("/tokens/{folder}")
+    def get_tokens(request: Request, key: str, dialogue_id: str, folder: str) -> Response:
+        _, index = site.open(key)
+        place = _place(index, dialogue_id)
+        found = {each.key: each for each in _token_folders(site, place) or ()}
+        if site.token_rows is None or folder not in found:
+            raise MissingError(
+                f"There are no token rows {folder!r} of dialogue {dialogue_id}.",
+                f"There are: {', '.join(found) or 'none'}.",
+            )
+        frames = site.token_rows.read(found[folder], place["file"], dialogue_id)
+        if frames is None:
+            raise MissingError(
+                f"Dialogue {dialogue_id} was left out of the token rows {folder!r}.",
+                "`kame encode` leaves out what was flagged when it ran; run it again.",
+            )
+        is_known = request.query_params.get("of") == found[folder].fingerprint
+        return JSONResponse(asdict(frames), headers=_KEPT if is_known else {})
 
     @routes.post("/flag")
     def flag_dialogue(key: str, dialogue_id: str, wanted: FlagRequest) -> dict[str, Any]:
@@ -124,12 +156,17 @@ def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
     return found[0]
 
 
+def _token_folders(site: Site, place: dict[str, Any]) -> list[TokenFolder] | None:
+    """The folders with token rows of a dialogue's file; None: nobody reads any for this dashboard."""
+    return None if site.token_rows is None else site.token_rows.find(site.catalog.roots, place["file"])
+
+
 def _cache_headers(request: Request, dataset: Dataset) -> dict[str, str]:
     """Browsers keep for good what they ask for by the content's fingerprint."""
     return _KEPT if request.query_params.get("of") == dataset.manifest.fingerprint else {}
 
 
-def _ranged(sound: bytes, wanted: str, kept: dict[str, str]) -> Response:
+def send_sound(sound: bytes, wanted: str, kept: dict[str, str]) -> Response:
     """A sound file, or the one stretch of it that a player asks for; several at once are answered with the whole."""
     media_type = "audio/flac" if sound[:4] == b"fLaC" else "audio/ogg"
     headers = {"Accept-Ranges": "bytes", **kept}

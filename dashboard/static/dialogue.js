@@ -3,6 +3,7 @@ import { setUpFlags } from "./flags.js";
 import { Player } from "./player.js";
 import { Spectrograms } from "./spectrograms.js";
 import { Timeline } from "./timeline.js";
+import { Tokens } from "./tokens.js";
 import WaveSurfer from "./vendor/wavesurfer.esm.js";
 
 const main = document.getElementById("main");
@@ -54,6 +55,7 @@ function showMoment() {
   const timeS = player.timeS;
   byId("clock").textContent = timeS.toFixed(2);
   timeline.show(timeS, player.isPlaying);
+  tokens.show(timeS);
   const now = events.findLast((row) => Number(row.dataset.at) <= timeS + 1e-3);
   for (const row of events) row.classList.toggle("now", row === now);
   byId("now-level").textContent = now ? `level ${now.dataset.level}` : "no whisper yet";
@@ -70,6 +72,13 @@ player.addEventListener("state", () => {
   for (const button of document.querySelectorAll("[data-mute]")) button.setAttribute("aria-pressed", player.muted.has(button.dataset.mute));
 });
 player.addEventListener("fault", (event) => fail(`The sound cannot be played: ${event.detail}`));
+
+const tokenParts = { button: "tokens", delays: "delays", folder: "token-folder", tracks: "token-tracks", band: "frame-band", now: "frame-now", table: "token-table" };
+const tokens = new Tokens(
+  { ...Object.fromEntries(Object.entries(tokenParts).map(([name, id]) => [name, byId(id)])), address: main.dataset.tokens, durationS: timeline.durationS },
+  fail,
+);
+tokens.addEventListener("seek", (event) => player.seek(event.detail));
 
 const spectrograms = new Spectrograms(byId("spectrogram"), main.dataset, fail);
 
@@ -102,6 +111,10 @@ const keys = {
   b: () => player.toggleSolo("B"),
   l: () => player.toggleLoop(),
   s: () => spectrograms.toggle(),
+  t: () => tokens.toggle(),
+  d: () => tokens.toggleDelays(),
+  ",": () => player.seek(tokens.step(player.timeS, -1)),
+  ".": () => player.seek(tokens.step(player.timeS, 1)),
   f: () => flags.open(),
   j: () => byId("after")?.click(),
   k: () => byId("before")?.click(),

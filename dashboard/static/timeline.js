@@ -8,6 +8,7 @@ export class Timeline extends EventTarget {
   #cursor;
   #words;
   #px = 110;
+  #shownS = 0;
 
   constructor(box, durationS) {
     super();
@@ -66,7 +67,7 @@ export class Timeline extends EventTarget {
     this.#box.querySelector("#ruler").replaceChildren(...marks);
   }
 
-  /** The cursor at a moment, the words that are being said marked, and in sight where it plays. */
+  /** The cursor at a moment, brought in sight where it has moved, and the words that are being said marked. */
   show(timeS, isPlaying) {
     this.#cursor.style.setProperty("--s", timeS);
     for (const word of this.#words) {
@@ -75,7 +76,9 @@ export class Timeline extends EventTarget {
     const at = timeS * this.#px;
     const room = this.#box.clientWidth - NAMES_PX;
     const isInSight = at >= this.#box.scrollLeft && at <= this.#box.scrollLeft + room * 0.92;
-    if (isPlaying && !isInSight) this.#box.scrollLeft = at - room * 0.1;
+    const hasMoved = isPlaying || timeS !== this.#shownS;
+    this.#shownS = timeS;
+    if (hasMoved && !isInSight) this.#box.scrollLeft = at - room * 0.1;
   }
 
   wordBefore(timeS) {

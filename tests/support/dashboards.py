@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fastapi.testclient import TestClient
 
@@ -15,10 +16,14 @@ from data_schemas.manifest import MANIFEST, REJECTS, Manifest, ShardEntry, make_
 from data_schemas.reader import read_manifest
 from data_schemas.records import AudioDialogue, Hearing, Reject
 from data_schemas.store import Store
+from flows.token_rows import EncodedRows
+from kame_model.encode.run import encode_dataset
+from kame_model.encode.token_dataset import TokenDataset
 from tests.support.schedulers import RUN, KeptScheduler
-from tests.support.small_datasets import noisy_dialogue, write_dataset
+from tests.support.small_datasets import encode_settings, noisy_dialogue, write_dataset
 
 TOKEN = "let-me-flag"
+TOKENIZER = Path(__file__).parents[2] / "examples" / "checkpoints" / "nano" / "tokenizer.model"
 SCRIPT = "<script>window.was_run = true</script>"
 """What somebody's question may hold; no page may run it."""
 
@@ -93,6 +98,12 @@ def write_small(
     return folder
 
 
+def encode_small(dataset: Path, out: str = "tokens", **fields: Any) -> TokenDataset:
+    """Token rows of a dataset in a folder beside it, by the double codec and the vocabulary that ships."""
+    encode_dataset(encode_settings(dataset, str(TOKENIZER), out, **fields))
+    return TokenDataset(str(dataset.with_name(out)))
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Puts another manifest into a dataset."""
     Store(str(folder)).write_bytes(MANIFEST, manifest.model_dump_json().encode())
@@ -114,7 +125,7 @@ def indexed(folder: Path, file: Path) -> Index:
 def client_of(root: Path, cache: Path, token: str | None = TOKEN) -> TestClient:
     """A browser of the dashboard over a folder; it shows errors as a server would."""
     headers = {"Accept": "text/html,*/*"}
-    app = create_app([root], cache, token, scheduler=KeptScheduler(RUN))
+    app = create_app([root], cache, token, scheduler=KeptScheduler(RUN), token_rows=EncodedRows())
     return TestClient(app, base_url="http://localhost", headers=headers, raise_server_exceptions=False)
 
 

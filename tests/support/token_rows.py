@@ -121,8 +121,10 @@ def oracle_row(*events: OracleEvent) -> OracleRow:
     )
 
 
-def write_token_rows(folder: Path, *shards: Sequence[TokenRow], made_with: MadeWith = MADE_WITH) -> TokenDataset:
-    """A folder of token rows as `kame encode` writes it, each list a shard."""
+def write_token_rows(
+    folder: Path, *shards: Sequence[TokenRow], made_with: MadeWith = MADE_WITH, data_paths: Sequence[str] = ()
+) -> TokenDataset:
+    """A folder of token rows as `kame encode` writes it, each list a shard, of the data file named in its place."""
     store, entries = Store(str(folder)), []
     for number, rows in enumerate(shards):
         name = f"{rows[0].split}-{rows[0].source}-{number:016x}.arrow"
@@ -135,7 +137,7 @@ def write_token_rows(folder: Path, *shards: Sequence[TokenRow], made_with: MadeW
         kept = put_record(store, written, len(rows), counts)
         entries.append(
             TokenShard(
-                data_path=f"data/{name}",
+                data_path=data_paths[number] if data_paths else f"data/{name}",
                 source=rows[0].source,
                 split=rows[0].split,
                 codes=codes.file,

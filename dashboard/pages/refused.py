@@ -1,0 +1,89 @@
+"""A refused item: by which stages and why, what was written, what was tried, and the sound that was made of it."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from dashboard.catalog import Dataset, MissingError
+from dashboard.index import Index
+from dashboard.pages.dialogue import send_sound
+from dashboard.provenance import RunFile, list_runs_of
+from dashboard.refused import RefusedDialogue, read_refused, read_refused_sound
+from dashboard.site import Site
+from dashboard.timeline import SPEAKERS
+
+_MOST_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ShownReject:
+    """A reject with what is left of its dialogue; `has_row`: the dialogue stands in the dataset all the same."""
+
+    row: dict[str, Any]
+    left: RefusedDialogue
+    has_row: bool
+
+
+def create_routes(site: Site) -> APIRouter:
+    """The routes of this part."""
+    routes = APIRouter(prefix="/datasets/{key}/refused")
+
+    @routes.get("", response_class=HTMLResponse)
+    def show_refused(request: Request, key: str, item: Annotated[str, Query(max_length=1000)]) -> HTMLResponse:
+        dataset, index = site.open(key)
+        rows = index.records(
+            "SELECT * FROM rejects WHERE item_id = ? ORDER BY stage, reason, dialogue_id LIMIT ?", [item, _MOST_SHOWN]
+        )
+        if not rows:
+            raise MissingError(f"Nothing was refused of an item {item!r}.", "The table of rejects shows all of them.")
+        made = [
+            name for (name,) in index.rows("SELECT dialogue_id FROM dialogues WHERE item_id = ? ORDER BY 1", [item])
+        ]
+        runs = [each for each in list_runs_of(dataset, rows[0]["source"]) if each.told is not None]
+        return site.render(
+            request,
+            "refused.html",
+            dataset=dataset,
+            tab="rejects",
+            item=item,
+            rejects=[_shown(dataset, row, made) for row in rows],
+            made=made,
+            run=runs[0] if runs else RunFile("", None),
+            speakers=SPEAKERS,
+        )
+
+    @routes.get("/sound")
+    def get_sound(
+        request: Request,
+        key: str,
+        dialogue: Annotated[str, Query(max_length=1000)],
+        turn: Annotated[int | None, Query(ge=0)] = None,
+        utterance: Annotated[int, Query(ge=0)] = 0,
+    ) -> Response:
+        dataset, index = site.open(key)
+        place = None if turn is None else (turn, utterance)
+        sound = read_refused_sound(dataset, _part_of(index, dialogue), dialogue, place)
+        return send_sound(sound, request.headers.get("range", ""), {})
+
+    return routes
+
+
+def _shown(dataset: Dataset, row: dict[str, Any], made: list[str]) -> ShownReject:
+    left = read_refused(dataset, row["part_id"], row["dialogue_id"], row["stage"])
+    return ShownReject(row, left, row["dialogue_id"] in made)
+
+
+def _part_of(index: Index, dialogue_id: str) -> str | None:
+    """The part that a refused dialogue was made in; None: it is not known.
+
+    Raises:
+        MissingError: no such dialogue was refused.
+    """
+    found = index.rows("SELECT part_id FROM rejects WHERE dialogue_id = ? LIMIT 1", [dialogue_id])
+    if not found:
+        raise MissingError(f"No dialogue {dialogue_id!r} was refused.", "The table of rejects shows all of them.")
+    part_id: str | None = found[0][0]
+    return part_id

@@ -1,0 +1,152 @@
+"""What the work folder of a dataset still has of dialogues that were refused: their texts, and sound that was made.
+
+A part's outputs lie in `.store/parts/<part>/<stage>-<fingerprint>.parquet`. Somebody may have deleted them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dashboard.catalog import Dataset, MissingError
+from data_schemas.arrow import from_table, schema_of
+from data_schemas.errors import KameError, StoreError
+from data_schemas.records import Dialogue
+
+_PARTS: Final = ".store/parts"
+_TEXTS: Final = ("wording", "script")
+"""Stages that leave written dialogues, the later one first."""
+_CLIPS, _MIXED = "speech", "mixing"
+_BEFORE_SPEECH: Final = ("pictures", "script", "wording")
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedClip:
+    """An utterance that was said before its dialogue was refused."""
+
+    turn_index: int
+    utterance_index: int
+    voice: str
+    speed: float
+    heard: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedDialogue:
+    """What is left of a refused dialogue.
+
+    Attributes:
+        dialogue: its texts; None: none are kept.
+        is_mixed: whether its whole sound is there.
+        clips: the utterances of which there is sound, where the whole is not.
+        why_silent: why there is no sound, or empty.
+        error: why a file of the work folder could not be read, or empty.
+    """
+
+    dialogue: Dialogue | None
+    is_mixed: bool
+    clips: Sequence[RefusedClip]
+    why_silent: str
+    error: str = ""
+
+
+def read_refused(dataset: Dataset, part_id: str | None, dialogue_id: str | None, stage: str) -> RefusedDialogue:
+    """What the work folder has of a refused dialogue; one that cannot be read is told, not raised.
+
+    Args:
+        part_id: the part that its item belongs to; None: the work folder does not know.
+        dialogue_id: None where the item itself was refused.
+        stage: what refused it.
+    """
+    if dialogue_id is None or part_id is None:
+        return RefusedDialogue(None, False, (), _why_silent(stage, dialogue_id, False))
+    try:
+        texts = _find(dataset, part_id, _TEXTS, dialogue_id, schema_of(Dialogue).names)
+        dialogue = from_table(texts, Dialogue)[0] if texts is not None else None
+        is_mixed = _find(dataset, part_id, (_MIXED,), dialogue_id, ["dialogue_id"]) is not None
+        clips = [] if is_mixed else list(_clips(dataset, part_id, dialogue_id))
+    except KameError as error:
+        return RefusedDialogue(None, False, (), "", f"{error.what} {error.remedy}".strip())
+    is_kept = (dataset.folder / _PARTS / part_id).is_dir()
+    why = "" if is_mixed or clips else _why_silent(stage, dialogue_id, is_kept)
+    return RefusedDialogue(dialogue, is_mixed, clips, why)
+
+
+def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, place: tuple[int, int] | None) -> bytes:
+    """The sound of a refused dialogue, or of one utterance of it.
+
+    Args:
+        place: indices of the turn and of the utterance; None: the whole dialogue, mixed.
+
+    Raises:
+        MissingError: there is none.
+        StoreError: a file is damaged.
+    """
+    if part_id is not None and place is None:
+        found = _find(dataset, part_id, (_MIXED,), dialogue_id, ["dialogue_id", "audio"])
+        audio = found["audio"][0].as_py() if found is not None else None
+        if audio and audio["bytes"]:
+            return bytes(audio["bytes"])
+    elif part_id is not None:
+        for each in _spoken(dataset, part_id, dialogue_id, ()):
+            if (each["turn_index"], each["utterance_index"]) == place:
+                return bytes(each["flac"])
+    raise MissingError(f"No sound of {dialogue_id} is kept.", "Its page among the rejects tells why.")
+
+
+def _why_silent(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
+    if dialogue_id is None or stage in _BEFORE_SPEECH:
+        return "There is no sound: it was refused before anything was said."
+    if not is_kept:
+        return f"There is no sound: its part of the work folder ({_PARTS}) is gone."
+    if stage == _CLIPS:
+        return "There is no sound: no take of an utterance passed, and takes that do not pass are not kept."
+    return "There is no sound of it in the work folder."
+
+
+def _clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[RefusedClip]:
+    for each in _spoken(dataset, part_id, dialogue_id, ("flac",)):
+        yield RefusedClip(
+            each["turn_index"],
+            each["utterance_index"],
+            each["voice"],
+            each["speed"],
+            each["hearing"]["text"] if each.get("hearing") else None,
+        )
+
+
+def _spoken(dataset: Dataset, part_id: str, dialogue_id: str, without: Sequence[str]) -> list[dict[str, Any]]:
+    found = _find(dataset, part_id, (_CLIPS,), dialogue_id, ["dialogue_id", "clips"])
+    if found is None:
+        return []
+    clips = found["clips"].combine_chunks().flatten()
+    names = [each.name for each in clips.type if each.name not in without]
+    rows: list[dict[str, Any]] = pa.table({name: clips.field(name) for name in names}).to_pylist()
+    return rows
+
+
+def _find(
+    dataset: Dataset, part_id: str, stages: Sequence[str], dialogue_id: str, columns: Sequence[str]
+) -> pa.Table | None:
+    """A dialogue's row in a part's newest output of the first of some stages that has it; None: none has."""
+    for stage in stages:
+        for file in _outputs(dataset, part_id, stage):
+            try:
+                names = [name for name in columns if name in pq.read_schema(file).names]
+                found = pq.read_table(file, columns=names, filters=[("dialogue_id", "=", dialogue_id)])
+            except (pa.ArrowException, OSError) as error:
+                raise StoreError(
+                    f"{file} cannot be read: {error}.", "Remove it; the next refresh makes it again."
+                ) from error
+            if found.num_rows:
+                return found.slice(0, 1)
+    return None
+
+
+def _outputs(dataset: Dataset, part_id: str, stage: str) -> list[Path]:
+    """A stage's outputs for a part, the newest first."""
+    files = dataset.file(f"{_PARTS}/{part_id}").glob(f"{stage}-*.parquet")
+    return sorted(files, key=lambda each: each.stat().st_mtime, reverse=True)

@@ -1,0 +1,172 @@
+"""Folders of `kame encode` for the dashboard: which have rows of a dialogue, and the row as its page draws it."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dashboard.folders import find_folders
+from dashboard.token_rows import DialogueFrames, FedOracle, SpeakerFrames, TokenFolder
+from data_schemas.errors import KameError, StoreError
+from data_schemas.store import Store
+from data_schemas.units import FRAME_S
+from kame_model.encode.folder import TOKENIZER
+from kame_model.encode.manifest import MANIFEST, TokenManifest, TokenShard, read_manifest
+from kame_model.encode.rows import CodesFile, RowsFile, SpeakerTokens
+from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
+from kame_model.frames.oracle_stream import lay_oracle
+from kame_model.text.tokenizer import Tokenizer
+
+_N_KEPT: Final = 16
+_AGAIN: Final = "Run `kame encode` again; it makes what is missing."
+
+
+class EncodedRows:
+    """Token rows on disk (`dashboard.token_rows.TokenRows`).
+
+    A dialogue is looked for in one file: the one that was made of its data file, which the manifest names.
+    """
+
+    def __init__(self) -> None:
+        self._manifests: dict[Path, tuple[tuple[int, int], TokenManifest, dict[str, TokenShard]]] = {}
+
+    def find(self, roots: Sequence[Path], data_path: str) -> list[TokenFolder]:
+        """The folders with rows of a dataset's file, and those that cannot be read; see the protocol."""
+        found = []
+        for key, folder in sorted(find_folders(roots, lambda each: (each / MANIFEST).is_file())):
+            try:
+                manifest, shards = self._read_manifest(folder)
+            except KameError as error:
+                found.append(TokenFolder(key, folder, error=f"{error.what} {error.remedy}".strip()))
+                continue
+            if data_path in shards:
+                by = manifest.made_with
+                found.append(
+                    TokenFolder(
+                        key,
+                        folder,
+                        fingerprint=manifest.fingerprint,
+                        dataset_fingerprint=manifest.dataset_fingerprint,
+                        oracle_version=manifest.oracle_version,
+                        codec=by.codec,
+                        codec_digest=by.codec_digest,
+                        tokenizer_digest=by.tokenizer_digest,
+                    )
+                )
+        return found
+
+    def read(self, folder: TokenFolder, data_path: str, dialogue_id: str) -> DialogueFrames | None:
+        """A dialogue's row; None where it was left out.
+
+        Raises:
+            KameError: a file is missing, damaged or outside the folder, or the vocabulary is another one.
+        """
+        manifest, shards = self._read_manifest(folder.folder)
+        shard = shards[data_path]
+        codes = CodesFile(str(_inside(folder.folder, shard.codes.path)))
+        rows = RowsFile(str(_inside(folder.folder, shard.rows.path)), codes)
+        dialogue_ids = rows.column("dialogue_id")
+        if dialogue_id not in dialogue_ids:
+            return None
+        row = rows.row(dialogue_ids.index(dialogue_id))
+        by = manifest.made_with
+        tokenizer = self._tokenizer(folder.folder, by.tokenizer_digest)
+        speakers = {
+            "A": _shown(row.a, by.layout.delays, by.text_card, tokenizer),
+            "B": _shown(row.b, by.layout.other_delays, by.text_card, tokenizer),
+        }
+        ids = {each for shown in speakers.values() for each in (*shown.text, *shown.oracle)}
+        return DialogueFrames(
+            n_frames=row.n_frames,
+            frame_s=FRAME_S,
+            sizes=by.layout.sizes,
+            padding_id=PADDING_ID,
+            end_of_padding_id=END_OF_PADDING_ID,
+            start_id=by.text_card,
+            pieces={each: _piece(tokenizer, each) for each in sorted(ids)},
+            speakers=speakers,
+        )
+
+    def _read_manifest(self, folder: Path) -> tuple[TokenManifest, dict[str, TokenShard]]:
+        """A folder's manifest as it is now, and its shards by the data file that they were made of."""
+        try:
+            status = (folder / MANIFEST).stat()
+        except OSError as error:
+            raise StoreError(f"{folder / MANIFEST} cannot be read: {error.strerror}.", _AGAIN) from error
+        stamp = (status.st_mtime_ns, status.st_size)
+        known = self._manifests.get(folder)
+        if known is None or known[0] != stamp:
+            manifest = read_manifest(Store(str(folder)))
+            known = (stamp, manifest, {each.data_path: each for each in manifest.shards})
+            self._manifests[folder] = known
+        return known[1], known[2]
+
+    def _tokenizer(self, folder: Path, digest: str) -> Tokenizer:
+        tokenizer = _read_tokenizer(_inside(folder, TOKENIZER), digest)
+        if tokenizer.digest != digest:
+            _read_tokenizer.cache_clear()
+            raise StoreError(
+                f"{tokenizer.path} is another vocabulary than the rows beside it were made with.",
+                "Put the right file back, or encode the dataset into another folder.",
+            )
+        return tokenizer
+
+
+@lru_cache(maxsize=_N_KEPT)
+def _read_tokenizer(path: Path, digest: str) -> Tokenizer:
+    """A vocabulary; the digest makes another one of another content."""
+    return Tokenizer(path)
+
+
+def _inside(folder: Path, path: str) -> Path:
+    """A file of a folder.
+
+    Raises:
+        StoreError: it is outside.
+    """
+    file = (folder / path).resolve()
+    if not file.is_relative_to(folder):
+        raise StoreError(f"{MANIFEST} of {folder} lists {path!r}, which is outside.", _AGAIN)
+    return file
+
+
+def _shown(tokens: SpeakerTokens, delays: Sequence[int], start_id: int, tokenizer: Tokenizer) -> SpeakerFrames:
+    oracle = tokens.oracle
+    n_frames = len(tokens.text)
+    events = [
+        FedOracle(
+            frame=int(oracle.frame[event]),
+            level=int(oracle.level[event]),
+            ratio=round(float(oracle.ratio[event]), 3),
+            n_tokens=len(said),
+            text=tokenizer.decode(_as_list(said)),
+            is_hint=bool(oracle.ratio[event] >= 1 and len(oracle.hint(event))),
+            is_last=bool(oracle.skip_forbid[event]),
+        )
+        for event in range(len(oracle))
+        for said in [oracle.said(event)]
+    ]
+    # Position f + 1 of the model is where text token f is: counted by text frames, an oracle begins at its own.
+    fed = lay_oracle(oracle.events(), n_frames + 1, start_id)[1:]
+    return SpeakerFrames(
+        text=_as_list(tokens.text),
+        codes=[_as_list(each) for each in tokens.codes],
+        delays=list(delays),
+        oracle=_as_list(fed),
+        events=events,
+        answer_frames=_as_list(np.flatnonzero(tokens.answer_mask)),
+    )
+
+
+def _as_list(values: NDArray[Any]) -> list[int]:
+    found: list[int] = values.tolist()
+    return found
+
+
+def _piece(tokenizer: Tokenizer, token: int) -> str:
+    """What an id stands for; a byte as it is written in the vocabulary."""
+    piece = tokenizer.piece(token)
+    return f"<0x{piece[0]:02X}>" if isinstance(piece, bytes) else piece

@@ -1,0 +1,210 @@
+"""What people see of a refused item: why, what was written and tried, and the sound that the work folder still has."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fastapi.testclient import TestClient
+
+from data_schemas.arrow import to_table
+from data_schemas.records import AudioDialogue, Clip, Clips, Dialogue, Reject
+from pipelines.audio import to_flac
+from tests.support.builders import make_dialogue
+from tests.support.dashboards import SCRIPT, dialogues, indexed_client, write_small
+from tests.support.small_datasets import noisy_dialogue
+from tests.support.token_rows import said_turn
+
+PART = "mine-train-p00000"
+SOUND = to_flac(np.random.default_rng(5).normal(0, 0.1, 4_800).astype(np.float32))
+MIXED = replace(noisy_dialogue(7), dialogue_id="mine-7-v0", item_id="mine-7")
+
+
+def reject(number: int, stage: str, reason: str, detail: str, dialogue: bool = True) -> Reject:
+    name = f"mine-{number}"
+    return Reject(
+        item_id=name,
+        dialogue_id=f"{name}-v0" if dialogue else None,
+        source="mine",
+        stage=stage,
+        reason=reason,
+        detail=detail,
+    )
+
+
+REJECTS = [
+    reject(3, "oracle", "no_words", "nobody answered"),
+    reject(5, "script", "formula", f"x^2 {SCRIPT}", dialogue=False),
+    reject(6, "speech", "misheard", "to be said: 'ten'; heard: 'tin'"),
+    reject(7, "flags", "flagged", "too loud"),
+    reject(8, "mixing", "no_place", "the words of turn 1 are too few"),
+    reject(9, "items", "no_answer", "row 9 has none", dialogue=False),
+]
+
+
+def written(number: int, says: str = "So how many?") -> Dialogue:
+    turns = (
+        said_turn(0, "B", says, ("so", 0, 1)),
+        said_turn(1, "A", "Ten.", ("ten", 0, 1), written_text="10."),
+    )
+    return make_dialogue(*turns, dialogue_id=f"mine-{number}-v0", item_id=f"mine-{number}")
+
+
+def clips(number: int) -> Clips:
+    clip = Clip(
+        turn_index=1,
+        utterance_index=0,
+        voice="amy",
+        speed=0.95,
+        n_samples=4_800,
+        flac=SOUND,
+        words=(),
+        hearing=None,
+    )
+    return Clips(
+        dialogue_id=f"mine-{number}-v0",
+        tts="piper",
+        tts_digest="d",
+        asr=None,
+        asr_digest=None,
+        clips=(replace(clip, turn_index=0, voice="joe", flac=b"other"), clip),
+    )
+
+
+def put(folder: Path, stage: str, rows: Sequence[Any], record: type, age_s: float = 0) -> None:
+    file = folder / ".store" / "parts" / PART / f"{stage}-{len(rows):04x}{int(age_s):04x}.parquet"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(to_table(rows, record), file)
+    then = file.stat().st_mtime - age_s
+    os.utime(file, (then, then))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_small(tmp_path_factory.mktemp("refused") / "small", REJECTS, dialogues())
+    (folder / ".store" / "membership").mkdir(parents=True)
+    items = [
+        {"item": {"item_id": f"mine-{number}", "question": "How many?", "answer": "10"}, "part_id": PART}
+        for number in (3, 5, 6, 7, 8)
+    ]
+    pq.write_table(pa.Table.from_pylist(items), folder / ".store" / "membership" / "mine.parquet")
+    put(folder, "wording", [written(6), written(7), written(8)], Dialogue)
+    put(folder, "wording", [written(6, "An older text?"), *(written(each) for each in range(20, 24))], Dialogue, 60)
+    put(folder, "speech", [clips(7), clips(8)], Clips)
+    put(folder, "mixing", [MIXED], AudioDialogue)
+    (folder / "runs").mkdir()
+    gate = {"max_takes": 4, "max_voices": 2}
+    told = {"run_id": "20260101T000000-abcdef", "configuration": {"sources": [{"name": "mine"}], "gate": gate}}
+    (folder / "runs" / "20260101T000000-abcdef.json").write_text(json.dumps(told))
+    return folder.parent
+
+
+@pytest.fixture(scope="module")
+def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with indexed_client(root, tmp_path_factory.mktemp("cache")) as client:
+        yield client
+
+
+def page_of(client: TestClient, number: int) -> str:
+    answer = client.get(f"/datasets/small/refused?item=mine-{number}")
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def test_the_table_of_rejects_links_to_each_item(client: TestClient) -> None:
+    table = client.get("/datasets/small/rejects").text
+    for each in REJECTS:
+        assert f'href="/datasets/small/refused?item={each.item_id}"' in table
+
+
+def test_a_dialogue_that_no_voice_said_well_has_its_text_and_what_was_tried(client: TestClient) -> None:
+    page = page_of(client, 6)
+    assert "heard: &#39;tin&#39;" in page
+    assert "<dd>10.</dd>" in page
+    assert "<dd>Ten.</dd>" in page
+    assert "So how many?" in page
+    assert "An older text?" not in page
+    assert "up to 4 times" in page
+    assert "up to 2 voices" in page
+    assert "takes that do not pass are not kept" in page
+    assert "<audio" not in page
+
+
+def test_a_dialogue_that_was_said_and_found_no_place_is_heard_utterance_by_utterance(client: TestClient) -> None:
+    page = page_of(client, 8)
+    assert page.count("<audio") == 2
+    assert "amy, speed 0.95" in page
+    sound = client.get("/datasets/small/refused/sound?dialogue=mine-8-v0&turn=1&utterance=0")
+    assert (sound.content, sound.headers["Content-Type"]) == (SOUND, "audio/flac")
+    part = client.get(
+        "/datasets/small/refused/sound?dialogue=mine-8-v0&turn=1&utterance=0", headers={"Range": "bytes=0-9"}
+    )
+    assert (part.status_code, part.content) == (206, SOUND[:10])
+
+
+def test_a_flagged_dialogue_is_heard_whole(client: TestClient) -> None:
+    page = page_of(client, 7)
+    assert page.count("<audio") == 1
+    assert client.get("/datasets/small/refused/sound?dialogue=mine-7-v0").content == MIXED.flac
+
+
+def test_an_item_that_was_refused_before_speech_says_that_there_is_no_sound(client: TestClient) -> None:
+    page = page_of(client, 5)
+    assert "refused before anything was said" in page
+    assert "How many?" in page
+    assert SCRIPT not in page
+    assert "x^2 &lt;script&gt;" in page
+
+
+def test_an_item_whose_question_is_not_known_says_why(client: TestClient) -> None:
+    assert "Its question is not known here" in page_of(client, 9)
+
+
+def test_a_dialogue_without_oracles_is_linked(client: TestClient) -> None:
+    page = page_of(client, 3)
+    assert "stands in the dataset all the same" in page
+    assert 'href="/datasets/small/dialogues/mine-3-v0"' in page
+    assert "not kept any more" not in page
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?item=nothing",
+        "/sound?dialogue=nothing",
+        "/sound?dialogue=mine-6-v0",
+        "/sound?dialogue=mine-8-v0&turn=7",
+        "/sound?dialogue=mine-9-v0",
+    ],
+)
+def test_what_is_not_there_is_a_404(client: TestClient, query: str) -> None:
+    assert client.get(f"/datasets/small/refused{query}").status_code == 404
+
+
+def test_where_the_work_folder_is_gone_or_damaged_the_page_says_so(root: Path, tmp_path: Path) -> None:
+    small = Path(shutil.copytree(root, tmp_path / "root")) / "small"
+    with indexed_client(small.parent, tmp_path / "cache") as client:
+        for file in (small / ".store" / "parts" / PART).glob("speech-*.parquet"):
+            file.write_bytes(b"PAR1 no more")
+        assert "cannot be read" in page_of(client, 8)
+        shutil.rmtree(small / ".store" / "parts")
+        page = page_of(client, 8)
+        assert "(.store/parts) is gone" in page
+        assert "Its text is not kept any more" in page
+
+
+def test_a_part_outside_the_dataset_is_not_read(root: Path, tmp_path: Path) -> None:
+    small = Path(shutil.copytree(root, tmp_path / "root")) / "small"
+    items = [{"item": {"item_id": "mine-8", "question": "How many?", "answer": "10"}, "part_id": "../../../x"}]
+    pq.write_table(pa.Table.from_pylist(items), small / ".store" / "membership" / "mine.parquet")
+    shutil.copytree(small / ".store" / "parts" / PART, tmp_path / "root" / "x")
+    with indexed_client(small.parent, tmp_path / "cache") as client:
+        assert "which is outside" in page_of(client, 8)
+        assert client.get("/datasets/small/refused/sound?dialogue=mine-8-v0&turn=1").status_code == 500
