@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from dashboard.access import AccessMiddleware, RefusedError
 from dashboard.catalog import Catalog, MissingError
+from dashboard.checkpoints import CheckpointReader, Checkpoints
 from dashboard.figures import (
     format_age,
     format_bytes,
@@ -31,6 +32,7 @@ from dashboard.figures import (
     format_yaml,
 )
 from dashboard.index import IndexBeingMade, Indexes
+from dashboard.pages import checkpoints as checkpoint_pages
 from dashboard.pages import compare, datasets, dialogue, refused, runs, sql, start, tables, training
 from dashboard.query import write_range
 from dashboard.results import QueryError, SqlBox
@@ -50,6 +52,8 @@ def create_app(
     host: str = "localhost",
     scheduler: RunScheduler | None = None,
     token_rows: TokenRows | None = None,
+    checkpoints: CheckpointReader | None = None,
+    serve_token: str | None = None,
 ) -> FastAPI:
     """The app over some folders.
 
@@ -60,14 +64,17 @@ def create_app(
         host: the name by which it is reached, beside addresses and localhost.
         scheduler: knows and starts runs; None: the pages of runs say how to have one.
         token_rows: finds and reads token rows; None: pages show none.
+        checkpoints: reads checkpoints and evaluations; None: there are no pages of them.
+        serve_token: what servers that are started here ask callers for; whoever has `token` is let in with it.
 
     Raises:
         ConfigError: a root is no folder, or the token is empty.
     """
     if token is not None and not token.strip():
         raise ConfigError("The dashboard's token is empty.", "Put a secret into that environment variable.")
+    catalog = Catalog(roots)
     site = Site(
-        Catalog(roots),
+        catalog,
         Indexes(cache),
         Sounds(),
         SqlBox(),
@@ -75,7 +82,10 @@ def create_app(
         token is not None,
         scheduler=scheduler,
         token_rows=token_rows,
+        checkpoints=None if checkpoints is None else Checkpoints(catalog.roots, checkpoints, cache / "weights"),
+        serve_token=serve_token,
     )
+    site.templates.globals["has_checkpoints"] = site.checkpoints is not None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -92,6 +102,8 @@ def create_app(
 
     for page in (datasets, tables, refused, dialogue, compare, sql, training, runs, start):
         app.include_router(page.create_routes(site))
+    if site.checkpoints is not None:
+        app.include_router(checkpoint_pages.create_routes(site, site.checkpoints))
     app.mount("/static", StaticFiles(directory=_HERE / "static"))
     _tell_errors(app, site)
     app.add_middleware(AccessMiddleware, token=token, host=host)

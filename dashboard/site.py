@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from dashboard.catalog import Catalog, Dataset
+from dashboard.checkpoints import Checkpoints
 from dashboard.index import Index, Indexes
 from dashboard.results import SqlBox
 from dashboard.runs import RunScheduler, SchedulerGoneError
@@ -30,6 +31,9 @@ class Site:
     """Set when the server stops: streams of events end then, which it would wait for else."""
     scheduler: RunScheduler | None = None
     token_rows: TokenRows | None = None
+    checkpoints: Checkpoints | None = None
+    serve_token: str | None = field(default=None, repr=False)
+    """Token of servers that are started from here, which pages get behind their own token alone."""
 
     def open(self, key: str) -> tuple[Dataset, Index]:
         """A dataset and its index.

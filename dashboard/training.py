@@ -124,10 +124,15 @@ def compare_configs(runs: Sequence[TrainingRun]) -> list[tuple[str, list[str | N
 
     Of one run they are all of its settings.
     """
-    flat = [dict(_flatten(run.config())) for run in runs]
+    return compare_settings([run.config() for run in runs])
+
+
+def compare_settings(told: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str | None]]]:
+    """Values in which nested settings differ: the dotted name, and each one's value as JSON; of one all of its."""
+    flat = [dict(_flatten(each)) for each in told]
     names = list(dict.fromkeys(name for each in flat for name in each))
     rows = [(name, [each.get(name) for each in flat]) for name in names]
-    return [row for row in rows if len(runs) == 1 or len(set(row[1])) > 1]
+    return [row for row in rows if len(told) == 1 or len(set(row[1])) > 1]
 
 
 def parse_line(text: bytes) -> Line | None:

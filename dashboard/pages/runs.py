@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse
 
 from dashboard.catalog import MissingError
 from dashboard.runs import KINDS, STATES_AT_WORK, State
+from dashboard.servers import describe_server
 from dashboard.site import Site
 
 PAGE_RUNS: Final = 50
@@ -63,7 +64,9 @@ def create_routes(site: Site) -> APIRouter:
     @routes.get("/{run_id}", response_class=HTMLResponse)
     def show_run(request: Request, run_id: str) -> HTMLResponse:
         run = site.runs().read_run(run_id)
-        return site.render(request, "run.html", part="runs", run=run, kinds=KINDS)
+        server = describe_server(run, request.url.hostname or "")
+        hands_on = site.checkpoints is not None and site.serve_token is not None
+        return site.render(request, "run.html", part="runs", run=run, kinds=KINDS, server=server, serve_token=hands_on)
 
     @routes.get("/{run_id}/log")
     def get_log(run_id: str, first: int = 0) -> dict[str, Any]:

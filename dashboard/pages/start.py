@@ -15,7 +15,6 @@ from dashboard.site import Site
 from data_schemas.profiles import PROFILES
 
 MAX_CHOICES: Final = 500
-_CHECKPOINT: Final = "kame.json"
 
 
 class FormRequest(BaseModel):
@@ -36,13 +35,15 @@ def create_routes(site: Site) -> APIRouter:
         return site.render(request, "start_kinds.html", part="runs", kinds=KINDS)
 
     @routes.get("/{kind}", response_class=HTMLResponse)
-    def show_form(request: Request, kind: str, like: str = "", profile: str = "") -> HTMLResponse:
+    def show_form(request: Request, kind: str, like: str = "", profile: str = "", checkpoint: str = "") -> HTMLResponse:
         of = _kind(kind)
         if profile and profile not in PROFILES:
             raise MissingError(f"There is no profile {profile!r}.", f"Choose one of: {', '.join(PROFILES)}.")
         values: Mapping[str, Any] = {}
         if profile and kind == "refresh":
             values = PROFILES[profile]().model_dump(mode="json", exclude_defaults=True)
+        if checkpoint and site.checkpoints is not None and "checkpoint" in of.config.model_fields:
+            values = {"checkpoint": str(site.checkpoints.open_checkpoint(checkpoint).folder)}
         if like:
             values = site.runs().read_run(like).settings
         usual, rest = split_usual(build_form(of.config, values), USUAL[kind])
@@ -87,14 +88,11 @@ def _kind(name: str) -> RunKind:
 def _list_picks(site: Site) -> dict[str, Sequence[str]]:
     """What is there to pick from, by the name that fields give."""
     roots = site.catalog.roots
-    checkpoints = [
-        found.parent for root in roots for depth in ("*/", "*/*/") for found in root.glob(depth + _CHECKPOINT)
-    ]
     items = [each for root in roots for depth in ("", "*/") for each in root.glob(f"{depth}*.jsonl")]
     choices = dict(site.runs().list_choices())
     found = {
         "datasets": [str(each.folder) for each in site.catalog.datasets()],
-        "checkpoints": [str(each) for each in checkpoints if not each.name.startswith(".")],
+        "checkpoints": [str(folder) for _, folder in site.checkpoints.list_folders()] if site.checkpoints else [],
         "items": [str(each) for each in items if each.name != "flags.jsonl"],
     }
     for name, paths in found.items():

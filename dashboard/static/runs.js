@@ -4,6 +4,8 @@ import { post } from "/static/token.js";
 
 const EVERY_MS = 2000;
 
+let newest = document.getElementById("now").outerHTML;
+
 /** Puts the newest state of the page's part `now` in its place while a run is at work; then, once more, at its end. */
 async function refresh() {
   if (document.getElementById("now").dataset.alive !== "yes") return;
@@ -12,7 +14,8 @@ async function refresh() {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const now = page.getElementById("now");
     if (!now) throw new Error(page.querySelector("main")?.innerText.trim() ?? "The server does not answer.");
-    document.getElementById("now").replaceWith(now);
+    if (now.outerHTML !== newest) document.getElementById("now").replaceWith(now); // else focus would be lost for nothing
+    newest = now.outerHTML;
     show("");
     if (now.dataset.alive !== "yes") document.getElementById("cancel")?.remove();
   } catch (error) {

@@ -48,6 +48,13 @@ function clear() {
   ["answer_after", "whisper_after", "behind", "buffered"].forEach((id) => show(id, null));
 }
 
+/** A token behind the sign that is sent nowhere, as dashboards give it; it does not stay in the address. */
+function takeToken() {
+  if (!location.hash.startsWith("#token=")) return;
+  at("token").value = decodeURIComponent(location.hash.slice("#token=".length));
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
 async function begin() {
   const answer = await fetch("v1/about");
   about = await answer.json();
@@ -182,5 +189,6 @@ at("delete").addEventListener("click", async () => {
     tell(error.message, true);
   }
 });
+takeToken();
 setInterval(() => oracles.tick(), 100);
 begin().catch(() => tell("The server does not say what it offers; is it of this version?", true));

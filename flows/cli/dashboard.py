@@ -53,7 +53,9 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
 
     from backends.assets import cache_dir
     from dashboard.app import create_app
+    from data_schemas.config.serving import TOKEN_ENV
     from data_schemas.errors import ConfigError
+    from flows.checkpoints import CheckpointFiles
     from flows.token_rows import EncodedRows
 
     class PagesServer(uvicorn.Server):
@@ -67,7 +69,16 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
         from flows.prefect_runs import PrefectRuns
 
         scheduler = PrefectRuns(api_url)
-    app = create_app(roots, cache_dir() / "dashboard", token, host, scheduler, EncodedRows())
+    app = create_app(
+        roots,
+        cache_dir() / "dashboard",
+        token,
+        host,
+        scheduler,
+        token_rows=EncodedRows(),
+        checkpoints=CheckpointFiles(),
+        serve_token=os.environ.get(TOKEN_ENV),
+    )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)

@@ -50,7 +50,7 @@ from kame_model.evaluate.recall_items import Record
 from kame_model.text.run_vocabulary import check_run_vocabulary, make_run_vocabulary
 from kame_model.train.parallel import find_device
 from kame_model.train.run import RunResult, train
-from kame_model.train.run_folder import read_facts
+from kame_model.train.run_facts import read_facts
 from kame_model.train.trainer import SILENT, Progress
 
 HELD_OUT = "held-out"

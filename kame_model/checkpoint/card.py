@@ -1,6 +1,7 @@
 """The model's card: what it is, what it learnt from, how good it is, and how to use it."""
 
-from kame_model.checkpoint.folder import CONFIG, CUE_KEY, FACTS, ORACLE_KEY, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.files import CONFIG, FACTS, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.folder import CUE_KEY, ORACLE_KEY
 from kame_model.checkpoint.kame_json import KameJson
 
 _WITH_US = """\

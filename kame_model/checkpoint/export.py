@@ -32,19 +32,8 @@ from data_schemas.config.training import OracleFeedConfig
 from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.store import Store, new_folder
 from kame_model.checkpoint.card import render_card
-from kame_model.checkpoint.folder import (
-    CARD,
-    CODEC,
-    CODEC_KWARGS,
-    CODEC_WEIGHTS,
-    CONFIG,
-    CUE_KEY,
-    FACTS,
-    ORACLE_KEY,
-    TEXT_HEAD_KEY,
-    TOKENIZER,
-    WEIGHTS,
-)
+from kame_model.checkpoint.files import CARD, CONFIG, FACTS, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.folder import CODEC, CODEC_KWARGS, CODEC_WEIGHTS, CUE_KEY, ORACLE_KEY, TEXT_HEAD_KEY
 from kame_model.checkpoint.kame_json import (
     CodecFacts,
     FreeShare,
@@ -62,7 +51,8 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import merge_lora
 from kame_model.text.tokenizer import Tokenizer
 from kame_model.train.checkpoints import Saved
-from kame_model.train.run_folder import RunFacts, choose_saved, load_run, read_facts
+from kame_model.train.run_facts import RunFacts, read_facts
+from kame_model.train.run_folder import choose_saved, load_run
 
 Options = Mapping[str, str | int | float | bool]
 Which = Literal["last", "best"]

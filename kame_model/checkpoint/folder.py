@@ -5,30 +5,22 @@ Only what describes the model is read; the tensors stay where they are until `Co
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from moshi.models import loaders
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
 from backends.codec import folder as codec_folder
-from data_schemas import ids
 from data_schemas.code_layout import CodeLayout
-from data_schemas.errors import BackendError, ConfigError, StoreError
+from data_schemas.errors import BackendError, ConfigError
 from data_schemas.presets import PRESETS
+from kame_model.checkpoint.files import CONFIG, FACTS, TOKENIZER, reading
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
 from kame_model.model.front_end import lm_kwargs
 from kame_model.text.tokenizer import HUB_PREFIX
 
-WEIGHTS = "model.safetensors"
-CONFIG = "config.json"
-TOKENIZER = "tokenizer.model"
-FACTS = "kame.json"
-CARD = "README.md"
 CODEC_WEIGHTS, CODEC_KWARGS = codec_folder.WEIGHTS, codec_folder.KWARGS
 CODEC = "codec"
 """Folder of a codec's files; those of a Mimi lie beside the weights, where stock moshi looks for them."""
@@ -157,27 +149,6 @@ def read_contents(place: Place) -> Contents:
         tokenizer=config.get("tokenizer_name", tokenizer),
         facts=facts,
     )
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """A block that reads a file of a checkpoint; what goes wrong there is a `StoreError`."""
-    try:
-        yield
-    except (SafetensorError, OSError, ValueError) as error:
-        raise StoreError(f"{path} cannot be read: {error}.", "Fetch or export the checkpoint again.") from error
-
-
-def digest_files(paths: Sequence[Path]) -> str:
-    """Stands for weights: 16 hexadecimal digits. Reads all of them.
-
-    Raises:
-        StoreError: a file cannot be read.
-    """
-    try:
-        return ids.digest("weights", [ids.sha256_of(each) for each in paths])
-    except OSError as error:
-        raise StoreError(f"Weights cannot be read: {error}.", "Look at their rights and disk.") from error
 
 
 def _kwargs_7b() -> dict[str, Any]:

@@ -171,7 +171,7 @@ def read_kame_json(path: Path) -> KameJson:
                 f"{path} is of format {found}; this kame reads {FORMAT}.", "Update kame-pipeline to read it."
             )
         return KameJson.model_validate_json(path.read_bytes())
-    except (OSError, ValueError, ValidationError) as error:
+    except (OSError, ValueError, ValidationError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read: {error}.", "Export the checkpoint again.") from error
 
 

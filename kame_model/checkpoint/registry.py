@@ -16,8 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from data_schemas.config.base import Config
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import Store
-from kame_model.checkpoint.export import record_free_running
-from kame_model.checkpoint.folder import FACTS
+from kame_model.checkpoint.files import FACTS
 from kame_model.checkpoint.kame_json import FreeShare, KameJson, read_kame_json
 
 INDEX = "index.json"
@@ -83,6 +82,8 @@ def register_export(folder: str, name: str, shares: list[FreeShare]) -> KameJson
     Raises:
         StoreError: as `register`, and where the export's own files cannot be read or written.
     """
+    from kame_model.checkpoint.export import record_free_running  # with it comes torch, which readers need not
+
     place = Path(folder) / name
     facts = record_free_running(place, shares) if shares else read_kame_json(place / FACTS)
     entry = Entry(

@@ -1,13 +1,10 @@
 """What a checkpoint is, told from its headers: no tensor is read."""
 
-from collections import Counter
-from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safetensors import safe_open
-
-from kame_model.checkpoint.folder import ORACLE_KEY, find_place, read_contents, reading
+from kame_model.checkpoint.files import read_header
+from kame_model.checkpoint.folder import ORACLE_KEY, find_place, read_contents
 from kame_model.checkpoint.kame_json import KameJson
 
 
@@ -78,18 +75,13 @@ def summarise(source: str | Path) -> Summary:
         StoreError: a file is damaged, or of a newer kame.
     """
     contents = read_contents(find_place(source))
-    dtypes: Counter[str] = Counter()
-    with reading(contents.weights), safe_open(contents.weights, "pt") as file:
-        names = set(file.keys())
-        for name in names:
-            header = file.get_slice(name)
-            dtypes[header.get_dtype()] += prod(header.get_shape())
+    header = read_header(contents.weights)
     return Summary(
         str(source),
-        dtypes.total(),
+        header.n_parameters,
         contents.weights.stat().st_size,
-        dict(dtypes.most_common()),
-        ORACLE_KEY in names,
+        header.dtypes,
+        ORACLE_KEY in header.names,
         contents.lm_kwargs,
         contents.facts,
     )

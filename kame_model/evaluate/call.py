@@ -26,7 +26,7 @@ from data_schemas import ids
 from data_schemas.config.serving import Mode, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, round_s, samples_to_seconds
-from kame_model.checkpoint.folder import digest_files
+from kame_model.checkpoint.files import digest_files
 from kame_model.checkpoint.kame_json import voice_of
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.evaluate.delays import audible_spans

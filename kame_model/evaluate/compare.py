@@ -72,6 +72,7 @@ def compare(
         "kind": "compare",
         "of": first.run["kind"],
         "systems": {name: [each.folder for each in runs] for name, runs in read.items()},
+        "checkpoints": {name: [each.run["system"].get("checkpoint") for each in runs] for name, runs in read.items()},
         "left_out": left_out,
     }
     plots = {PLOT: draw_means(rows, list(read))}

@@ -20,7 +20,7 @@ from data_schemas.config.front_end import RUN
 from data_schemas.config.recall import TEST, RecallConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
-from kame_model.checkpoint.folder import digest_files
+from kame_model.checkpoint.files import digest_files
 from kame_model.checkpoint.kame_json import FreeShare, Measure
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.encode.token_dataset import TokenDataset

@@ -20,7 +20,8 @@ from data_schemas.config.calls import CallsConfig
 from data_schemas.config.chat import ChatConfig
 from data_schemas.config.serving import NO_CHECKPOINT, Mode, ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
-from kame_model.checkpoint.folder import digest_files, find_place, read_contents
+from kame_model.checkpoint.files import digest_files
+from kame_model.checkpoint.folder import find_place, read_contents
 from kame_model.checkpoint.kame_json import sampling_of, voice_of
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.evaluate.call import Call, CalledServer

@@ -12,7 +12,8 @@ from kame_model.frames.batch import Batch
 from kame_model.model.front_end import SOUND_WEIGHTS, FrontEnd, Logits, build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.train.parallel import Processes, parallelize
-from kame_model.train.run_folder import SpeaksWith, start_from
+from kame_model.train.run_facts import SpeaksWith
+from kame_model.train.run_folder import start_from
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ from kame_model.train.free_copying import N_TRIALS, measure_copying
 from kame_model.train.logs import MetricsLog
 from kame_model.train.model import ForwardPass, build_model, build_shape
 from kame_model.train.parallel import Processes, join_processes
-from kame_model.train.run_folder import RunFacts, SpeaksWith, begin_run, digest_weights, read_facts
+from kame_model.train.run_facts import RunFacts, SpeaksWith, read_facts
+from kame_model.train.run_folder import begin_run, digest_weights
 from kame_model.train.throughput import Speedometer, count_flops_per_frame, count_weights, find_peak_flops
 from kame_model.train.trainer import SILENT, Parts, Progress, Trainer
 from kame_model.train.validation import Evaluation, Evaluator

@@ -31,7 +31,7 @@ from kame_model.encode.manifest import read_manifest
 from kame_model.evaluate import recall_items
 from kame_model.evaluate.report import read_items
 from kame_model.train.logs import PICTURE, plot_losses, read_metrics
-from kame_model.train.run_folder import read_facts
+from kame_model.train.run_facts import read_facts
 from tests.support.codecs import count_encoded
 from tests.support.sentences import speech_config
 from tests.support.small_datasets import noisy_dialogue, write_dataset

@@ -11,7 +11,8 @@ from flows.cli.app import app
 from flows.runs.train import run_front_end
 from kame_model.evaluate.report import FIGURES
 from kame_model.train.checkpoints import CHECKPOINTS, DONE
-from kame_model.train.run_folder import CONFIG, find_run
+from kame_model.train.run_facts import CONFIG
+from kame_model.train.run_folder import find_run
 
 pytestmark = pytest.mark.full
 

@@ -16,7 +16,7 @@ from flows.cli.checkpoint import app
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.model.front_end import FrontEnd, build_front_end
-from kame_model.train.run_folder import RunFacts, SpeaksWith, read_facts
+from kame_model.train.run_facts import RunFacts, SpeaksWith, read_facts
 from tests.support.codecs import TINY_LAYOUT, open_mimi, tiny_mimi
 from tests.support.front_ends import tiny_config
 from tests.support.vocabularies import make_vocabulary

@@ -16,7 +16,7 @@ from data_schemas.config.model import LoraConfig, SamplingConfig
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import Store, Written
 from kame_model.checkpoint.export import export_checkpoint, record_free_running
-from kame_model.checkpoint.folder import digest_files
+from kame_model.checkpoint.files import digest_files
 from kame_model.checkpoint.kame_json import FreeShare, TrainedDelays, TrainingFacts, read_kame_json, voice_of
 from kame_model.checkpoint.load import init_from, load_checkpoint
 from kame_model.checkpoint.summary import summarise

@@ -10,7 +10,8 @@ import pytest
 from data_schemas.errors import ConfigError
 from kame_model.train.checkpoints import CHECKPOINTS, list_saved
 from kame_model.train.run import train
-from kame_model.train.run_folder import load_run, read_facts
+from kame_model.train.run_facts import read_facts
+from kame_model.train.run_folder import load_run
 from kame_model.train.validation import Evaluator
 from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows

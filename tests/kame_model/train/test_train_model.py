@@ -12,7 +12,7 @@ from data_schemas.config.training import HardwareConfig, Precision, TrainConfig
 from kame_model.model.front_end import FrontEnd
 from kame_model.train.model import ForwardPass, build_shape
 from kame_model.train.parallel import Processes
-from kame_model.train.run_folder import SpeaksWith
+from kame_model.train.run_facts import SpeaksWith
 from tests.support.train_runs import tiny_run
 
 SPEAKS_WITH = SpeaksWith(tokenizer_digest="made", text_card=200, codec_digest="made", layout=CodeLayout.of_mimi(4, 32))

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from data_schemas.errors import ConfigError
 from kame_model.train.checkpoints import CHECKPOINTS, list_saved
 from kame_model.train.run import train
-from kame_model.train.run_folder import load_run, read_facts
+from kame_model.train.run_facts import read_facts
+from kame_model.train.run_folder import load_run
 from tests.support.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
 from tests.support.vocabularies import make_vocabulary
 

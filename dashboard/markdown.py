@@ -1,0 +1,96 @@
+"""Markdown that somebody else wrote, such as a checkpoint's card, as HTML that holds nothing but text and its form."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markdown_it.token import Token
+from markupsafe import Markup
+
+MOST_BYTES: Final = 1 << 20
+"""Of a file; what is behind them is left out, and said to be."""
+_FRONT_MATTER = re.compile(r"\A---\r?\n.*?\r?\n---\r?\n", re.DOTALL)
+_WEB_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+_LEVELS_DOWN: Final = 1
+
+AddressOf = Callable[[str], str | None]
+"""The address of a picture by what the text calls it; None: it is not shown."""
+
+
+def read_markdown(folder: Path, name: str) -> str | None:
+    """A file of a folder as text; None: there is none that can be read, or it is a link that leads out of it."""
+    path = (folder / name).resolve()
+    try:
+        if not path.is_relative_to(folder.resolve()) or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError:
+        return None
+    text = content[:MOST_BYTES].decode("utf-8", errors="replace")
+    return text if len(content) <= MOST_BYTES else f"{text}\n\n(What follows is left out: the file is too long.)"
+
+
+def render_markdown(text: str, address_of: AddressOf = lambda name: None) -> Markup:
+    """Text as HTML: HTML in it is shown as it was written, and links lead to pages of the web alone.
+
+    Args:
+        text: CommonMark with tables; front matter is left out.
+        address_of: where its pictures are; others are shown as their titles.
+    """
+    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable("table")
+    reader.validateLink = lambda address: True  # type: ignore[method-assign,assignment]  # each is looked at below
+    for name, rule in _RULES.items():
+        reader.add_render_rule(name, rule)
+    tokens = reader.parse(_FRONT_MATTER.sub("", text, count=1))
+    _make_safe(tokens, address_of)
+    # everything in it went through the reader's own escaping, or ours
+    return Markup(reader.renderer.render(tokens, reader.options, {}))  # noqa: S704
+
+
+def _make_safe(tokens: Sequence[Token], address_of: AddressOf) -> None:
+    """Looks at each link and picture, and puts headings below the page's own."""
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + _LEVELS_DOWN)}"
+        elif token.type == "link_open":
+            address = str(token.attrGet("href"))
+            token.attrs = (
+                {"href": address, "rel": "noreferrer nofollow"} if _WEB_ADDRESS.match(address) else {"class": "no-link"}
+            )
+        elif token.type == "image":
+            found = address_of(str(token.attrGet("src")))
+            token.attrs = {} if found is None else {"src": found}
+        _make_safe(token.children or (), address_of)
+
+
+def _render_table_open(*_: Any) -> str:
+    return '<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>\n'
+
+
+def _render_table_close(*_: Any) -> str:
+    return "</table></div>\n"
+
+
+def _render_fence(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+    return f'<pre tabindex="0"><code>{escapeHtml(tokens[index].content)}</code></pre>\n'
+
+
+def _render_image(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+    token = tokens[index]
+    title = escapeHtml(token.content)
+    source = token.attrGet("src")
+    return f'<img src="{escapeHtml(str(source))}" alt="{title}">' if source else f"<em>{title}</em>"
+
+
+_RULES: Final[Mapping[str, Callable[..., str]]] = {
+    "table_open": _render_table_open,
+    "table_close": _render_table_close,
+    "fence": _render_fence,
+    "code_block": _render_fence,
+    "image": _render_image,
+}
+"""What is rendered otherwise than the library does: what is wide can be scrolled, also by keyboard."""

@@ -1,0 +1,254 @@
+"""Checkpoints: the list, one with its card and figures, several side by side, and servers to talk with them."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse
+
+from dashboard.catalog import MissingError
+from dashboard.checkpoints import CARD, Checkpoint, Checkpoints, Evaluation, count_kinds
+from dashboard.markdown import read_markdown, render_markdown
+from dashboard.runs import Run, SchedulerGoneError
+from dashboard.servers import (
+    KIND,
+    Server,
+    add_token,
+    describe_server,
+    find_broken,
+    list_servers,
+    of_folder,
+    serves,
+    settings_of,
+)
+from dashboard.side_by_side import (
+    compare_facts,
+    comparisons_of,
+    find_comparisons,
+    group_evaluations,
+    list_losses,
+    list_shares,
+    of_weights,
+)
+from dashboard.site import Site
+from data_schemas.errors import KameError
+
+MOST_COMPARED: Final = 8
+_PLOTS: Final = "plots"
+_PLOT = re.compile(rf"{_PLOTS}/([\w][\w.-]*\.png)")
+_REPORT: Final = "report.md"
+
+_Keys = Annotated[list[str], Query(alias="checkpoint", min_length=2, max_length=MOST_COMPARED)]
+
+COLUMNS: Final[Mapping[str, tuple[str, Callable[[Checkpoint], Any]]]] = {
+    "name": ("Checkpoint", lambda each: each.key),
+    "preset": ("Preset", lambda each: each.require().preset),
+    "parameters": ("Parameters", lambda each: each.require().n_parameters),
+    "codec": ("Codec", lambda each: each.require().codec),
+    "voice": ("Voice", lambda each: each.require().voice),
+    "stage": ("Trained on", lambda each: (each.require().stage, list(each.require().data))),
+    "steps": ("Steps", lambda each: each.require().step),
+    "text": ("Text", lambda each: each.require().losses.get("right.text")),
+    "answer": ("Answer right", lambda each: each.require().losses.get("right.answer_right")),
+    "said": ("Said freely", lambda each: max((share.value or 0 for share in each.require().shares), default=None)),
+    "date": ("Date", lambda each: each.require().made_at),
+}
+"""What the list is sorted by, with its title; damaged ones come last."""
+
+
+class NoWish(BaseModel):
+    """A request that says all by its address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
+    """The routes of this part."""
+    routes = APIRouter(prefix="/checkpoints")
+
+    @routes.get("", response_class=HTMLResponse)
+    def list_all(request: Request, sort: str = "-date") -> HTMLResponse:
+        column = sort.removeprefix("-")
+        if column not in COLUMNS:
+            raise MissingError(f"There is no column {column!r}.", f"Choose one of: {', '.join(COLUMNS)}.")
+        evaluations = checkpoints.list_evaluations()
+        found = _sort(checkpoints.list_checkpoints(), column, is_descending=sort.startswith("-"))
+        digests = {each.key: _digest(checkpoints, each, 0.05)[0] for each in found}
+        return site.render(
+            request,
+            "checkpoints.html",
+            part="checkpoints",
+            checkpoints=found,
+            runs={each.key: checkpoints.find_run(each) for each in found},
+            kinds={key: count_kinds(of_weights(evaluations, digest)) for key, digest in digests.items() if digest},
+            is_alive=any(digests[each.key] is None and each.error is None for each in found),
+            columns=COLUMNS,
+            sort=sort,
+            roots=site.catalog.roots,
+            most=MOST_COMPARED,
+        )
+
+    @routes.get("/compare", response_class=HTMLResponse)
+    def compare(request: Request, keys: _Keys) -> HTMLResponse:
+        chosen = [checkpoints.open_checkpoint(key) for key in dict.fromkeys(keys)]
+        evaluations = checkpoints.list_evaluations()
+        digests = {each.key: _digest(checkpoints, each)[0] for each in chosen}
+        groups, alone = group_evaluations(chosen, digests, evaluations)
+        compared = find_comparisons(digests, evaluations)
+        return site.render(
+            request,
+            "checkpoints_compared.html",
+            part="checkpoints",
+            checkpoints=chosen,
+            others=[key for key, _ in checkpoints.list_folders() if key not in digests],
+            most=MOST_COMPARED,
+            is_alive=None in digests.values(),
+            facts=compare_facts(chosen),
+            losses=list_losses(chosen),
+            shares=list_shares(chosen),
+            comparisons=[(each, _report(each)) for each in compared],
+            groups=[(each, _comparing(each.columns)) for each in groups],
+            alone=alone,
+        )
+
+    @routes.get("/of/{key}", response_class=HTMLResponse)
+    def show_checkpoint(request: Request, key: str) -> HTMLResponse:
+        checkpoint = checkpoints.open_checkpoint(key)
+        facts = checkpoint.require()
+        digest, fault = _digest(checkpoints, checkpoint)
+        evaluations = checkpoints.list_evaluations()
+        card = read_markdown(checkpoint.folder, CARD)
+        servers, broken, gone = _servers(site, request, checkpoint.folder)
+        return site.render(
+            request,
+            "checkpoint.html",
+            part="checkpoints",
+            checkpoint=checkpoint,
+            facts=facts,
+            told=compare_facts([checkpoint]),
+            run=checkpoints.find_run(checkpoint),
+            digest=digest,
+            fault=fault,
+            evaluations=of_weights(evaluations, digest),
+            comparisons=comparisons_of(evaluations, digest),
+            card=None if card is None else render_markdown(card),
+            servers=of_folder(servers, checkpoint.folder),
+            others=[each for each in servers if not serves(each.run, checkpoint.folder)],
+            broken=broken,
+            gone=gone,
+            has_scheduler=site.scheduler is not None,
+            serve_token=site.serve_token is not None,
+            line=f"kame serve {shlex.quote(str(checkpoint.folder))}",
+            is_alive=(digest is None and fault is None) or bool(servers),
+        )
+
+    @routes.get("/evaluations/{key}", response_class=HTMLResponse)
+    def show_evaluation(request: Request, key: str) -> HTMLResponse:
+        evaluation = checkpoints.open_evaluation(key)
+        digests = {each.key: _digest(checkpoints, each, 0.05)[0] for each in checkpoints.list_checkpoints()}
+        return site.render(
+            request,
+            "evaluation.html",
+            part="checkpoints",
+            evaluation=evaluation,
+            of=[key for key, digest in digests.items() if digest in evaluation.facts.checkpoints],
+            report=_report(evaluation),
+        )
+
+    @routes.get("/evaluations/{key}/plots/{name}")
+    def get_plot(key: str, name: str) -> FileResponse:
+        folder = checkpoints.open_evaluation(key).folder / _PLOTS
+        found = next((each for each in folder.glob("*.png") if each.name == name), None)
+        if found is None or not found.resolve().is_relative_to(folder.parent):
+            raise MissingError(f"There is no plot {name!r}.", "The report shows those there are.")
+        return FileResponse(found, media_type="image/png")
+
+    @routes.post("/of/{key}/talk")
+    def talk(key: str, _: NoWish, request: Request) -> dict[str, Any]:
+        checkpoint = checkpoints.open_checkpoint(key)
+        checkpoint.require()
+        address = str(request.app.url_path_for("show_checkpoint", key=key))
+        if not of_folder(list_servers(site.runs(), ""), checkpoint.folder):  # a second press is not a second server
+            site.runs().start(KIND, settings_of(checkpoint.folder))
+        return {"url": address}
+
+    @routes.post("/servers/{run_id}/stop")
+    def stop(run_id: str, _: NoWish, request: Request) -> dict[str, Any]:
+        run = _server_run(site, run_id)
+        site.runs().cancel(run_id)
+        for each in checkpoints.list_checkpoints():
+            if serves(run, each.folder):
+                return {"url": str(request.app.url_path_for("show_checkpoint", key=each.key))}
+        return {"url": f"/runs/{run_id}"}
+
+    @routes.post("/servers/{run_id}/enter")
+    def enter(run_id: str, _: NoWish, request: Request) -> JSONResponse:
+        server = describe_server(_server_run(site, run_id), request.url.hostname or "")
+        if not server.url:
+            raise MissingError("That server is not ready.", "Wait until its run is, or start it again.")
+        url = server.url
+        if site.serve_token is not None and server.takes_token:
+            url = add_token(url, site.serve_token)
+        return JSONResponse({"url": url}, headers={"Cache-Control": "no-store"})
+
+    return routes
+
+
+def _sort(checkpoints: Sequence[Checkpoint], column: str, *, is_descending: bool) -> list[Checkpoint]:
+    """By a column, what has no value last."""
+    of = COLUMNS[column][1]
+    with_value = [each for each in checkpoints if each.facts is not None and of(each) is not None]
+    rest = [each for each in checkpoints if each not in with_value]
+    return [*sorted(with_value, key=of, reverse=is_descending), *rest]
+
+
+def _digest(
+    checkpoints: Checkpoints, checkpoint: Checkpoint, wait_s: float | None = None
+) -> tuple[str | None, KameError | None]:
+    """A checkpoint's digest, or why there will be none; neither: its weights are being read."""
+    try:
+        waits = {} if wait_s is None else {"wait_s": wait_s}
+        return checkpoints.find_digest(checkpoint, **waits), None
+    except KameError as error:
+        return None, error
+
+
+def _report(evaluation: Evaluation) -> Any:
+    """An evaluation's report as HTML; None: there is none."""
+    text = read_markdown(evaluation.folder, _REPORT)
+
+    def address_of(name: str) -> str | None:
+        found = _PLOT.fullmatch(name)
+        return f"/checkpoints/evaluations/{quote(evaluation.key, safe='')}/plots/{found[1]}" if found else None
+
+    return None if text is None else render_markdown(text, address_of)
+
+
+def _comparing(columns: Sequence[tuple[Checkpoint, Evaluation]]) -> str:
+    """The command that pairs evaluations."""
+    told = [shlex.quote(f"{checkpoint.key.replace('=', '-')}={each.folder}") for checkpoint, each in columns]
+    return f"kame evaluate compare {' '.join(told)} --out comparison"
+
+
+def _servers(site: Site, request: Request, folder: Path) -> tuple[list[Server], Run | None, SchedulerGoneError | None]:
+    """All servers at work, the newest of a checkpoint where it broke, and why nobody knows."""
+    if site.scheduler is None:
+        return [], None, None
+    try:
+        servers = list_servers(site.scheduler, request.url.hostname or "")
+        return servers, find_broken(site.scheduler, folder), None
+    except SchedulerGoneError as error:
+        return [], None, error
+
+
+def _server_run(site: Site, run_id: str) -> Run:
+    run = site.runs().read_run(run_id)
+    if run.kind != KIND:
+        raise MissingError(f"The run {run.name!r} is no server.", "The list of runs shows those there are.")
+    return run

@@ -1,0 +1,109 @@
+"""Servers on which people talk with a checkpoint: runs of kind `serve`, from the press until somebody ends them."""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from dashboard.runs import STATES_AT_WORK, Run, RunScheduler, State
+from data_schemas.config.serving import TOKEN_ENV
+
+KIND: Final = "serve"
+_LISTED: Final = 50
+_BROKEN: Final[tuple[State, ...]] = ("failed", "crashed")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server as its run tells of it.
+
+    Attributes:
+        url: where its page to talk by is, as a browser reaches it; empty: it is not ready.
+        is_elsewhere: whether the address leads to the machine of the browser, which is another one than the server's.
+        takes_token: whether it may want the token of `KAME_SERVE_TOKEN`; one that was told another variable wants that.
+    """
+
+    run: Run
+    url: str
+    is_elsewhere: bool
+    takes_token: bool
+
+    @property
+    def step(self) -> str:
+        """What it is at."""
+        if self.run.state in ("scheduled", "pending"):
+            waits_for = f"waits for {self.run.waits_for}" if self.run.waits_for else "waits for a worker"
+            return "waits until the other server has ended" if "Concurrency" in self.run.state_name else waits_for
+        if self.run.state == "cancelling":
+            return "ends: nobody is let in any more, and who talks may finish"
+        return "ready" if self.url else "loads the checkpoint and its chat model"
+
+
+def describe_server(run: Run, host: str) -> Server:
+    """A server's run as a page shows it.
+
+    Args:
+        host: the name by which the browser reached the dashboard.
+    """
+    is_ready = run.kind == KIND and run.state == "running" and bool(run.url)
+    care = run.settings.get("care")
+    named = care.get("token_env") if isinstance(care, dict) else None
+    if not is_ready:
+        return Server(run, "", False, named in (None, TOKEN_ENV))
+    parts = urlsplit(run.url)
+    url = run.url
+    if _is_any_address(parts.hostname or ""):  # every address of its machine: take the one that led here
+        shown = f"[{host}]" if ":" in host else host
+        url = parts._replace(netloc=shown if parts.port is None else f"{shown}:{parts.port}").geturl()
+    is_elsewhere = _is_loopback(urlsplit(url).hostname or "") and not _is_loopback(host)
+    return Server(run, url, is_elsewhere, named in (None, TOKEN_ENV))
+
+
+def add_token(url: str, token: str) -> str:
+    """A server's address with its token, behind the sign that browsers send nowhere."""
+    return f"{url.rstrip('/')}/#token={quote(token, safe='')}"
+
+
+def list_servers(scheduler: RunScheduler, host: str) -> list[Server]:
+    """Servers that are at work or on their way to it, the newest first."""
+    return [describe_server(run, host) for run in scheduler.list_runs([KIND], STATES_AT_WORK, 0, _LISTED)]
+
+
+def find_broken(scheduler: RunScheduler, folder: Path) -> Run | None:
+    """The newest server of a checkpoint, where it broke instead of being ended."""
+    for run in scheduler.list_runs([KIND], (), 0, _LISTED):
+        if serves(run, folder):
+            return run if run.state in _BROKEN else None
+    return None
+
+
+def serves(run: Run, folder: Path) -> bool:
+    """Whether a run is a server of a checkpoint; relative paths begin where the dashboard was started."""
+    told = run.settings.get("checkpoint")
+    try:
+        return isinstance(told, str) and Path(told).expanduser().resolve() == folder
+    except (OSError, ValueError, RuntimeError):  # no path at all, or of a user that there is not
+        return False
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """A server of a checkpoint on this machine at a free port, with the embedded chat model behind it."""
+    return {"checkpoint": str(folder), "port": 0}
+
+
+def of_folder(servers: Sequence[Server], folder: Path) -> list[Server]:
+    """Those that serve a checkpoint."""
+    return [each for each in servers if serves(each.run, folder)]
+
+
+def _is_any_address(host: str) -> bool:
+    return host in ("0.0.0.0", "::")  # noqa: S104 - an address to show, none to listen at
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,132 @@
+"""Checkpoints, training runs and evaluations as the dashboard reads them (`dashboard.checkpoints.CheckpointReader`)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from dashboard.checkpoints import COMPARISON, CheckpointFacts, EvaluationFacts, EvaluationRow, Figure
+from data_schemas import ids
+from data_schemas.errors import DatasetError, KameError, StoreError
+from flows.settings import shipped_checkpoint
+from kame_model.checkpoint.files import FACTS, WEIGHTS, digest_files, read_header
+from kame_model.checkpoint.kame_json import KameJson, read_kame_json
+from kame_model.checkpoint.registry import read_registry
+from kame_model.evaluate.evaluations import Evaluation, read_evaluation, title_of
+from kame_model.evaluate.report import read_figures
+from kame_model.train.run_facts import read_facts
+
+_INTERVAL: Final = "_interval"
+_OF_THE_SYSTEM: Final = {"system", "seed"}
+"""What may differ where two evaluations stand side by side, as in `kame evaluate compare`."""
+
+
+class CheckpointFiles:
+    """Reads them from the disk; nothing here imports torch."""
+
+    def list_shipped(self) -> Sequence[Path]:
+        """Folders of checkpoints that come with the project."""
+        shipped = shipped_checkpoint()
+        return [] if shipped is None else [Path(shipped)]
+
+    def read_facts(self, folder: Path) -> CheckpointFacts:
+        """A checkpoint's facts; no weights are read."""
+        facts, weights = read_kame_json(folder / FACTS), folder / WEIGHTS
+        header = read_header(weights)
+        told = facts.training
+        return CheckpointFacts(
+            weights=weights,
+            n_parameters=header.n_parameters,
+            n_bytes=weights.stat().st_size,
+            preset=facts.preset,
+            codec=(facts.codec_digest or "") if facts.codec is None else facts.codec.name,
+            voice=facts.voice,
+            stage=told.stage,
+            step=told.step,
+            data=told.data,
+            run=told.run,
+            losses=told.figures,
+            losses_step=told.figures_step,
+            shares=[Figure(each.name, each.value, each.low, each.high, each.of, True) for each in facts.free_running],
+            made_at=_made_at(folder),
+            all_facts=_without_figures(facts),
+        )
+
+    def read_digest(self, weights: Path) -> str:
+        """What stands for weights in evaluations; reads all of them."""
+        return digest_files([weights])
+
+    def read_run_identity(self, folder: Path) -> str:
+        """What stands for a training run in the facts of its checkpoints."""
+        return read_facts(folder).identity
+
+    def read_evaluation(self, folder: Path) -> EvaluationFacts:
+        """An evaluation, or a comparison of some.
+
+        Raises:
+            KameError: it is damaged, or neither.
+        """
+        try:
+            told = read_figures(str(folder))
+            run = told["run"]
+            if run["kind"] == COMPARISON:
+                return _comparison(run)
+            evaluation = read_evaluation(str(folder))
+            rows = [_row(evaluation, key, row) for key, row in zip(evaluation.keys, told["rows"], strict=True)]
+            must_be_same = {name: value for name, value in run.items() if name not in _OF_THE_SYSTEM}
+            return EvaluationFacts(
+                kind=run["kind"],
+                title=_title(run),
+                checkpoints=frozenset(filter(None, [run["system"].get("checkpoint")])),
+                alike=ids.digest(must_be_same),
+                rows=rows,
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise DatasetError(f"{folder} holds no evaluation: {error!r}.", "Make it with `kame evaluate`.") from error
+
+
+def _made_at(folder: Path) -> datetime:
+    """When a checkpoint was registered beside its folder, else when its facts were written."""
+    try:
+        for entry in read_registry(str(folder.parent)):
+            if entry.name == folder.name:
+                told = datetime.fromisoformat(entry.registered_at)
+                return told if told.tzinfo else told.replace(tzinfo=UTC)
+    except (KameError, ValueError):
+        pass  # a register that is damaged hides no checkpoint
+    try:
+        return datetime.fromtimestamp((folder / FACTS).stat().st_mtime, UTC)
+    except OSError as error:
+        raise StoreError(f"{folder / FACTS} cannot be read: {error}.", "Export the checkpoint again.") from error
+
+
+def _without_figures(facts: KameJson) -> dict[str, Any]:
+    return facts.model_dump(mode="json", exclude={"free_running": True, "training": {"figures"}})
+
+
+def _comparison(run: Mapping[str, Any]) -> EvaluationFacts:
+    weights = [each for of_system in (run.get("checkpoints") or {}).values() for each in of_system]
+    title = f"{run['of']}: {' against '.join(run['systems'])}"
+    return EvaluationFacts(COMPARISON, title, frozenset(filter(None, weights)), "", ())
+
+
+def _title(run: Mapping[str, Any]) -> str:
+    """What was measured, behind which chat model, in a few words."""
+    system = run["system"]
+    behind = f" behind {system['back_end']}" if system.get("back_end") else ""
+    splits = f" on {', '.join(run['splits'])}" if run.get("splits") else ""
+    return f"{run['kind']}{splits}{behind}, seed {run['seed']}"
+
+
+def _row(evaluation: Evaluation, key: Mapping[str, Any], row: Mapping[str, Any]) -> EvaluationRow:
+    """A row of figures.json: what has an interval is a measure."""
+    names = [name.removesuffix(_INTERVAL) for name in row if name.endswith(_INTERVAL)]
+    records = evaluation.records(dict(key))
+    figures = []
+    for name in names:
+        low, high = row[name + _INTERVAL] or (None, None)
+        told = {json.dumps(each["measures"].get(name)) for each in records}
+        n = row.get(f"{name}_n", row.get("n"))
+        figures.append(Figure(name, row.get(name), low, high, n, told <= {"true", "false", "null"}))
+    return EvaluationRow(title_of(key), row.get("n"), figures)

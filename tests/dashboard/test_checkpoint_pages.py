@@ -1,0 +1,171 @@
+"""Pages of checkpoints in headless Chromium: nobody kept out, and one press that starts a real server."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from dashboard.app import create_app
+from flows.checkpoints import CheckpointFiles
+from kame_model.evaluate.compare import compare
+from tests.support.checkpoints import evaluate, write_checkpoint
+from tests.support.dashboards import TOKEN
+from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served
+from tests.support.schedulers import RUN, KeptScheduler
+from tests.support.training_pages import HOSTILE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system"), pytest.mark.slow]
+KAME = Path(sys.executable).with_name("kame")
+READY_MS = 600_000
+"""Prefect, a worker, a front-end and a chat model begin on a machine that others share."""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("checkpoints")
+    one, two = write_checkpoint(root / "one", 1), write_checkpoint(root / "two", 2, preset="small")
+    write_checkpoint(
+        root / HOSTILE, 3, card="# Card\n\n<script>window.was_run = true</script> [x](javascript:alert(1))"
+    )
+    folders = {each.name: [evaluate(each, root / f"e-{each.name}", n)] for each, n in ((one, 30), (two, 20))}
+    compare(folders, str(root / "compared"))
+    return root
+
+
+@pytest.fixture(scope="module")
+def scheduler(root: Path) -> KeptScheduler:
+    settings = {"checkpoint": str(root / "one")}
+    made = replace(RUN, run_id="s1", kind="serve", name="serve one", settings=settings, url="http://127.0.0.1:4711")
+    return KeptScheduler(RUN, made)
+
+
+@pytest.fixture(scope="module")
+def url(root: Path, scheduler: KeptScheduler, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    cache = tmp_path_factory.mktemp("cache")
+    with served(create_app([root], cache, TOKEN, scheduler=scheduler, checkpoints=CheckpointFiles())) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    with browsing() as browser:
+        yield browser
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, scheme: str, width: int) -> None:
+    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
+    hostile = quote(HOSTILE)
+    grave = []
+    for path in (
+        "checkpoints",
+        "checkpoints/of/one",
+        "checkpoints/of/nano",
+        f"checkpoints/of/{hostile}",
+        f"checkpoints/compare?checkpoint=one&checkpoint=two&checkpoint={hostile}",
+        "checkpoints/evaluations/e-one",
+        "checkpoints/evaluations/compared",
+    ):
+        with opened(browser, url + path, **look) as page:
+            grave += grave_faults(page, width)
+    assert grave == []
+
+
+def test_chosen_checkpoints_are_compared_and_a_card_runs_nothing(browser: "Browser", url: str) -> None:
+    with opened(browser, f"{url}checkpoints") as page:
+        page.get_by_role("link", name=HOSTILE).click()
+        page.locator("h2", has_text="Card").wait_for()
+        assert page.locator(".card a[href]").count() == 0
+        page.go_back()
+        page.get_by_label("Choose one").check()
+        page.get_by_label("Choose two").check()
+        page.get_by_role("button", name="Compare").click()
+        page.get_by_text("two − one").first.wait_for()
+        assert page.locator("tbody th", has_text="preset").count() == 1
+        page.locator("main select[name=checkpoint]").select_option("nano")
+        page.get_by_role("button", name="Add").click()
+        page.get_by_role("button", name="Remove").or_(page.get_by_label("Remove nano")).first.wait_for()
+
+
+def test_a_server_is_shown_as_soon_as_it_is_there(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
+    with opened(browser, f"{url}checkpoints/of/two#token={TOKEN}") as page:
+        page.get_by_text("One server runs at a time").wait_for()
+        page.get_by_role("button", name="Talk to it").click()
+        page.get_by_role("button", name="Talk to it").wait_for()
+        assert scheduler.started[-1][0] == "serve"
+        settings = {"checkpoint": scheduler.started[-1][1]["checkpoint"]}
+        made = replace(scheduler.runs["s1"], run_id="s2", name="serve two", settings=settings, url="")
+        scheduler.runs["s2"] = made
+        page.reload()
+        page.get_by_text("loads the checkpoint").wait_for()
+        scheduler.runs["s2"] = replace(made, url="http://127.0.0.1:4712")
+        page.get_by_role("link", name="Open the talk page").wait_for()
+        page.on("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="Stop serve two").click()
+        page.get_by_role("button", name="Stop serve two").wait_for()
+        assert scheduler.cancelled == ["s2"]
+
+
+def test_a_press_starts_a_server_on_the_shipped_checkpoint(browser: "Browser", tmp_path: Path) -> None:
+    """All of it is real: Prefect, its worker, the front-end that ships, its chat model and the page to talk by."""
+    with everything(tmp_path) as (address, lines), opened(browser, address) as page:
+        page.set_default_timeout(READY_MS)
+        page.goto(address.replace("/#", "/checkpoints#"))
+        page.get_by_role("link", name="nano", exact=True).click()
+        page.get_by_role("button", name="Talk to it").click()
+        page.get_by_text("loads the checkpoint").wait_for()
+        page.get_by_role("button", name="Open the talk page").click()
+        page.get_by_role("heading", name="Talk with KAME").wait_for()
+        page.locator("#mode option", has_text="tandem").wait_for(state="attached")
+        assert page.locator("#token").input_value() == "to talk"
+        assert "#" not in page.url
+        page.go_back()
+        page.on("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="Stop").click()
+        page.get_by_role("button", name="Talk to it").wait_for()
+        logs = [each.read_text(errors="replace") for each in (tmp_path / "cache" / "up").rglob("*.log")]
+    assert logs
+    assert not [each for each in (*logs, *lines) if "to talk" in each or "to%20talk" in each]
+
+
+@contextmanager
+def everything(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """`kame up` over an empty folder: its address with the token, and the lines that it printed."""
+    (folder / "root").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environ: dict[str, Any] = {
+        **os.environ,
+        "KAME_CACHE": str(folder / "cache"),
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PREFECT_SERVER_API_PORT": str(port),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "KAME_SERVE_TOKEN": "to talk",
+    }
+    command = [str(KAME), "up", str(folder / "root"), "--port", "0", "--json"]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        try:
+            told: dict[str, str] = {}
+            while "worker-gpu" not in told:
+                lines.append(process.stdout.readline())
+                each = json.loads(lines[-1])
+                told[each["component"]] = each["what"]
+            yield told["dashboard"], lines
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=120)
