@@ -13,10 +13,13 @@ from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.serving import ServeConfig
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import KameError
+from data_schemas.rates import Figure
 
 State = Literal[
     "scheduled", "pending", "running", "cancelling", "paused", "completed", "failed", "cancelled", "crashed"
 ]
+PLANNED_KINDS: Final = ("refresh", "train")
+"""Kinds of runs of which a plan can be made."""
 STATES_AT_WORK: Final[tuple[State, ...]] = ("scheduled", "pending", "running", "cancelling", "paused")
 """A run in any other state is over."""
 
@@ -160,3 +163,10 @@ class RunScheduler(Protocol):
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         """What is there to choose from on this machine: engines, voices and providers by the name of their setting."""
+
+    def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
+        """What a run of these settings will take; nothing for kinds of which no plan is made. It starts nothing.
+
+        Raises:
+            KameError: a source cannot be read, or the settings name what is not there.
+        """

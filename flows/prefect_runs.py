@@ -36,8 +36,10 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling
 
 from dashboard.catalog import MissingError
-from dashboard.runs import KINDS, LogLine, RefusedRunError, Run, Schedule, SchedulerGoneError, State
+from dashboard.runs import KINDS, PLANNED_KINDS, LogLine, RefusedRunError, Run, Schedule, SchedulerGoneError, State
+from data_schemas.rates import Figure
 from flows.run_names import name_run
+from flows.settings import validated
 
 TIMEOUT_S: Final = 10.0
 MAX_PAGE: Final = 200
@@ -179,6 +181,12 @@ class PrefectRuns:
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         """What is there to choose from on this machine, by the name of its setting."""
         return _choices()
+
+    def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
+        """What a run of these settings will take; see the protocol."""
+        from flows.runs.plan import plan_settings
+
+        return plan_settings(validated(KINDS[kind].config, settings)) if kind in PLANNED_KINDS else []
 
     def _read_kinds(self) -> None:
         """Which flow is of which kind; flows are never made anew while the server keeps its database."""

@@ -9,10 +9,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from dashboard.catalog import MissingError
+from dashboard.figures import format_bytes, format_duration, format_number
 from dashboard.forms import USUAL, build_form, read_form, split_usual
-from dashboard.runs import KINDS, RefusedRunError, RunKind
+from dashboard.runs import KINDS, PLANNED_KINDS, RefusedRunError, RunKind
 from dashboard.site import Site
 from data_schemas.profiles import PROFILES
+from data_schemas.rates import Figure
 
 MAX_CHOICES: Final = 500
 
@@ -52,6 +54,7 @@ def create_routes(site: Site) -> APIRouter:
             "start.html",
             part="runs",
             kind=of,
+            is_planned=kind in PLANNED_KINDS,
             usual=usual,
             rest=rest,
             picks=_list_picks(site),
@@ -64,6 +67,12 @@ def create_routes(site: Site) -> APIRouter:
     def check_form(kind: str, told: FormRequest) -> dict[str, Any]:
         _, faults = read_form(_kind(kind).config, told.values)
         return {"faults": faults}
+
+    @routes.post("/{kind}/plan")
+    def plan_run(kind: str, told: FormRequest) -> dict[str, Any]:
+        settings, faults = read_form(_kind(kind).config, told.values)
+        rows = [] if faults else [_show(each) for each in site.runs().plan(kind, settings)]
+        return {"faults": faults, "figures": rows}
 
     @routes.post("/{kind}")
     def start_run(kind: str, told: FormRequest) -> dict[str, Any]:
@@ -83,6 +92,29 @@ def _kind(name: str) -> RunKind:
     if name not in KINDS:
         raise MissingError(f"There is no kind of run {name!r}.", f"Choose one of: {', '.join(KINDS)}.")
     return KINDS[name]
+
+
+def _show(figure: Figure) -> dict[str, str]:
+    """A figure of a plan as the page shows it."""
+    return {
+        "section": figure.section,
+        "title": figure.title,
+        "value": _write_value(figure),
+        "formula": figure.formula,
+        "basis": figure.basis,
+    }
+
+
+def _write_value(figure: Figure) -> str:
+    if figure.value is None:
+        return "unknown"
+    if figure.unit == "s":
+        return format_duration(figure.value)
+    if figure.unit == "bytes":
+        return format_bytes(round(figure.value))
+    if figure.unit == "USD":
+        return f"{figure.value:,.2f} USD"
+    return f"{format_number(round(figure.value))} {figure.unit}"
 
 
 def _list_picks(site: Site) -> dict[str, Sequence[str]]:

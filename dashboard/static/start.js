@@ -3,12 +3,16 @@
 import { hasToken, post } from "/static/token.js";
 
 const CHECK_AFTER_MS = 400;
+const PLAN_AFTER_MS = 1500;
 const form = document.getElementById("start");
 const status = document.getElementById("status");
 const cron = document.getElementById("cron");
 const submit = form.querySelector("button[type=submit]");
 let timer = 0;
 let newest = 0;
+const plan = document.getElementById("plan");
+let planTimer = 0;
+let newestPlan = 0;
 
 /** Values by dotted path; of what a section that is off holds too, which the server leaves out. */
 function read() {
@@ -49,7 +53,45 @@ async function check() {
   }
 }
 
+/** Asks what the run would take, and shows it as a table; nothing is started. */
+async function showPlan() {
+  if (!plan?.open) return;
+  const state = document.getElementById("plan-state");
+  if (!hasToken()) {
+    state.textContent = "The plan is shown to those who have the token.";
+    return;
+  }
+  const mine = ++newestPlan;
+  state.textContent = "Working it out …";
+  try {
+    const told = await post(`${form.getAttribute("action")}/plan`, { values: read() });
+    if (mine !== newestPlan) return;
+    const n = Object.keys(told.faults).length;
+    state.textContent = n ? `${n} to mend before it can be told.` : "";
+    fillPlan(n ? [] : told.figures);
+  } catch (error) {
+    if (mine !== newestPlan) return;
+    state.textContent = error.message;
+    fillPlan([]);
+  }
+}
+
+/** One row a figure, text alone. */
+function fillPlan(figures) {
+  const table = document.getElementById("plan-figures");
+  table.hidden = !figures.length;
+  table.tBodies[0].replaceChildren(...figures.map((figure) => {
+    const row = document.createElement("tr");
+    for (const name of ["title", "value", "formula", "basis"]) row.insertCell().textContent = figure[name];
+    return row;
+  }));
+}
+
+plan?.addEventListener("toggle", showPlan);
+
 form.addEventListener("input", (event) => {
+  clearTimeout(planTimer);
+  planTimer = setTimeout(showPlan, PLAN_AFTER_MS);
   event.target.dataset.touched = "yes";
   for (let section = event.target.closest("details"); section; section = section.parentElement.closest("details")) {
     const chip = section.querySelector(":scope > summary .changed");

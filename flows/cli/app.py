@@ -21,6 +21,7 @@ from flows.cli import (
     export,
     llm,
     oracle,
+    plan,
     publish,
     recordings,
     refresh,
@@ -45,6 +46,8 @@ app = typer.Typer(
 )
 app.command()(refresh.refresh)
 app.command()(refresh.preview)
+app.command()(plan.plan)
+app.command()(plan.bench)
 app.command()(recordings.recordings)
 app.command()(encode.encode)
 app.command()(speech.speech)

@@ -17,8 +17,13 @@ from backends.chat.log import written_to
 from data_schemas import ids
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError
+from data_schemas.rates import Figure
 from data_schemas.store import Store
-from pipelines.run.execute import ANSWERS
+from flows.runs.plan import compare
+from flows.runs.usage import UsageMeter, adding_processor_s
+from pipelines.run.execute import ANSWERS, Runner
+from pipelines.run.parts import Part
+from pipelines.run.stages import MIXING
 
 _PACKAGES = ("kame-pipeline", "pyarrow", "datasets", "openai", "numpy", "soundfile")
 """Whose versions are recorded; engines tell theirs by their digests."""
@@ -28,9 +33,10 @@ _PACKAGES = ("kame-pipeline", "pyarrow", "datasets", "openai", "numpy", "soundfi
 class RunRecord:
     """What a run did, kept in `runs/<run_id>.json`, outside byte comparisons.
 
-    `seconds` is by step; `n_kept` are items of earlier runs that a limit left unread this time;
-    `languages_left` counts, by source and language, questions in languages not asked for; `usages` is what the
-    chat model took, an entry a part, written as one sum.
+    `seconds` is by step, on the clock, and `processor_s` of the processor, workers and servers included; `planned` is
+    what was foreseen for `parts`, those that lacked something when the run began. `n_kept` are items of earlier runs
+    that a limit left unread this time; `languages_left` counts, by source and language, questions in languages not
+    asked for; `usages` is what the chat model took, an entry a part, written as one sum.
     """
 
     run_id: str
@@ -39,6 +45,10 @@ class RunRecord:
     versions: dict[str, str]
     outcome: str = "stopped"
     seconds: dict[str, float] = field(default_factory=dict)
+    processor_s: dict[str, float] = field(default_factory=dict)
+    peak_memory_bytes: int = 0
+    planned: list[Figure] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     n_kept: int = 0
     languages_left: dict[str, dict[str, int]] = field(default_factory=dict)
     usages: list[ChatUsage] = field(default_factory=list)
@@ -50,10 +60,11 @@ class RunRecord:
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
-        """Adds the block's time to the step's."""
+        """Adds the block's time to the step's, on the clock and of the processor."""
         before_s = time.monotonic()
         try:
-            yield
+            with adding_processor_s(self.processor_s, step):
+                yield
         finally:
             self.seconds[step] = round(self.seconds.get(step, 0.0) + time.monotonic() - before_s, 3)
 
@@ -66,23 +77,61 @@ def recorded(config: RefreshConfig) -> Iterator[RunRecord]:
     versions = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
     record = RunRecord(run_id, started.isoformat(timespec="seconds"), config.model_dump(mode="json"), versions)
     log = Path(Store(config.out).at(f"runs/{run_id}.chat.jsonl"))
+    n_bytes_before = _count_bytes(config.out)
     try:
-        with run_named(run_id), written_to(log):
-            yield record
+        with UsageMeter() as meter, run_named(run_id), written_to(log):
+            try:
+                yield record
+            finally:
+                record.peak_memory_bytes = meter.peak_bytes
         record.outcome = "done"
     except BaseException as error:
         record.outcome = f"{type(error).__name__}: {error}"
         with suppress(StoreError):  # on a full disk the run's own error is the one to tell
-            _write(config, record)
+            _write(config, record, n_bytes_before)
         raise
-    _write(config, record)
+    _write(config, record, n_bytes_before)
 
 
-def _write(config: RefreshConfig, record: RunRecord) -> None:
-    told = {name: value for name, value in asdict(record).items() if name != "usages"}
+def _count_bytes(folder: str) -> int:
+    """Bytes of all files of a folder, as far as they stay there while it is looked at."""
+    n_bytes = 0
+    for each in Path(folder).rglob("*"):
+        with suppress(OSError):
+            n_bytes += each.stat().st_size if each.is_file() else 0
+    return n_bytes
+
+
+def _read_actual(record: RunRecord, store: Store, n_bytes_made: int, usd: float | None) -> dict[str, float | None]:
+    """What came of a run, by the keys of a plan's figures."""
+    runner, chat = Runner(store), record.chat
+    made = [found.n_rows for part in record.parts if (found := runner.record(part, MIXING)) is not None]
+    by_step = {f"processor.{step}": used_s for step, used_s in record.processor_s.items()}
+    return {
+        **by_step,
+        "dialogues": float(sum(made)),
+        "items": float(sum(part.n_items for part in record.parts)),
+        "calls": float(chat.n_requests),
+        "tokens_in": float(chat.n_tokens_in),
+        "tokens_cached": chat.n_tokens_cached,
+        "tokens_out": float(chat.n_tokens_out),
+        "usd": usd,
+        "wall_s": round(sum(record.seconds.values()), 3),
+        "disk_bytes": float(n_bytes_made),
+        "memory_bytes": float(record.peak_memory_bytes),
+    }
+
+
+def _write(config: RefreshConfig, record: RunRecord, n_bytes_before: int) -> None:
+    left = ("usages", "planned", "parts")
+    told = {name: value for name, value in asdict(record).items() if name not in left}
     store, models = Store(config.out), []
     if store.exists(ANSWERS):
         with ReplyCache(store.at(ANSWERS)) as cache:
             models = [asdict(each) for each in spent(cache, record.run_id)]
-    text = json.dumps({**told, "chat": asdict(record.chat), "models": models}, indent=1)
+    prices = [each["usd"] for each in models]
+    usd = None if None in prices else sum(prices)
+    actual = _read_actual(record, store, _count_bytes(config.out) - n_bytes_before, usd)
+    plan = compare(record.planned, actual)
+    text = json.dumps({**told, "plan": plan, "chat": asdict(record.chat), "models": models}, indent=1)
     store.write_bytes(f"runs/{record.run_id}.json", text.encode())

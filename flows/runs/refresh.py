@@ -10,11 +10,13 @@ from typing import Any, Protocol
 
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest, ShardEntry
+from data_schemas.store import Store
+from flows.runs.plan import open_rates, plan_parts
 from flows.runs.record import RunRecord, recorded
 from flows.runs.tasks import Task, Tasks, run_tasks
 from pipelines.figures import Figures
 from pipelines.recordings import run as recordings
-from pipelines.run.execute import RunOne, run_chat_stage, run_on_part, start_chat_servers
+from pipelines.run.execute import Runner, RunOne, run_chat_stage, run_on_part, start_chat_servers
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.plan import Plan, check_request, collect_rejects, lock_dataset, make_plan
 from pipelines.run.publish import compact, publish
@@ -68,6 +70,8 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
 def refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
     """The tasks of a refresh of question sets."""
     plan = yield from _plan(partial(make_plan, config), record)
+    record.parts = Runner(Store(config.out)).pending(ORACLE, plan.parts)
+    record.planned = plan_parts(config, record.parts, open_rates())
     yield from _run_stages(config, plan, STAGES, run_on_part, progress, record, by_shard)
     entries = yield from _compact(config, plan, record)
     return (yield from _publish(lambda: publish(config, entries, collect_rejects(config, plan)), record))

@@ -73,6 +73,22 @@ def test_a_form_is_checked_and_starts_a_run(client: TestClient, scheduler: KeptS
     assert scheduler.started == [("refresh", SETTINGS)]
 
 
+def test_a_plan_is_shown_before_a_run_is_started(client: TestClient, scheduler: KeptScheduler) -> None:
+    wrong: dict[str, Any] = {"values": FORM["values"] | {"limit": "0"}}
+    told = client.post("/start/refresh/plan", json=wrong, headers=WITH_TOKEN).json()
+    assert (list(told["faults"]), told["figures"], scheduler.planned) == (["limit"], [], [])
+    told = client.post("/start/refresh/plan", json=FORM, headers=WITH_TOKEN).json()
+    assert scheduler.planned == [("refresh", SETTINGS)]
+    assert [each["value"] for each in told["figures"]] == ["1.5 h", "unknown"]
+    assert told["figures"][0]["formula"] == "3 × 1,800 s"
+    assert scheduler.started == []
+
+
+@pytest.mark.parametrize(("kind", "is_planned"), [("refresh", True), ("train", True), ("serve", False)])
+def test_forms_of_kinds_that_can_be_planned_offer_it(client: TestClient, kind: str, is_planned: bool) -> None:
+    assert ('id="plan"' in client.get(f"/start/{kind}").text) == is_planned
+
+
 def test_a_run_is_the_beginning_of_another(client: TestClient) -> None:
     page = client.get("/start/refresh?like=r1").text
     assert 'data-path="sources.0.name"' in page
@@ -101,7 +117,8 @@ def test_a_schedule_is_set_paused_resumed_and_removed(client: TestClient, schedu
 
 
 @pytest.mark.parametrize(
-    "path", ["/start/refresh", "/start/refresh/check", "/runs/r1/cancel", "/runs/schedules/refresh/s0"]
+    "path",
+    ["/start/refresh", "/start/refresh/check", "/start/refresh/plan", "/runs/r1/cancel", "/runs/schedules/refresh/s0"],
 )
 @pytest.mark.parametrize(
     ("headers", "status"),

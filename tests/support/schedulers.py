@@ -7,6 +7,7 @@ from typing import Any
 
 from dashboard.catalog import MissingError
 from dashboard.runs import LogLine, Run, Schedule, SchedulerGoneError, State
+from data_schemas.rates import Figure
 
 RUN = Run(
     run_id="r1",
@@ -34,6 +35,7 @@ class KeptScheduler:
         self.started: list[tuple[str, Mapping[str, Any]]] = []
         self.cancelled: list[str] = []
         self.is_gone = False
+        self.planned: list[tuple[str, Mapping[str, Any]]] = []
 
     def list_runs(self, kinds: Sequence[str], states: Sequence[State], first: int, n: int) -> list[Run]:
         self._answer()
@@ -75,6 +77,14 @@ class KeptScheduler:
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         return {"tts": ["kokoro"]}
+
+    def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
+        self._answer()
+        self.planned.append((kind, settings))
+        return [
+            Figure("wall_s", "machine", f"wall time of {kind}", 5400.0, "s", "3 × 1,800 s", "measured, here"),
+            Figure("usd", "chat", "price", None, "USD", "", "unknown: no price is known"),
+        ]
 
     def _answer(self) -> None:
         if self.is_gone:

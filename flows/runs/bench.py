@@ -1,0 +1,360 @@
+"""`kame bench`: what the steps of a run cost on this machine, measured on a few real dialogues in about two minutes.
+
+All is done as a run does it, by the same stages and engines, in this process and one dialogue after the other. Each
+stage sees one dialogue first, so that loading models is told apart; then the processor time of the rest is taken,
+of this process and those it has started, which a busy machine lengthens less than the time on the clock.
+"""
+
+import os
+import platform
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from backends.chat.answers import estimated_tokens
+from backends.chat.budget import ChatUsage, run_named
+from backends.engine import Samples
+from data_schemas.config import RefreshConfig, SourceConfig
+from data_schemas.errors import BackendError, SourceError
+from data_schemas.rates import ChatRate, Cost, DialogueShape, Origin, PromptSize, Rates, Sizes
+from data_schemas.records import AudioDialogue, Clips, Dialogue, Item, OracleRow
+from data_schemas.store import Store
+from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
+from flows.runs.usage import UsageMeter, read_usage
+from pipelines.asking import run_alone
+from pipelines.audio import from_flac
+from pipelines.oracle.plan import plan_dialogue
+from pipelines.oracle.prompts import load_prompts, our_sets, payload_of, prompts_for
+from pipelines.run.estimate import engines_of, speaking_engine
+from pipelines.run.execute import join_inputs, open_client, run_in_memory
+from pipelines.run.stages import (
+    CHAT_STAGES,
+    MIXING,
+    NOBODY,
+    ORACLE,
+    SCRIPT,
+    build_chat_stage,
+    build_cpu_stages,
+    build_recogniser,
+    chat_engine,
+    chat_model_of,
+    describe_stages,
+)
+from pipelines.sources.items import read_items
+from pipelines.speech.gate import with_silence
+from pipelines.stage import Stage
+
+N_READ = 200
+"""Items of a source whose scripts are looked at; scripts are quick, and dialogues differ much."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Bench:
+    """What is measured, step by step.
+
+    Attributes:
+        oracles: of the dialogues, for whoever goes on with them.
+    """
+
+    config: RefreshConfig
+    n_dialogues: int
+    meter: UsageMeter
+    costs: list[Cost] = field(default_factory=list)
+    shapes: list[DialogueShape] = field(default_factory=list)
+    chat: list[ChatRate] = field(default_factory=list)
+    dialogues: list[AudioDialogue] = field(default_factory=list)
+    oracles: list[OracleRow] = field(default_factory=list)
+    sizes: list[Sizes] = field(default_factory=list)
+
+    def add_cost(self, step: str, engine: str, per: str, processor_s: float, amount: float) -> None:
+        """Keeps a rate, where there was something to measure it by."""
+        if amount > 0:
+            self.costs.append(Cost(step=step, engine=engine, per=per, seconds=max(0.0, processor_s) / amount))
+
+
+def run_bench(
+    config: RefreshConfig, n_dialogues: int, checkpoint: str | None, tell: Tell, keeps_shapes: bool = True
+) -> Rates:
+    """Measures all steps.
+
+    Args:
+        n_dialogues: of each source, that are spoken.
+        checkpoint: a trained front-end whose codec, training and steps are measured; None: none is.
+        tell: is told what is being measured.
+        keeps_shapes: whether its dialogues are like those of the sources of that name.
+
+    Raises:
+        KameError: as in a run.
+    """
+    origin = Origin(day=f"{datetime.now(UTC):%Y-%m-%d}", machine=describe_machine())
+    with UsageMeter() as meter:
+        bench = measure_dataset(config, n_dialogues, meter, tell)
+    more = []
+    if checkpoint is not None:
+        tell("codec, training and a server's step")
+        from flows.runs.bench_training import measure_training
+
+        more.append(measure_training(checkpoint, bench.dialogues, bench.oracles, origin))
+    return Rates(
+        origin=origin,
+        shapes=bench.shapes if keeps_shapes else [],
+        costs=[*bench.costs, *(cost for each in more for cost in each.costs)],
+        chat=bench.chat,
+        prompts=_prompt_sizes(bench),
+        steps=[row for each in more for row in each.steps],
+        sizes=bench.sizes,
+        training_bytes=next((each.training_bytes for each in more), None),
+    )
+
+
+def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, tell: Tell) -> Bench:
+    """Makes so many dialogues of each source, and measures each step.
+
+    Args:
+        tell: is told what is being measured.
+
+    Raises:
+        SourceError: no item of a source can be said.
+        KameError: as in a run.
+    """
+    bench = Bench(config, n_dialogues, meter)
+    first_bytes = meter.look().own_bytes
+    stages = build_cpu_stages(config)
+    tell("scripts")
+    scripted = _measure_scripts(bench, stages[SCRIPT])
+    made: dict[str, list[Any]] = {SCRIPT: [each for group in scripted.values() for each in group]}
+    load_s = 0.0
+    with tempfile.TemporaryDirectory() as folder, run_named(f"bench-{uuid.uuid4().hex[:12]}"):
+        for name, stage in describe_stages(config).items():
+            if name not in (SCRIPT, "pictures", ORACLE):
+                tell(name)
+                batch = join_inputs([made[each] for each in stage.inputs])
+                if name in CHAT_STAGES:
+                    made[name] = run_in_memory(config, name, batch, f"{folder}/answers.sqlite").outputs
+                    continue
+                made[name], warm_s, processor_s = _run_warm(stages[name], batch)
+                load_s += warm_s
+                _keep_cost(bench, name, made, processor_s)
+        bench.dialogues = made[MIXING]
+        if not bench.dialogues:
+            raise SourceError("No dialogue came out of the bench.", "Try more of them: --dialogues 16")
+        worker_bytes = meter.look()
+        bench.add_cost("start", engines_of(config), "worker", load_s, 1)
+        tell("publishing")
+        _measure_sizes(
+            bench, made["speech"], Path(folder), first_bytes, worker_bytes.own_bytes + worker_bytes.others_bytes
+        )
+        if chat_model_of(config, ORACLE) is not None:
+            tell("oracles")
+            _measure_chat(bench, f"{folder}/answers.sqlite")
+    _measure_shapes(bench, scripted, made["speech"])
+    return bench
+
+
+def describe_machine() -> str:
+    """Processor, cores and load, in words."""
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        models = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
+        name = models[0] if models else name
+    n_cores, load = os.cpu_count() or 1, os.getloadavg()[0]
+    state = "busy" if load > 0.7 * n_cores else "quiet"
+    return f"{name}, {n_cores} cores, {state} (load {load:.1f})"
+
+
+def _measure_scripts(bench: Bench, stage: Stage[Any]) -> dict[str, list[Dialogue]]:
+    """Dialogues of all items that are read, by source; the bench goes on with some of them, evenly chosen."""
+    chosen: dict[str, list[Dialogue]] = {}
+    processor_s, n_items = 0.0, 0
+    for source in bench.config.sources:
+        items = _read(bench.config, source)
+        stage.run([(each,) for each in items[:1]])  # loads the lexicon
+        before_s = read_usage().processor_s
+        made = stage.run([(each,) for each in items]).outputs
+        processor_s += read_usage().processor_s - before_s
+        n_items += len(items)
+        if not made:
+            raise SourceError(f"No item of {source.name} can be said.", "`kame refresh` counts the reasons.")
+        bench.shapes.append(_shape_of_scripts(bench.config, source.name, len(items), made))
+        n = min(bench.n_dialogues, len(made))
+        chosen[source.name] = [made[at * len(made) // n] for at in range(n)]
+    bench.add_cost(SCRIPT, "", "item", processor_s, n_items)
+    return chosen
+
+
+def _read(config: RefreshConfig, source: SourceConfig) -> list[Item]:
+    limit = min(config.limit or N_READ, N_READ)
+    return read_items(source, limit, config.split).items
+
+
+def _shape_of_scripts(config: RefreshConfig, source: str, n_items: int, dialogues: Sequence[Dialogue]) -> DialogueShape:
+    """What scripts alone tell; times are filled in when some have been spoken."""
+    return DialogueShape(
+        source=source,
+        n_items=n_items,
+        n_spoken=1,
+        dialogues_per_item=len(dialogues) / n_items / config.variants,
+        utterances=fmean(sum(len(turn.utterances) for turn in each.turns) for each in dialogues),
+        words=fmean(count_words(each) for each in dialogues),
+        speech_s=1,
+        duration_s=1,
+        requests=0,
+    )
+
+
+def count_words(dialogue: Dialogue) -> int:
+    """Words that are said in a dialogue, backchannels included."""
+    return sum(len(each.spoken_text.split()) for turn in dialogue.turns for each in turn.utterances)
+
+
+def _run_warm(stage: Stage[Any], batch: Sequence[Any]) -> tuple[list[Any], float, float]:
+    """What a stage makes, the processor time of its first dialogue beyond the mean of the others, and theirs."""
+    began_s = read_usage().processor_s
+    stage.run(batch[:1])
+    warm_s = read_usage().processor_s
+    outputs = stage.run(batch).outputs  # the first one again, so that all are measured alike
+    processor_s = read_usage().processor_s - warm_s
+    return outputs, max(0.0, warm_s - began_s - processor_s / max(1, len(batch))), processor_s
+
+
+def _keep_cost(bench: Bench, name: str, made: dict[str, list[Any]], processor_s: float) -> None:
+    """The rate of a stage; of speech, what the recogniser took is told apart by listening once more."""
+    speech_s = sum(_speech_s(each) for each in made["speech"])
+    if name == "speech":
+        listened_s = _measure_recogniser(bench, made["speech"])
+        if bench.config.gate.asr != NOBODY:
+            bench.add_cost("recognition", bench.config.gate.asr, "speech_s", listened_s, speech_s)
+        bench.add_cost("tts", speaking_engine(bench.config), "speech_s", processor_s - listened_s, speech_s)
+    elif name == "alignment":
+        bench.add_cost(name, bench.config.alignment.aligner, "speech_s", processor_s, speech_s)
+    else:
+        bench.add_cost(name, "", "duration_s", processor_s, sum(each.duration_s for each in made[MIXING]))
+
+
+def _speech_s(clips: Clips) -> float:
+    return sum(samples_to_seconds(clip.n_samples) for clip in clips.clips)
+
+
+def _measure_recogniser(bench: Bench, speech: Sequence[Clips]) -> float:
+    """Processor time of listening to all clips as often as the gate did."""
+    recogniser = build_recogniser(bench.config.gate)
+    if recogniser is None:
+        return 0.0
+    heard: list[tuple[Samples, int]] = [
+        (from_flac(clip.flac), clip.hearing.n_takes) for each in speech for clip in each.clips if clip.hearing
+    ]
+    if not heard:
+        return 0.0
+    recogniser.transcribe(with_silence(heard[0][0]), SAMPLE_RATE_HZ)  # loads the model
+    before_s = read_usage().processor_s
+    for samples, n_takes in heard:
+        for _ in range(n_takes):
+            recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ)
+    return read_usage().processor_s - before_s
+
+
+def _measure_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: Sequence[Clips]) -> None:
+    """Fills in what spoken dialogues tell: seconds by word, so that scripts which were not spoken count too."""
+    said = {each.dialogue_id: _speech_s(each) for each in speech}
+    shapes = []
+    for shape in bench.shapes:
+        mine = [each for each in bench.dialogues if each.source == shape.source]
+        if not mine:
+            raise SourceError(f"No dialogue of {shape.source} could be spoken.", "Try more: --dialogues 16")
+        words = sum(count_words(each) for each in mine)
+        passed = len(mine) / len(scripted[shape.source])
+        plans = [plan_dialogue(each.turns, bench.config.oracle) for each in mine]
+        speech_s, duration_s = sum(said[each.dialogue_id] for each in mine), sum(each.duration_s for each in mine)
+        told = {
+            "n_spoken": len(mine),
+            "dialogues_per_item": shape.dialogues_per_item * passed,
+            "speech_s": shape.words * speech_s / words,
+            "duration_s": shape.words * duration_s / words,
+            "requests": fmean(len(each.requests) for each in plans),
+        }
+        shapes.append(shape.model_copy(update=told))
+    bench.shapes = shapes
+
+
+def _prompt_sizes(bench: Bench) -> list[PromptSize]:
+    """Tokens of a request of each of our prompt sets here: as estimated, set right by what was counted."""
+    oracle, sizes = bench.config.oracle, dict[str, list[int]]()
+    plans = [plan_dialogue(row.turns, oracle) for row in bench.dialogues]
+    asked = [each for plan in plans for each in plan.requests if each.speaker == "A"]
+    for name in our_sets():
+        prompts = load_prompts(name)
+        payloads = (payload_of(prompts, each, oracle, bench.config.seed, 0) for each in asked)
+        sizes[prompts.version] = [estimated_tokens(each)[0] for each in payloads]
+    means = {name: fmean(each) for name, each in sizes.items() if each}
+    counted = {each.prompt: each.tokens_in for each in bench.chat}
+    right = next((counted[name] / means[name] for name in means if counted.get(name)), 1.0)
+    return [PromptSize(prompt=name, tokens_in=mean * right) for name, mean in means.items()]
+
+
+def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_bytes: int, worker_bytes: int) -> None:
+    """Bytes of clips and rows as Parquet, the time of writing them, and memory."""
+    from data_schemas.arrow import to_table
+
+    store, duration_s = Store(str(folder / "parts")), sum(each.duration_s for each in bench.dialogues)
+    before_s = read_usage().processor_s
+    with store.batch() as batch:
+        clips = batch.write_table("clips.parquet", to_table(list(speech), Clips)).n_bytes
+        rows = batch.write_table("rows.parquet", to_table(list(bench.dialogues), AudioDialogue)).n_bytes
+    bench.add_cost("publish", "", "duration_s", read_usage().processor_s - before_s, duration_s)
+    bench.sizes.append(
+        Sizes(
+            engines=engines_of(bench.config),
+            parts_bytes_per_s=(clips + rows) / duration_s,
+            shards_bytes_per_s=rows / duration_s,
+            main_bytes=first_bytes,
+            worker_bytes=worker_bytes,
+            chat_bytes=0,
+        )
+    )
+
+
+def _measure_chat(bench: Bench, answers: str) -> None:
+    """Asks for the oracles of the dialogues."""
+    chat, config = bench.config.chat, bench.config
+    usages: list[ChatUsage] = []
+    others_bytes = bench.meter.look().others_bytes
+    with chat_engine(chat).serve() as endpoint:
+        client = open_client(chat, endpoint, config.budget, answers, usages.append)
+        stage = build_chat_stage(config, ORACLE, endpoint)
+        batch = [(each,) for each in bench.dialogues]
+        run_alone(stage, batch[:1], client)
+        warm, before_s, used_s = ChatUsage.total(usages), time.monotonic(), read_usage().processor_s
+        made = run_alone(stage, batch[1:] or batch, client)
+        taken_s, all_used = time.monotonic() - before_s, ChatUsage.total(usages)
+        if chat.engine != "openai":  # it runs here: a busy machine lengthens the clock's time more than the processor's
+            taken_s = min(taken_s, read_usage().processor_s - used_s)
+        chat_bytes = max(0, bench.meter.look().others_bytes - others_bytes)
+    bench.oracles = made.outputs
+    if not all_used.n_requests:
+        raise BackendError(f"{endpoint.model} answered nothing that could be counted.", "Look at its log, then again.")
+    n_calls = all_used.n_requests - warm.n_requests or all_used.n_requests
+    planned = sum(len(plan_dialogue(row.turns, config.oracle).requests) for (row,) in batch)
+    share = config.oracle.share_to - config.oracle.share_from
+    rate = ChatRate(
+        model=endpoint.model,
+        prompt=prompts_for(config.oracle, chat).version,
+        n_calls=all_used.n_requests,
+        calls_per_request=all_used.n_requests / max(1.0, planned * share),
+        tokens_in=all_used.n_tokens_in / all_used.n_requests,
+        tokens_cached=None if all_used.n_tokens_cached is None else all_used.n_tokens_cached / all_used.n_requests,
+        tokens_out=all_used.n_tokens_out / all_used.n_requests,
+        wall_s=taken_s / n_calls,
+    )
+    bench.chat.append(rate)
+    bench.sizes = [each.model_copy(update={"chat_bytes": float(chat_bytes)}) for each in bench.sizes]

@@ -1,0 +1,223 @@
+"""What training and serving a front-end take, by arithmetic from its shape and from rates that were measured.
+
+Nothing here needs data, weights or a GPU: the model is built on PyTorch's meta device. Of a device on which nobody has
+trained, time is told by operations, at a share of the device's speed (MFU) that is named.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from data_schemas.code_layout import CodeLayout
+from data_schemas.config.serving import LimitsConfig
+from data_schemas.config.training import TrainConfig
+from data_schemas.rates import CPU, Cost, Figure, RateBook, StepTimes, add_up, unknown
+from data_schemas.units import FRAME_S
+from kame_model.frames.ids import PADDING_ID
+from kame_model.model.front_end import FrontEnd
+from kame_model.train.model import ForwardPass, build_shape
+from kame_model.train.parallel import Processes
+from kame_model.train.run_folder import SpeaksWith
+from kame_model.train.throughput import COUNTED_FRAMES, PEAK_FLOPS, count_flops_per_frame, count_weights
+
+AIMED_MFU: Final = 0.45
+"""Share of a GPU's speed that is assumed where nobody has measured one: the project's aim."""
+
+TRAINING, SERVING = "training", "serving"
+_BYTES_OF_TRAINED, _BYTES_OF_AVERAGE = 16, 4  # weight, gradient and AdamW's two means in float32; a moving average
+_LOGIT_COPIES = 4  # logits, in float32, their softmax, and its gradient
+
+
+def describe_codes(codec: str) -> tuple[int, CodeLayout]:
+    """Vocabulary and codes that a plan assumes: those of the shipped nano, or Moshi's with Mimi."""
+    if codec == "mimi":
+        return 32_000, CodeLayout.of_mimi(8, 2048)
+    return 1_500, CodeLayout.of_parameters((512,) * 6, 2, 0.8)
+
+
+def shape_of(config: TrainConfig, text_card: int, layout: CodeLayout) -> FrontEnd:
+    """The front-end of a configuration on the meta device."""
+    speaks_with = SpeaksWith(tokenizer_digest="", text_card=text_card, codec_digest="", layout=layout)
+    return build_shape(config, speaks_with, ForwardPass(Processes(torch.device("meta")), config.hardware.precision))
+
+
+def count_saved_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
+    """Bytes that a forward pass in float32 keeps for the backward pass, weights not among them.
+
+    Args:
+        model: on the meta device.
+        with_audio: whether the depth transformer is computed too.
+    """
+    model = copy.deepcopy(model).float()
+    shape = (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1)
+    columns = torch.full(shape, PADDING_ID % model.card, device="meta")
+    weights = {id(each.untyped_storage()._cdata): each for each in model.parameters()}
+    owned = {each.untyped_storage()._cdata for each in weights.values()}
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        if (place := tensor.untyped_storage()._cdata) not in owned:
+            kept[place] = tensor  # held, so that no other one takes its place
+        return tensor
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model(columns, with_audio=with_audio)
+    return sum(each.untyped_storage().nbytes() for each in kept.values()) / COUNTED_FRAMES
+
+
+def count_activation_bytes(config: TrainConfig, model: FrontEnd) -> float:
+    """Memory of a micro-batch between its forward and its backward pass.
+
+    With activation checkpointing the inputs of all layers are kept, and one layer's own activations at a time.
+    """
+    with_audio = config.shares.main != "copying"
+    product_bytes = 2 if config.hardware.precision == "bf16-mixed" else 4
+    layers = count_saved_bytes_per_frame(model, with_audio) * product_bytes / 4
+    own_codes = model.n_codebooks if with_audio else 0
+    logits = _LOGIT_COPIES * 4 * (model.text_card + own_codes * model.card)
+    if config.hardware.activation_checkpointing:
+        depth = own_codes * config.model.depformer_dim * config.model.depformer_num_layers
+        inputs = (config.model.dim * config.model.num_layers + depth) * product_bytes
+        layers = inputs + layers / config.model.num_layers
+    return config.data.batch_frames * (layers + logits)
+
+
+def count_weight_bytes(config: TrainConfig, model: FrontEnd) -> float:
+    """Memory of weights, gradients and what the optimiser keeps, over all processes together."""
+    n_all, n_trained = count_weights(model)
+    of_trained = _BYTES_OF_TRAINED + (0 if config.optim.ema_decay is None else _BYTES_OF_AVERAGE)
+    frozen = sum(each.numel() * each.element_size() for each in model.parameters() if not each.requires_grad)
+    return n_trained * of_trained + (frozen if n_all > n_trained else 0)
+
+
+def estimate_training(
+    stages: Sequence[TrainConfig], text_card: int, layout: CodeLayout, book: RateBook, device: str, n_devices: int = 1
+) -> list[Figure]:
+    """Hours and memory of the stages of a training, one after the other.
+
+    Args:
+        stages: their configurations.
+        device: cpu, or a GPU's name.
+        n_devices: processes that share the weights; their micro-batches add up.
+    """
+    rows, hours, least = list[Figure](), list[Figure](), list[Figure]()
+    for config in stages:
+        model = shape_of(config, text_card, layout)
+        n_frames = config.max_steps * config.data.batch_frames * (config.optim.accumulation or n_devices)
+        hours.append(_time(config, model, book, device, n_devices, n_frames))
+        least.append(_memory(config, model, book, device, n_devices))
+    preset = stages[0].model.preset
+    where = device if n_devices == 1 else f"{n_devices} × {device}"
+    total = add_up(f"training.{device}.s", TRAINING, f"training of {preset} on {where}", hours)
+    most = max(least, key=lambda each: each.value or 0.0)
+    each_device = "" if n_devices == 1 else " each"
+    title = f"memory of training {preset} on {where}{each_device}"
+    rows += [
+        *hours,
+        total,
+        Figure(f"training.{device}.bytes", TRAINING, title, most.value, "bytes", most.formula, most.basis),
+    ]
+    return rows
+
+
+def _time(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int, n_frames: float) -> Figure:
+    """Of one stage: frames times a measured rate, else operations over the device's speed."""
+    key, title = f"training.{device}.{config.stage}.s", f"stage {config.stage} on {device}"
+    if (found := book.cost("train", name_training(config), device)) is not None:
+        cost, origin = found
+        told = f"{config.max_steps:,} steps, {n_frames:,.0f} frames × {cost.seconds:.4g} s / {n_devices}"
+        return _bounded(
+            Figure(key, TRAINING, title, n_frames * cost.seconds / n_devices, "s", told, str(origin)), config
+        )
+    flops = count_flops_per_frame(model, config.shares.main != "copying")
+    peak, mfu, basis = _speed(book, device)
+    if peak is None:
+        return unknown(key, TRAINING, title, "s", basis)
+    told = f"{n_frames:,.0f} frames × {flops / 1e9:,.3g} GFLOP / ({n_devices} × {peak / 1e12:,.4g} TFLOP/s × {mfu:.0%})"
+    return _bounded(Figure(key, TRAINING, title, n_frames * flops / (n_devices * peak * mfu), "s", told, basis), config)
+
+
+def _bounded(figure: Figure, config: TrainConfig) -> Figure:
+    """At most the hours that the stage may take."""
+    if config.max_hours is None or figure.value is None or figure.value <= config.max_hours * 3600:
+        return figure
+    told = f"max_hours {config.max_hours:g}, before {figure.formula}"
+    return replace(figure, value=config.max_hours * 3600, formula=told)
+
+
+def name_training(config: TrainConfig) -> str:
+    """As rates name a stage of a training."""
+    return f"{config.model.preset}/{config.stage}/{config.hardware.precision}"
+
+
+def _speed(book: RateBook, device: str) -> tuple[float | None, float, str]:
+    """Operations a second of a device, the share of them that training reaches, and where both come from."""
+    peak = next((flops for part, flops in PEAK_FLOPS.items() if part in device), None)
+    if peak is None:
+        found = book.find(lambda rates: rates.costs, lambda row: _is_flops(row, device))
+        if found is None:
+            known = ", ".join(PEAK_FLOPS)
+            return None, 0.0, f"no speed of {device} is known, and nobody has trained this there (known: {known})"
+        return 1 / found[0].seconds, 1.0, f"as many operations a second as another size did: {found[1]}"
+    for rates in book.rates:
+        for part, mfu in rates.mfu.items():
+            if part in device:
+                return peak, mfu, f"data sheet; MFU {rates.origin}"
+    return peak, AIMED_MFU, f"data sheet; an MFU of {AIMED_MFU:.0%} is assumed, nobody has measured it"
+
+
+def _is_flops(row: Cost, device: str) -> bool:
+    return row.step == "flop" and row.device in device
+
+
+def _memory(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int) -> Figure:
+    """Of one process: its share of weights, all activations of its micro-batch."""
+    weights, activations = count_weight_bytes(config, model), count_activation_bytes(config, model)
+    gathered = 0.0
+    if n_devices > 1:  # two layers in the products' type, as FSDP2 gathers the next while one computes
+        of_layers = sum(each.numel() for each in model.lm.transformer.parameters())
+        of_depth = sum(each.numel() for each in model.lm.depformer.parameters())
+        outside = sum(each.numel() for each in model.parameters()) - of_layers - of_depth
+        product_bytes = 2 if config.hardware.precision == "bf16-mixed" else 4
+        gathered = 2 * of_layers / config.model.num_layers * product_bytes + 8 * outside
+    known = [(rates.training_bytes, rates.origin) for rates in book.rates if rates.training_bytes is not None]
+    base, origin = known[0] if known and device == CPU else (0.0, None)
+    told = f"weights {weights:,.0f} / {n_devices} + activations {activations:,.0f} + gathered {gathered:,.0f}"
+    value = weights / n_devices + activations + gathered + base
+    if origin is not None:
+        return Figure(
+            "", TRAINING, "", value, "bytes", f"{told} + process {base:,.0f}", f"arithmetic; process: {origin}"
+        )
+    return Figure("", TRAINING, "", value, "bytes", told, "arithmetic; what the device's driver takes is not counted")
+
+
+def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
+    """Callers in real time at once on one device."""
+    key, title = f"callers.{device}", f"callers of {preset} on one {device}"
+
+    def fits(row: StepTimes) -> bool:
+        return row.preset == preset and row.device in device
+
+    found = book.find(lambda rates: rates.steps, fits)
+    if found is None:
+        why = f"nobody has measured a step of {preset} on {device}: `kame bench --checkpoint` there does"
+        return unknown(key, SERVING, title, "callers", why)
+    times = dict(sorted(found[0].step_s.items()))
+    share = float(LimitsConfig.model_fields["budget_share"].default)
+    budget_s = share * FRAME_S
+    growth_s, begin_s = np.polyfit(list(times), list(times.values()), 1) if len(times) > 1 else (0.0, times[1])
+    in_time = [n for n, step_s in times.items() if step_s <= budget_s]
+    beyond = int((budget_s - begin_s) / growth_s) if growth_s > 0 else 0
+    most = max(in_time, default=0)
+    if most == max(times):  # all that was measured keeps its time: a line through it tells how far
+        most = max(most, beyond)
+    told = (
+        f"a step of n callers takes {begin_s * 1e3:.3g} + n × {growth_s * 1e3:.3g} ms, {share:.0%} of 80 are for it; "
+        "a server goes by its slow steps and lets in somewhat fewer"
+    )
+    return Figure(key, SERVING, title, float(most), "callers", told, str(found[1]))

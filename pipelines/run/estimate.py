@@ -1,0 +1,268 @@
+"""What a refresh takes before it is begun: amounts of dialogues times the rates at which they are made.
+
+Amounts come from what dialogues of a source are like (`DialogueShape`), in the mean; processor time is amount times
+rate, wall time that of the worker processes over their number, then what waits for a chat model, then what one process
+does alone.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Final
+
+from backends.chat.budget import usd_of
+from backends.chat.providers import price_of
+from data_schemas.config import RefreshConfig
+from data_schemas.errors import ConfigError
+from data_schemas.rates import (
+    CPU,
+    ChatRate,
+    DialogueShape,
+    Figure,
+    Origin,
+    RateBook,
+    Rates,
+    Sizes,
+    add_up,
+    price_step,
+    unknown,
+)
+from pipelines.oracle.prompts import prompts_for
+from pipelines.run.stages import NOBODY, ORACLE, SCRIPT, chat_engine, chat_model_of
+
+PAPER: Final[Mapping[str, int]] = {"mmlu_pro": 22_800, "gsm8k": 11_742, "hssbench": 22_040}
+"""Dialogues of KAME's corpus, by source (arXiv 2510.02327)."""
+
+DATA, CHAT, MACHINE = "data", "chat", "machine"
+_OF_A_DIALOGUE = (("words", "words"), ("speech_s", "s"), ("duration_s", "s"), ("requests", "oracles"))
+
+
+def engines_of(config: RefreshConfig) -> str:
+    """The engines that decide memory and bytes, in one name."""
+    tts = config.speech.tts if config.speech.tts_b is None else f"{config.speech.tts}, {config.speech.tts_b}"
+    return f"{tts}+{config.alignment.aligner}+{config.gate.asr}"
+
+
+def speaking_engine(config: RefreshConfig) -> str:
+    """Who speaks, as rates name it."""
+    return engines_of(config).partition("+")[0]
+
+
+def count_dialogues(config: RefreshConfig, n_items: Mapping[str, int], book: RateBook) -> dict[str, float]:
+    """Dialogues that come of items, by source."""
+    return {
+        source: n * _shape_of(source, book)[0].dialogues_per_item * config.variants for source, n in n_items.items()
+    }
+
+
+def estimate_dataset(
+    config: RefreshConfig, n_dialogues: Mapping[str, float], book: RateBook, n_workers: int, devices: Sequence[str] = ()
+) -> list[Figure]:
+    """What making these dialogues takes.
+
+    Args:
+        n_dialogues: by source.
+        n_workers: worker processes, each with a core of its own.
+        devices: GPUs by name whose times are told beside the processor's.
+
+    Raises:
+        ConfigError: an engine, a prompt set or a provider that is not there.
+    """
+    if not n_dialogues:
+        raise ConfigError("Nothing is planned: there are no dialogues.", "Name sources, or --dialogues NAME=NUMBER.")
+    amounts = _amounts(config, n_dialogues, book)
+    by_key = {each.key: each.value or 0.0 for each in amounts}
+    chat = _chat(config, by_key["requests"], book)
+    machine = _machine(config, by_key, book, n_workers, devices)
+    wall = _wall(config, machine, chat, n_workers, sum(n_dialogues.values()))
+    return [*amounts, *chat, *machine, wall, *_room(config, by_key["duration_s"], book, n_workers)]
+
+
+def _shape_of(source: str, book: RateBook) -> tuple[DialogueShape, str]:
+    """What dialogues of a source are like, and where that comes from; of one that nobody knows, the mean of others."""
+    if (found := book.shape(source)) is not None:
+        return found[0], f"{found[1]}, {found[0].n_spoken} dialogues"
+    known = {each.source: each for rates in reversed(book.rates) for each in rates.shapes}
+    names = [name for name, field in DialogueShape.model_fields.items() if field.annotation is float]
+    mean = {name: fmean(getattr(each, name) for each in known.values()) for name in names}
+    return (
+        DialogueShape(source=source, n_items=1, n_spoken=1, **mean),
+        f"nobody has measured {source}: the mean of {', '.join(sorted(known))}; `kame bench --source {source}=…`",
+    )
+
+
+def _amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: RateBook) -> list[Figure]:
+    shapes = {source: _shape_of(source, book) for source in n_dialogues}
+    basis = "; ".join(dict.fromkeys(f"{source}: {told}" for source, (_, told) in shapes.items()))
+    n_items = {
+        source: n / (shapes[source][0].dialogues_per_item * config.variants) for source, n in n_dialogues.items()
+    }
+    told = " + ".join(f"{n:,.0f} {source}" for source, n in n_dialogues.items())
+    rows = [Figure("dialogues", DATA, "dialogues", sum(n_dialogues.values()), "dialogues", told, "asked for")]
+    told = " + ".join(
+        f"{n:,.0f} {source} / {shapes[source][0].dialogues_per_item * config.variants:.3g}"
+        for source, n in n_dialogues.items()
+    )
+    rows.append(Figure("items", DATA, "items read", sum(n_items.values()), "items", told, basis))
+    for name, unit in _OF_A_DIALOGUE:
+        share = config.oracle.share_to - config.oracle.share_from if name == "requests" else 1.0
+        of = {source: float(getattr(shapes[source][0], name)) * share for source in n_dialogues}
+        value = sum(n * of[source] for source, n in n_dialogues.items())
+        told = " + ".join(f"{n:,.0f} × {of[source]:.3g}" for source, n in n_dialogues.items())
+        title = {"speech_s": "clean speech", "duration_s": "dialogues' sound", "requests": "oracles asked for"}
+        rows.append(Figure(name, DATA, title.get(name, name), value, unit, told, basis))
+    return rows
+
+
+def _chat(config: RefreshConfig, n_requests: float, book: RateBook) -> list[Figure]:
+    """Calls, tokens and money of the model behind the oracle; others are told as unknown."""
+    rows = [
+        unknown(f"calls.{stage}", CHAT, f"calls for {stage}", "calls", "no bench counts them; look at a small run")
+        for stage in ("pictures", "wording")
+        if chat_model_of(config, stage) is not None
+    ]
+    chat = chat_model_of(config, ORACLE)
+    if chat is None:
+        return [*rows, Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random asks nobody", "configuration")]
+    model, prompt = chat_engine(chat).describe().model, prompts_for(config.oracle, chat).version
+    rate, basis = _chat_rate(book, model, prompt)
+    calls = n_requests * rate.calls_per_request
+    told = f"{n_requests:,.0f} × {rate.calls_per_request:.3g}"
+    rows.append(Figure("calls", CHAT, f"calls of {model}", calls, "calls", told, basis))
+    per = {"tokens_in": rate.tokens_in, "tokens_cached": rate.tokens_cached, "tokens_out": rate.tokens_out}
+    for key, title in (("tokens_in", "tokens in"), ("tokens_cached", "…cached"), ("tokens_out", "tokens out")):
+        each = per[key]
+        if each is None:
+            rows.append(unknown(key, CHAT, title, "tokens", f"nobody has told how many {model} takes from its cache"))
+        else:
+            rows.append(Figure(key, CHAT, title, calls * each, "tokens", f"{calls:,.0f} × {each:.4g}", basis))
+    price = price_of(chat, model)
+    if chat.engine != "openai":
+        why = f"no bill: {chat.engine} answers on a machine of your own"
+        rows.append(Figure("usd", CHAT, f"price of {model}", 0.0, "USD", "", why))
+    elif price is None:
+        rows.append(unknown("usd", CHAT, f"price of {model}", "USD", "no price is known: set chat.price"))
+    else:
+        tokens = [round(calls * (each or 0.0)) for each in per.values()]
+        each_mtok = f"{price.in_usd_per_mtok:g} in, {price.cached_usd_per_mtok} cached, {price.out_usd_per_mtok:g} out"
+        where = f"prices of {price.as_of or 'an unknown day'}, {price.source or 'of the configuration'}"
+        usd = usd_of(price, tokens[0], tokens[1], tokens[2])
+        rows.append(Figure("usd", CHAT, f"price of {model}", usd, "USD", f"USD a million tokens: {each_mtok}", where))
+    if rate.wall_s > 0:
+        told = f"{calls:,.0f} × {rate.wall_s:.4g} s"
+        rows.append(Figure("chat_s", CHAT, "time of answers", calls * rate.wall_s, "s", told, basis))
+    else:
+        why = f"nobody has measured how fast {model} answers: `kame bench` with these settings does"
+        rows.append(unknown("chat_s", CHAT, "time of answers", "s", why))
+    return rows
+
+
+class _Assumed(ChatRate):
+    """A rate put together of what is known of other models; a time of 0 is not known."""
+
+    wall_s: float = 0.0
+
+
+def _chat_rate(book: RateBook, model: str, prompt: str) -> tuple[ChatRate, str]:
+    found = book.find(lambda rates: rates.chat, lambda row: (row.model, row.prompt) == (model, prompt))
+    if found is not None:
+        return found[0], f"{found[1]}, {found[0].n_calls} calls"
+    other = book.find(lambda rates: rates.chat, lambda _: True)
+    if other is None:
+        raise ConfigError("No rates tell of any chat model.", "Measure some: kame bench")
+    size = book.find(lambda rates: rates.prompts, lambda row: row.prompt == prompt)
+    tokens_in = other[0].tokens_in if size is None else size[0].tokens_in
+    assumed = _Assumed(
+        model=model,
+        prompt=prompt,
+        n_calls=1,
+        calls_per_request=other[0].calls_per_request,
+        tokens_in=tokens_in,
+        tokens_out=other[0].tokens_out,
+    )
+    counted = "tokens in by the size of the prompt" if size else f"tokens in as of prompt {other[0].prompt}"
+    return assumed, f"nobody has measured {model}: calls and tokens out as of {other[0].model}, {counted}"
+
+
+def _machine(
+    config: RefreshConfig, amounts: Mapping[str, float], book: RateBook, n_workers: int, devices: Sequence[str]
+) -> list[Figure]:
+    speech_s, duration_s = amounts["speech_s"], amounts["duration_s"]
+    steps = [
+        ("script", SCRIPT, "", amounts["items"]),
+        ("text-to-speech", "tts", speaking_engine(config), speech_s),
+        ("recognition", "recognition", config.gate.asr, speech_s),
+        ("alignment", "alignment", config.alignment.aligner, speech_s),
+        ("mixing", "mixing", "", duration_s),
+    ]
+    steps = [each for each in steps if each[2] != NOBODY]
+    rows = [price_step(book, MACHINE, title, step, engine, CPU, n) for title, step, engine, n in steps]
+    rows.append(add_up("processor", MACHINE, "processor time of workers", list(rows)))
+    spoken = [each for each in rows if each.key in ("processor.tts", "processor.recognition")]
+    rows.append(add_up("processor.speech", MACHINE, "…of it the stage speech", spoken))
+    rows.append(price_step(book, MACHINE, "beginning", "start", engines_of(config), CPU, n_workers))
+    rows.append(price_step(book, MACHINE, "publishing", "publish", "", CPU, duration_s))
+    for device in devices:
+        on_gpu = [each for each in steps if each[1] in ("tts", "recognition", "alignment")]
+        rows += [
+            price_step(book, MACHINE, f"{title} on {device}", step, engine, device, n)
+            for title, step, engine, n in on_gpu
+        ]
+    return rows
+
+
+def _wall(
+    config: RefreshConfig, machine: Sequence[Figure], chat: Sequence[Figure], n_workers: int, n_dialogues: float
+) -> Figure:
+    """Stages follow each other: workers, then the chat model, then publishing."""
+    by_key = {each.key: each for each in (*machine, *chat)}
+    asks = [by_key["chat_s"]] if "chat_s" in by_key else []
+    total = add_up("wall_s", MACHINE, "", [by_key["processor"], by_key["processor.publish"], *asks])
+    title = f"wall time, {n_workers} worker{'s' if n_workers > 1 else ''}"
+    if total.value is None:
+        return unknown("wall_s", MACHINE, title, "s", total.basis.removeprefix("unknown: "))
+    n_busy = max(1, min(n_workers, math.ceil(n_dialogues / config.parts.dialogues_per_part)))
+    worked, alone = by_key["processor"].value or 0.0, by_key["processor.publish"].value or 0.0
+    start, asked = by_key["processor.start"].value, sum(each.value or 0.0 for each in asks)
+    begun = (start or 0.0) / n_workers
+    basis = "a core a worker, nobody beside"
+    if start is None:
+        basis += "; loading models is not counted, for nobody has measured it"
+    told = f"{worked:,.0f} s / {n_busy} + beginning {begun:,.0f} + answers {asked:,.0f} + publishing {alone:,.0f}"
+    value = worked / n_busy + begun + asked + alone
+    return Figure("wall_s", MACHINE, title, value, "s", told, basis)
+
+
+def _room(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:
+    """Bytes on disk and in memory."""
+    engines, has_server = engines_of(config), config.chat.engine != "openai" and config.oracle.simulator != "random"
+
+    def own(row: Sizes) -> bool:
+        return row.engines == engines
+
+    def rows_of(rates: Rates) -> Sequence[Sizes]:
+        return rates.sizes
+
+    found: tuple[Sizes, Origin] | None = book.find(rows_of, own)
+    disk = found or book.find(rows_of, lambda _: True)
+    rows = []
+    for key, title, field in (
+        ("parts_bytes", "disk, parts to go on from", "parts_bytes_per_s"),
+        ("shards_bytes", "disk, the dataset", "shards_bytes_per_s"),
+    ):
+        if disk is None:
+            rows.append(unknown(key, MACHINE, title, "bytes", "no rates tell of sizes"))
+            continue
+        rate = float(getattr(disk[0], field))
+        rows.append(
+            Figure(key, MACHINE, title, duration_s * rate, "bytes", f"{duration_s:,.0f} s × {rate:,.0f}", str(disk[1]))
+        )
+    rows.append(add_up("disk_bytes", MACHINE, "disk", list(rows)))
+    if found is None:
+        why = f"nobody has measured {engines}: `kame bench` with these settings does"
+        return [*rows, unknown("memory_bytes", MACHINE, "memory at most", "bytes", why)]
+    size, origin = found
+    chat_bytes = size.chat_bytes if has_server else 0.0
+    value = size.main_bytes + n_workers * size.worker_bytes + chat_bytes
+    told = f"{size.main_bytes:,.0f} + {n_workers} × {size.worker_bytes:,.0f} + chat server {chat_bytes:,.0f}"
+    return [*rows, Figure("memory_bytes", MACHINE, "memory at most", value, "bytes", told, str(origin))]

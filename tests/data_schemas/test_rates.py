@@ -1,0 +1,58 @@
+"""Rates files: read, written, looked through in their order, and refused with a message."""
+
+from pathlib import Path
+
+import pytest
+
+from data_schemas.errors import ConfigError
+from data_schemas.rates import Cost, Origin, RateBook, Rates, add_up, price_step, read_rates, unknown, write_rates
+
+
+def rates_of(seconds: float, *, is_reference: bool = False, device: str = "cpu") -> Rates:
+    origin = Origin(day="2026-11-23", machine="a machine", is_reference=is_reference)
+    return Rates(
+        origin=origin, costs=[Cost(step="tts", engine="piper", device=device, per="speech_s", seconds=seconds)]
+    )
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "rates.yaml"
+    file.write_text(write_rates(rates_of(0.25)), encoding="utf-8")
+    assert read_rates(file) == rates_of(0.25)
+
+
+def test_own_rates_come_before_the_reference_machines() -> None:
+    book = RateBook([rates_of(0.5), rates_of(2.0, is_reference=True)])
+    figure = price_step(book, "machine", "text-to-speech", "tts", "piper", "cpu", 100)
+    assert figure.value == 50
+    assert "100" in figure.formula
+    assert figure.basis.startswith("measured, 2026-11-23")
+    marked = price_step(RateBook([rates_of(2.0, is_reference=True)]), "machine", "", "tts", "piper", "cpu", 100)
+    assert marked.basis.startswith("reference machine")
+
+
+def test_a_gpu_is_found_by_a_part_of_its_name_and_another_is_unknown() -> None:
+    book = RateBook([rates_of(0.5, device="H200")])
+    assert price_step(book, "", "", "tts", "piper", "NVIDIA H200", 10).value == 5
+    for step, engine, device in (("tts", "piper", "A100"), ("tts", "kokoro", "H200"), ("script", "piper", "H200")):
+        figure = price_step(book, "", "", step, engine, device, 10)
+        assert figure.value is None
+        assert figure.basis.startswith("unknown: nobody has measured")
+
+
+def test_a_sum_with_something_unknown_is_unknown_and_says_what() -> None:
+    known = price_step(RateBook([rates_of(1.0)]), "", "speech", "tts", "piper", "cpu", 3)
+    assert add_up("all", "", "all", [known, known]).value == 6
+    missing = add_up("all", "", "all", [known, unknown("x", "", "alignment", "s", "never measured")])
+    assert missing.value is None
+    assert "alignment" in missing.basis
+
+
+@pytest.mark.parametrize("text", ["origin: {day: x}", "[", "origin: {on: x, machine: y}\ncosts: [{step: 3}]"])
+def test_what_holds_no_rates_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match="mine"):
+        RateBook.open(file)
+    with pytest.raises(ConfigError, match="gone"):
+        RateBook.open(tmp_path / "gone.yaml")

@@ -1,0 +1,132 @@
+"""The bench, the plan made by its rates, and the run of which both tell: on doubles, from end to end."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from data_schemas.config import RefreshConfig
+from data_schemas.rates import RateBook, Rates
+from flows.cli.app import app
+from flows.runs.bench import run_bench
+from flows.runs.plan import count_items, open_rates, plan_dataset, plan_settings, save_rates
+from flows.runs.refresh import run_refresh
+from pipelines.run.estimate import count_dialogues
+from tests.support.runs import Silent, config_on_doubles
+
+pytestmark = pytest.mark.full
+COUNTED = ("dialogues", "items", "calls", "tokens_in", "tokens_out", "disk_bytes")
+
+
+def own_questions(folder: Path, n: int = 40) -> Path:
+    """Questions of one kind, so that a few tell of all."""
+    rows = [
+        {
+            "question": f"Anna has {k} apples and buys {k + 3} more. How many apples has she?",
+            "answer": f"#### {2 * k + 3}",
+        }
+        for k in range(3, n + 3)
+    ]
+    file = folder / "gsm8k.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plan")
+
+
+@pytest.fixture(scope="module")
+def config(folder: Path) -> RefreshConfig:
+    made = config_on_doubles(folder / "out", sources=(own_questions(folder),))
+    return made.model_copy(update={"parts": made.parts.model_copy(update={"dialogues_per_part": 16})})
+
+
+@pytest.fixture(scope="module")
+def rates(config: RefreshConfig) -> Rates:
+    return run_bench(config, 12, None, lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def record(config: RefreshConfig, rates: Rates, folder: Path) -> dict[str, Any]:
+    """Of a run that was planned by the bench's rates."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("KAME_CACHE", str(folder / "cache"))
+    save_rates(folder / "cache" / "rates.yaml", rates)
+    run_refresh(config, Silent())
+    patch.undo()
+    (file,) = (folder / "out" / "runs").glob("*[0-9a-f].json")
+    told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return told
+
+
+def test_the_bench_measures_every_step_and_says_where(rates: Rates) -> None:
+    assert {each.step for each in rates.costs} == {"script", "tts", "alignment", "mixing", "start", "publish"}
+    assert rates.shapes[0].source == "gsm8k"
+    assert rates.shapes[0].n_items == 40
+    assert rates.chat[0].model == "double"
+    assert "cores" in rates.origin.machine
+
+
+@pytest.mark.parametrize("key", COUNTED)
+def test_what_was_planned_is_within_a_quarter_of_what_came(record: dict[str, Any], key: str) -> None:
+    told = record["plan"][key]
+    assert told["planned"] == pytest.approx(told["actual"], rel=0.25), told
+
+
+def test_the_record_has_time_and_memory_beside_the_plan(record: dict[str, Any]) -> None:
+    for key in ("wall_s", "memory_bytes", "processor.script", "processor.mixing"):
+        assert record["plan"][key]["actual"] > 0
+        assert record["plan"][key]["planned"] > 0
+    assert record["processor_s"]["speech"] > 0
+
+
+def test_a_run_with_nothing_to_do_plans_nothing(config: RefreshConfig, record: dict[str, Any]) -> None:
+    again, _, _ = run_refresh(config, Silent())
+    assert again.planned == []
+    assert record["plan"] != {}
+
+
+def test_a_form_of_the_dashboard_is_planned_without_starting_anything(
+    config: RefreshConfig, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAME_CACHE", str(folder / "cache"))
+    other = config.model_copy(update={"out": str(folder / "never")})
+    figures = {each.key: each for each in plan_settings(other)}
+    assert figures["items"].value == pytest.approx(40, rel=0.25)
+    assert not (folder / "never").exists()
+
+
+def test_items_of_sources_are_counted(config: RefreshConfig, rates: Rates) -> None:
+    n_items = count_items(config.model_copy(update={"limit": 10}))
+    assert n_items == {"gsm8k": 10}
+    book = RateBook([rates])
+    figures = {each.key: each.value for each in plan_dataset(config, book, count_dialogues(config, n_items, book))}
+    assert figures["items"] == pytest.approx(10)
+
+
+def test_the_command_plans_the_papers_corpus_and_every_figure_has_its_source() -> None:
+    typed = ["plan", "--json", "--preset", "nano", "--device", "cpu", "--device", "H200", "--workers", "4"]
+    result = CliRunner().invoke(app, typed)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    by_key = {each["key"]: each for each in told["figures"]}
+    assert by_key["dialogues"]["value"] == 56_582
+    assert by_key["training.cpu.s"]["value"] > 0
+    assert all(each["basis"] for each in told["figures"])
+    assert all(each["value"] is not None or each["basis"].startswith("unknown") for each in told["figures"])
+    assert any(origin.startswith("reference machine") for origin in told["rates"])
+
+
+def test_the_command_says_what_does_not_fit(tmp_path: Path) -> None:
+    for typed in (["--dialogues", "gsm8k"], ["--preset", "huge"], ["--rates", str(tmp_path / "none.yaml")]):
+        result = CliRunner().invoke(app, ["plan", *typed])
+        assert result.exit_code == 2, result.output
+
+
+def test_the_reference_rates_know_the_sources_that_were_measured() -> None:
+    book = open_rates()
+    assert all(book.shape(source) is not None for source in ("gsm8k", "mmlu_pro"))

@@ -1,0 +1,96 @@
+"""Training and serving by arithmetic: against the table of docs/model.md, a real backward pass, and themselves."""
+
+import pytest
+import torch
+
+from data_schemas.config.training import TrainConfig
+from data_schemas.rates import Cost, Figure, Origin, RateBook, Rates, StepTimes
+from flows.settings import build_train_config
+from kame_model.estimate import (
+    count_saved_bytes_per_frame,
+    count_weight_bytes,
+    describe_codes,
+    estimate_callers,
+    estimate_training,
+    name_training,
+    shape_of,
+)
+from kame_model.model.front_end import build_front_end
+from kame_model.train.throughput import COUNTED_FRAMES
+from tests.support.front_ends import LAYOUT, TEXT_CARD, random_batch, tiny_config
+
+pytestmark = pytest.mark.full
+ORIGIN = Origin(day="2026-11-23", machine="a machine")
+
+
+def config_of(preset: str, **typed: object) -> TrainConfig:
+    return build_train_config(preset, "dialogues", None, {"data.datasets": [{"path": "rows"}], **typed})
+
+
+def plan(config: TrainConfig, rates: Rates, device: str, n_devices: int = 1) -> dict[str, Figure]:
+    codes = describe_codes("codec2-learnt" if config.model.preset == "nano" else "mimi")
+    found = estimate_training([config], *codes, RateBook([rates]), device, n_devices)
+    return {each.key: each for each in found}
+
+
+def test_moshi_7b_takes_what_the_table_says() -> None:
+    config = config_of("moshi-7b", init_from="weights")
+    text_card, layout = describe_codes("mimi")
+    weights = count_weight_bytes(config, shape_of(config, text_card, layout))
+    assert weights == pytest.approx(125e9, rel=0.02)
+    adapters = config_of("moshi-7b", **{"init_from": "weights", "lora.rank": 64})
+    assert count_weight_bytes(adapters, shape_of(adapters, text_card, layout)) == pytest.approx(21e9, rel=0.05)
+    alone, of_four = (plan(config, Rates(origin=ORIGIN), "H200", n)["training.H200.bytes"] for n in (1, 4))
+    assert alone.value == pytest.approx(136e9, rel=0.1)
+    assert of_four.value == pytest.approx((31 + 7 + 11) * 1e9, rel=0.15)
+
+
+def test_what_a_pass_keeps_is_counted_without_computing_it() -> None:
+    with torch.device("meta"):
+        counted = count_saved_bytes_per_frame(build_front_end(tiny_config(), TEXT_CARD, LAYOUT, "meta"), True)
+    model = build_front_end(tiny_config(), TEXT_CARD, LAYOUT, "cpu").float()
+    owned = {each.untyped_storage().data_ptr() for each in model.parameters()}
+    kept: dict[int, torch.Tensor] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.untyped_storage().data_ptr() not in owned:
+            kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    batch = random_batch(1, n_frames=COUNTED_FRAMES)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model(batch.columns[:, :, : COUNTED_FRAMES + 1])
+    real = sum(each.untyped_storage().nbytes() for each in kept.values()) / COUNTED_FRAMES
+    assert counted == pytest.approx(real, rel=0.25)
+
+
+def test_hours_are_frames_at_the_measured_rate() -> None:
+    config = config_of("nano", max_steps=200)
+    cost = Cost(step="train", engine=name_training(config), per="frame", seconds=0.002)
+    figures = plan(config, Rates(origin=ORIGIN, costs=[cost]), "cpu")
+    assert figures["training.cpu.s"].value == pytest.approx(200 * 2000 * 0.002)
+    bounded = plan(config_of("nano", max_steps=200, max_hours=0.1), Rates(origin=ORIGIN, costs=[cost]), "cpu")
+    assert bounded["training.cpu.s"].value == 360
+    assert plan(config, Rates(origin=ORIGIN), "cpu")["training.cpu.s"].value is None
+
+
+def test_a_gpu_that_nobody_measured_is_told_by_its_data_sheet_and_an_assumption() -> None:
+    config = config_of("small")
+    alone = plan(config, Rates(origin=ORIGIN), "H200")["training.H200.s"]
+    assert alone.value is not None
+    assumed = plan(config, Rates(origin=ORIGIN), "H200")["training.H200.dialogues.s"]
+    assert "assumed" in assumed.basis
+    half = plan(config, Rates(origin=ORIGIN, mfu={"H200": 0.225}), "NVIDIA H200")["training.NVIDIA H200.s"]
+    assert half.value == pytest.approx(2 * alone.value)
+    assert plan(config, Rates(origin=ORIGIN), "Abacus")["training.Abacus.s"].value is None
+
+
+def test_callers_are_those_whose_step_keeps_its_share_of_a_frame() -> None:
+    def callers(step_s: dict[int, float]) -> float | None:
+        rates = Rates(origin=ORIGIN, steps=[StepTimes(preset="nano", step_s=step_s)])
+        return estimate_callers("nano", RateBook([rates]), "cpu").value
+
+    assert callers({1: 0.010, 2: 0.012, 4: 0.016}) == 28  # (64 - 8) / 2
+    assert callers({1: 0.030, 2: 0.050, 4: 0.090}) == 2
+    assert callers({1: 0.100, 2: 0.120}) == 0
+    assert estimate_callers("moshi-7b", RateBook([Rates(origin=ORIGIN)]), "cpu").value is None
