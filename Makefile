@@ -55,7 +55,7 @@ export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install voices demo clean-demo proof quick test test-slow test-workers lint format system wheel lock clean
+.PHONY: help install voices demo clean-demo proof quick test test-slow test-workers lint format system docs wheel lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -169,6 +169,19 @@ lock: ## write requirements/core.txt anew from core.in, with all hashes
 	  --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/core.in; } > build/core.txt
 	@mv build/core.txt requirements/core.txt
 	@echo "Wrote requirements/core.txt: $$(grep -c '==' requirements/core.txt) packages."
+
+DOCS_STAMP := build/docs/.made-$(shell cat requirements/docs.txt 2>/dev/null | cksum | cut -d' ' -f1)
+
+docs: install $(DOCS_STAMP) ## write the documentation as a site to build/site; a broken link fails
+	@$(BIN)/python -m typer flows.cli.app utils docs --name kame > build/commands.md
+	@NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true build/docs/bin/mkdocs build --strict
+	@echo "Open build/site/index.html."
+
+$(DOCS_STAMP): | $(PYTHON_STAMP)
+	@$(PYTHON) -m venv build/docs
+	@build/docs/bin/pip install --disable-pip-version-check --quiet --no-deps --require-hashes -r requirements/docs.txt
+	@rm -f build/docs/.made-*
+	@touch $@
 
 clean: clean-demo ## remove .venv, build, the demo's folders and all caches of tools
 	@rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -6,7 +6,7 @@
 | column                    | type                 |                                                                  |
 |---------------------------|----------------------|------------------------------------------------------------------|
 | `dialogue_id`             | string               |                                                                  |
-| `A`, `B`                  | list of int32 lists  | [1 + n][T]: text on frames, then the n codebooks                 |
+| `A`, `B`                  | list of int32 lists  | [1 + n, T]: text on frames, then the n codebooks                 |
 | `X_oracle_event_frame_pos`| int32 list [E]       | int(seconds * 12.5)                                              |
 | `X_oracle_event_ratio`    | float32 list [E]     | words heard of the words of the turn                             |
 | `X_oracle_event_skip_forbid` | int8 list [E]     | 1: last event of its run, a turn's events                        |
@@ -122,5 +122,5 @@ def _make_record(row: TokenRow) -> dict[str, Any]:
 
 
 def _stack_streams(tokens: SpeakerTokens) -> list[Any]:
-    """[1 + n][T]: the text, then each codebook."""
+    """[1 + n, T]: the text, then each codebook."""
     return [tokens.text, *tokens.codes.astype(np.int32)]
