@@ -46,6 +46,8 @@ MAX_PAGE: Final = 200
 """Prefect answers no more rows at once."""
 _LEVELS: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "critical"}
 _STATES: Final[Mapping[str, State]] = {each: each for each in get_args(State)}
+_LINK: Final = "markdown"
+"""Prefect's type of a link's artifact; reports of other runs have it too."""
 _URL = re.compile(r"\((https?://[^)\s]+)\)")
 
 
@@ -218,7 +220,7 @@ class PrefectRuns:
         if not run_ids:
             return found
         of_runs = ArtifactFilter(
-            flow_run_id=ArtifactFilterFlowRunId(any_=list(run_ids)), type=ArtifactFilterType(any_=["progress", "link"])
+            flow_run_id=ArtifactFilterFlowRunId(any_=list(run_ids)), type=ArtifactFilterType(any_=["progress", _LINK])
         )
         for each in sorted(
             self._client.read_artifacts(artifact_filter=of_runs), key=lambda made: made.updated or datetime.min
@@ -261,7 +263,7 @@ def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: 
     took = flow_run.estimated_run_time if state and not state.is_final() else flow_run.total_run_time
     config = flow_run.parameters.get("config", {})
     percent = artifacts["progress"].data if "progress" in artifacts else None
-    link = _URL.search(str(artifacts["link"].data)) if "link" in artifacts else None
+    link = _URL.search(str(artifacts[_LINK].data)) if kind == "serve" and _LINK in artifacts else None
     pool = flow_run.work_pool_name
     return Run(
         run_id=str(flow_run.id),

@@ -13,6 +13,7 @@ from prefect.client.orchestration import get_client
 
 from data_schemas.config.serving import ServeConfig
 from flows import serve as serve_flow
+from flows.prefect_runs import PrefectRuns
 from flows.runs import serve as serving
 from flows.runs.serve import Serving
 from kame_model.serve.parts import Parts
@@ -28,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_it_serves_until_its_worker_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_checkpoint(tmp_path)
     urls: list[str] = []
+    shown: list[str] = []
     run = serving.run
 
     @asynccontextmanager
@@ -38,6 +40,9 @@ def test_it_serves_until_its_worker_stops_it(tmp_path: Path, monkeypatch: pytest
         def ready(running: Serving) -> None:
             on_ready(running)
             urls.append(running.url)
+            with get_client(sync_client=True) as client:
+                (seen,) = PrefectRuns(str(client.api_url)).list_runs(["serve"], ["running"], 0, 9)
+            shown.append(seen.url)
             os.kill(os.getpid(), signal.SIGTERM)
 
         await run(config, ready, on_drain)
@@ -51,6 +56,7 @@ def test_it_serves_until_its_worker_stops_it(tmp_path: Path, monkeypatch: pytest
         (page,) = client.read_artifacts()
     assert (flow_run.state_name, page.key) == ("Completed", "page")
     assert urls[0] in str(page.data)
+    assert shown == urls  # the dashboard leads there
     with pytest.raises(httpx.ConnectError):
         httpx.get(urls[0])
 
