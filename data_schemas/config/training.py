@@ -255,6 +255,13 @@ class KeepConfig(Config):
 
     save_every: int = Field(default=500, ge=1, description="Steps between checkpoints.")
     keep_last: int = Field(default=2, ge=1, le=1000, description="Latest checkpoints kept.")
+    keep_full: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="How many of the last ones have all from which the run can go on; the others have weights alone, "
+        "in bf16 with bf16-mixed.",
+    )
     keep_best: bool = Field(default=True, description="Keep the best checkpoint on validation as well.")
     best_by: BestBy | None = Field(
         default=None,
