@@ -11,6 +11,7 @@ from data_schemas.config.model import InputDropoutConfig, LoraConfig, LossConfig
 Kind = Literal["dialogues", "speech", "copying"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Precision = Literal["fp32", "bf16-mixed"]
+CheckpointKeeps = Literal["nothing", "products"]
 BestBy = Literal["answer", "text", "loss"]
 
 
@@ -230,6 +231,17 @@ class HardwareConfig(Config):
     activation_checkpointing: bool = Field(
         default=False, description="Compute activations again in the backward pass: less memory, a third more work."
     )
+    checkpoint_share: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="With activation_checkpointing: share of the layers that compute their activations again.",
+    )
+    checkpoint_keeps: CheckpointKeeps = Field(
+        default="nothing",
+        description="With activation_checkpointing: what such a layer remembers beside its input. products: results of "
+        "products of matrices and of attention, so that little work is done twice.",
+    )
     compile: bool = Field(default=False, description="torch.compile of the transformers' layers.")
     reduce_gradients: Literal["micro-batch", "step"] = Field(
         default="micro-batch",
@@ -243,6 +255,13 @@ class KeepConfig(Config):
 
     save_every: int = Field(default=500, ge=1, description="Steps between checkpoints.")
     keep_last: int = Field(default=2, ge=1, le=1000, description="Latest checkpoints kept.")
+    keep_full: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="How many of the last ones have all from which the run can go on; the others have weights alone, "
+        "in bf16 with bf16-mixed.",
+    )
     keep_best: bool = Field(default=True, description="Keep the best checkpoint on validation as well.")
     best_by: BestBy | None = Field(
         default=None,

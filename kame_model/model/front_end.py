@@ -19,7 +19,7 @@ from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import InputDropoutConfig, ModelConfig
 from kame_model.frames.cue import lay_cues
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
-from kame_model.model.attention import WholeScores
+from kame_model.model.attention import choose_attention
 from kame_model.model.oracle_embedding import CueEmbedding, OracleEmbedding
 
 SOUND_WEIGHTS = ("lm.emb.", "lm.depformer", "lm.linears.")
@@ -124,17 +124,12 @@ class FrontEnd(nn.Module):
             with_audio: False leaves the depth transformer out, for copying without sound.
         """
         inputs = columns[..., :-1] if inputs is None else inputs
-        with eager_on_cpu(columns.device), self._attention(columns.device):
+        with eager_on_cpu(columns.device), choose_attention(columns.device.type, self.lm_kwargs["context"]):
             cues = None if oracle is None else self._cues(columns[:, 0, :-1], oracle)
             condition = self.condition(torch.full_like(inputs[:, 0], PADDING_ID) if oracle is None else oracle, cues)
             hidden, text = self.lm.forward_text(inputs, condition)  # [B, S, dim], [B, 1, S, text_card]
             audio = self.lm.forward_depformer_training(columns[..., 1:], hidden) if with_audio else None
         return Logits(text[:, 0], audio)
-
-    def _attention(self, device: torch.device) -> AbstractContextManager[object]:
-        """How attention is computed; what is computed again in the backward pass must be as it was, by PyTorch's."""
-        is_mixed_on_cpu = device.type == "cpu" and torch.is_autocast_enabled("cpu")
-        return WholeScores() if is_mixed_on_cpu and not self.lm.transformer.checkpointing else nullcontext()
 
     def condition(self, oracle: Tensor, cues: Tensor | None = None) -> Tensor:
         """The summed condition, [B, S, dim].

@@ -1,11 +1,14 @@
 """A run's own checkpoints, from which it goes on: whole or not there, for any number of processes.
 
-    checkpoints/step-00000500/   __0_0.distcp …, .metadata   weights, optimiser, moving average
+    checkpoints/step-00000500/   __0_0.distcp …, .metadata   weights, optimiser, moving average; in the last ones alone
+                                 weights/                    in the same form the weights, averaged where they are so
                                  state.json                  step, loader, figures: all that is no tensor
                                  DONE                        written last; a folder without it does not count
 
 `torch.distributed.checkpoint` writes it aside (`.saving-…`), then it is renamed, and then marked. Of one that is
-written beside the training the last two are done between two steps, as soon as every process has written. No random
+written beside the training the last two are done between two steps, as soon as every process has written. Only from the
+last ones (`keep.keep_full`) can a run go on; of those before, weights alone stay, in bf16 an eighth of the whole. They
+are written when the checkpoint is, so that it becomes one of weights by removing files and nothing else. No random
 state is in it because there is none: each micro-batch has a generator of its own, seeded by its number.
 """
 
@@ -19,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load
@@ -29,7 +33,9 @@ from data_schemas.errors import StoreError
 from data_schemas.store import sync
 from kame_model.train.parallel import Processes
 
-CHECKPOINTS, DONE, STATE = "checkpoints", "DONE", "state.json"
+CHECKPOINTS, DONE, STATE, WEIGHTS = "checkpoints", "DONE", "state.json", "weights"
+_METADATA = ".metadata"
+"""Of `torch.distributed.checkpoint`, without which a folder's tensors cannot be read."""
 _ASIDE = ".saving-"
 
 
@@ -38,6 +44,15 @@ class Saved(NamedTuple):
 
     step: int
     folder: Path
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a run can go on from it; else it has weights alone."""
+        return not (self.folder / WEIGHTS).is_dir() or (self.folder / _METADATA).is_file()
+
+    def list_files(self) -> list[Path]:
+        """The files that hold its weights, and in a full one all else."""
+        return sorted((self.folder if self.is_full else self.folder / WEIGHTS).glob("*.distcp"))
 
     def state(self) -> dict[str, Any]:
         """What `save` was given beside the tensors.
@@ -77,13 +92,21 @@ class Checkpoints:
                 shutil.rmtree(left)
         processes.barrier()
 
-    def save(self, step: int, tensors: dict[str, Any], state: Mapping[str, Any]) -> None:
+    def save(
+        self,
+        step: int,
+        tensors: dict[str, Any],
+        state: Mapping[str, Any],
+        weights: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
         """Writes a checkpoint; on a GPU in the background, and it counts once it is settled.
 
         Args:
             step: steps done.
             tensors: state dictionaries of weights and optimiser.
             state: as JSON has it; `evaluation` and `evaluation_step` of it tell the best, see `read_score`.
+            weights: what stays of it once it is no longer among the last; None: all does. Written at once, on a GPU
+                too: an eighth of the whole in bf16, and no copy of it has to be kept.
 
         Raises:
             StoreError: it cannot be written; those before it stay as they are.
@@ -91,6 +114,8 @@ class Checkpoints:
         self.settle()
         aside = self._aside(step)
         with _writing(aside), _without_warning():
+            if weights is not None:
+                save(dict(weights), checkpoint_id=aside / WEIGHTS, process_group=self._group, no_dist=self._alone)
             if self._keep.save_async and self._processes.device.type != "cpu":
                 future = async_save(tensors, checkpoint_id=aside, process_group=self._group, no_dist=self._alone)
                 self._pending = _Pending(step, state, cast("Future[Any]", future))  # no staging apart is asked for
@@ -116,9 +141,20 @@ class Checkpoints:
                 self._finish(step, state)
 
     def latest(self) -> Saved | None:
-        """The last whole checkpoint."""
+        """The last whole checkpoint, from which the run goes on; None where there is none at all.
+
+        Raises:
+            StoreError: those that are there have weights alone.
+        """
         saved = list_saved(self._folder)
-        return saved[-1] if saved else None
+        full = [each for each in saved if each.is_full]
+        if saved and not full:
+            raise StoreError(
+                f"The checkpoints in {self._folder} have weights alone, so that the run cannot go on from them.",
+                "Put its last checkpoint back from a copy, or begin another run from these weights: another --out with "
+                "--init-from.",
+            )
+        return full[-1] if full else None
 
     def best_score(self) -> float | None:
         """The least score of all checkpoints; None where none has one."""
@@ -165,6 +201,11 @@ class Checkpoints:
             if each.step not in kept:
                 (each.folder / DONE).unlink()  # first, so that half a folder never counts
                 shutil.rmtree(each.folder)
+        for each in saved[: -self._keep.keep_full]:
+            if each.step in kept and (each.folder / WEIGHTS).is_dir():
+                (each.folder / _METADATA).unlink(missing_ok=True)  # first, so that half a state is never read
+                for file in each.folder.glob("*.distcp"):
+                    file.unlink()
 
 
 def list_saved(folder: Path) -> list[Saved]:
@@ -190,6 +231,15 @@ def find_best(saved: list[Saved], best_by: BestBy | None) -> Saved | None:
     """The one of the least score; None where none has a score."""
     scores = {each: score for each in saved if (score := read_score(each.state(), best_by)) is not None}
     return min(scores, key=lambda each: scores[each], default=None)
+
+
+def load_weights_alone(saved: Saved, tensors: Mapping[str, Any], processes: Processes) -> None:
+    """Fills tensors in place from the weights of a checkpoint that has nothing else; they may be of another type.
+
+    Raises:
+        StoreError: it is damaged, or of a model of another shape.
+    """
+    load_tensors(Saved(saved.step, saved.folder / WEIGHTS), dict(tensors), processes)
 
 
 def load_tensors(saved: Saved, tensors: dict[str, Any], processes: Processes) -> None:
@@ -258,5 +308,6 @@ def _make_damage_error(folder: Path, error: BaseException) -> StoreError:
     why = (str(cause) or type(cause).__name__).splitlines()[0]
     return StoreError(
         f"The checkpoint {folder} cannot be read: {why}.",
-        "Put that folder back from a copy; or move it elsewhere, and the run goes on from the checkpoint before it.",
+        "Put that folder back from a copy; or move it elsewhere, and the run goes on from the one before it, if that "
+        "has more than weights (keep.keep_full).",
     )

@@ -63,7 +63,8 @@ def build_model(
     """The front-end on its device or devices, parallelised, with the weights that the run begins with.
 
     Of several processes the first alone makes or reads all weights, on its device; the others hold no more than their
-    shards, which come to them from it, a tensor at a time.
+    shards, which come to them from it, a tensor at a time. Where a checkpoint has all weights none does: shards are
+    left empty, to be filled from it.
 
     Args:
         shape: of `build_shape`; it becomes the model where weights are sharded.
@@ -73,6 +74,8 @@ def build_model(
         ConfigError, DatasetError, StoreError, BackendError: the weights named to begin with; see `start_from`.
     """
     processes = forward.processes
+    if processes.mesh is not None and not is_new and config.lora is None:  # a checkpoint has all of them
+        return parallelize(shape, config.hardware, processes.mesh).to_empty(device=processes.device)
     whole = _load_weights(config, speaks_with, forward, is_new) if processes.is_first else None
     if whole is not None and processes.mesh is None:
         return parallelize(whole, config.hardware, None)

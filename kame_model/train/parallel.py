@@ -1,16 +1,19 @@
 """The processes of a run, one or those that `torchrun` started, and what makes the model parallel over them.
 
-Nothing else does: activation checkpointing, then compile, then sharding. In this order, as torchtitan has it
-(pytorch/torchtitan, `models/llama3/parallelize.py`), but for what lies inside what: moshi's switch for checkpointing
-runs a layer again from outside, so it is the compiled layer that is run again; and modules of a layer are sharded, not
-the layer (see `_list_units`), so its compiled code is cut where they are gathered.
+Nothing else does: compile, then activation checkpointing, then sharding. torchtitan (pytorch/torchtitan,
+`models/llama3/parallelize.py`) has the first two the other way round; here it is the compiled layer that is run again.
+moshi's own switch for checkpointing is not used: it knows all layers or none. Modules of a layer are sharded, not the
+layer (see `_list_units`), so its compiled code is cut where they are gathered.
 """
 
+import math
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -18,12 +21,29 @@ from moshi.modules.streaming import StreamingModule
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.overrides import TorchFunctionMode
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from backends.codec.moshi_codec import device_name
-from data_schemas.config.training import HardwareConfig
+from data_schemas.config.training import CheckpointKeeps, HardwareConfig
 from data_schemas.errors import ConfigError
 from kame_model.data.loader import ALONE, Share
+from kame_model.model.attention import choose_attention
 from kame_model.model.front_end import FrontEnd
+
+_PRODUCTS = [
+    getattr(torch.ops.aten, name).default
+    for name in (
+        "mm",
+        "addmm",
+        "bmm",
+        "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_flash_attention_for_cpu",
+    )
+]
+"""Products of matrices, attention among them: nearly all of a layer's work, and about half of what it remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +127,14 @@ def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None
         mesh: the processes to shard over; None: one process, nothing is sharded.
     """
     transformers = (model.lm.transformer, model.lm.depformer)
-    for each in transformers:
-        each.checkpointing = config.activation_checkpointing  # moshi's own switch: every layer is computed again
     layers: list[nn.Module] = [layer for each in transformers for layer in each.layers]
     if config.compile:
         for layer in layers:
-            layer.compile(dynamic=True)  # batches come in many lengths
+            layer.forward = torch.compile(layer.forward, dynamic=True)  # batches come in many lengths
+    if config.activation_checkpointing:
+        for each in transformers:
+            for layer in spread_evenly(list(each.layers), config.checkpoint_share):
+                _compute_again(layer, config.checkpoint_keeps, model.lm_kwargs["context"])
     if mesh is not None:
         # FrontEnd returns views of moshi's logits; the loss changes none of them in place, of which PyTorch warns.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view", category=UserWarning)
@@ -125,6 +147,43 @@ def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None
             fully_shard(list(_list_units(layer)), mesh=mesh, mp_policy=policy)  # gathered together, freed together
         fully_shard(model, mesh=mesh)  # the rest in float32, so that embeddings are summed as one process sums them
     return model
+
+
+def spread_evenly(layers: list[nn.Module], share: float) -> list[nn.Module]:
+    """A share of the layers, as far from each other as can be."""
+    return [
+        layer for at, layer in enumerate(layers) if math.floor((at + 1) * share + 1e-9) > math.floor(at * share + 1e-9)
+    ]
+
+
+def _compute_again(layer: nn.Module, keeps: CheckpointKeeps, context: int) -> None:
+    """Lets a layer compute its activations again in the backward pass, in place; names of weights stay as they are."""
+    forward: Callable[..., torch.Tensor] = layer.forward
+
+    def run(x: torch.Tensor, **more: Any) -> torch.Tensor:
+        if not torch.is_grad_enabled():
+            return forward(x, **more)
+        # As moshi has it, but for the contexts.
+        contexts = partial(_contexts, keeps, choose_attention(x.device.type, context))
+        how: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False, "determinism_check": "none"}
+        out: torch.Tensor = checkpoint(forward, x, **how, context_fn=contexts, **more)
+        return out
+
+    layer.forward = run
+
+
+def _contexts(keeps: CheckpointKeeps, attention: TorchFunctionMode) -> tuple[Any, Any]:
+    """Blocks of a layer's forward pass and of the same computed again, which has attention as it was."""
+    if keeps == "nothing":
+        return nullcontext(), attention
+    first, again = create_selective_checkpoint_contexts(_PRODUCTS)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def compute_again() -> Iterator[None]:
+        with attention, again:
+            yield
+
+    return first, compute_again()
 
 
 def _list_units(module: nn.Module) -> Iterator[nn.Module]:

@@ -16,7 +16,7 @@ from kame_model.checkpoint.folder import find_place, read_contents
 from kame_model.checkpoint.load import init_from
 from kame_model.model.front_end import SOUND_WEIGHTS, FrontEnd, build_front_end, lm_kwargs
 from kame_model.model.lora import add_lora
-from kame_model.train.checkpoints import CHECKPOINTS, Saved, find_best, list_saved, load_tensors
+from kame_model.train.checkpoints import CHECKPOINTS, Saved, find_best, list_saved, load_tensors, load_weights_alone
 from kame_model.train.parallel import Processes
 from kame_model.train.run_facts import CONFIG, RunFacts, SpeaksWith, read_facts
 
@@ -134,7 +134,11 @@ def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "be
         for name, each in model.named_parameters()
         if each.requires_grad and not name.startswith(of_sound)
     }
-    load_tensors(saved, {"model": get_model_state_dict(model) if facts.config.lora is None else trained}, alone)
+    weights = get_model_state_dict(model) if facts.config.lora is None else trained
+    if not saved.is_full:
+        load_weights_alone(saved, weights, alone)
+        return saved
+    load_tensors(saved, {"model": weights}, alone)
     if facts.config.optim.ema_decay is not None:
         load_tensors(saved, {"average": trained}, alone)
     return saved
@@ -198,7 +202,7 @@ def digest_weights(place: str) -> str:
     """
     if _is_run(place):
         saved = list_saved(Path(place) / CHECKPOINTS)
-        files = sorted(saved[-1].folder.glob("*.distcp")) if saved else []
+        files = saved[-1].list_files() if saved else []
     else:
         files = [read_contents(find_place(place)).weights]
     return digest_files(files)

@@ -317,6 +317,14 @@ class Trainer:
         average = {} if self._average is None else {"average": self._average.weights}
         return {"model": model, "optimiser": optimiser, **average}
 
+    def _collect_weights(self, tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """What is evaluated and exported, in the type of the run's products: averaged weights where there are some."""
+        product_type = self._parts.forward.product_type
+        weights = {**tensors["model"], **tensors.get("average", {})}
+        return {
+            name: each.detach().to(product_type) if each.is_floating_point() else each for name, each in weights.items()
+        }
+
     def _save(self) -> None:
         """A checkpoint of all that is needed to go on."""
         state = {
@@ -327,5 +335,6 @@ class Trainer:
             "evaluation_step": self._evaluation_step,
             "trained_s": self.hours * 3600,
         }
-        self._parts.checkpoints.save(self.step, self._collect_tensors(), state)
+        tensors = self._collect_tensors()
+        self._parts.checkpoints.save(self.step, tensors, state, self._collect_weights(tensors))
         self._saved_step = self.step

@@ -1,13 +1,17 @@
 """Attention with whole scores beside PyTorch's own, and a front-end trained with it."""
 
+from contextlib import nullcontext
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from kame_model.frames.batch import Batch
 from kame_model.model.attention import WholeScores, attend
 from kame_model.model.front_end import FrontEnd
-from tests.support.front_ends import audio_of, random_batch, tiny_front_end
+from tests.support.front_ends import audio_of, random_batch, stock_logits, tiny_front_end
 
 
 def gradients(model: FrontEnd, batch: Batch) -> torch.Tensor:
@@ -36,12 +40,38 @@ def test_only_bf16_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken == [torch.bfloat16]
 
 
-def test_mixed_gradients_are_float32s_with_and_without_computing_activations_again() -> None:
+def test_mixed_gradients_are_float32s(monkeypatch: pytest.MonkeyPatch) -> None:
     batch, found = random_batch(), []
-    for is_again in (False, True):
-        model = tiny_front_end().train()
-        model.lm.transformer.checkpointing = model.lm.depformer.checkpointing = is_again
-        found.append(gradients(model, batch))
+    for mode in (WholeScores, nullcontext):
+        monkeypatch.setattr("kame_model.model.front_end.choose_attention", lambda *_, mode=mode: mode())
+        found.append(gradients(tiny_front_end().train(), batch))
     whole, fused = found
     assert not torch.equal(whole, fused)  # two ways indeed
     assert functional.cosine_similarity(whole, fused, dim=0) > 0.999
+
+
+class Watching(TorchFunctionMode):
+    """Notes of each call of attention whether it has a mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.masked: list[bool] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is functional.scaled_dot_product_attention:
+            self.masked.append(len(args) == 4)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("context", [21, 20])
+def test_without_a_mask_attention_is_that_of_stock_moshi_where_the_context_allows(context: int) -> None:
+    """A sequence of 21 positions, as long as the context, and one longer than it."""
+    model, batch = tiny_front_end(context=context), random_batch(n_frames=20)
+    wanted = stock_logits(model.lm, batch, model.condition(batch.oracle))
+    with torch.no_grad(), Watching() as watching:
+        found = model(batch.columns, batch.oracle)
+    n_layers = len(model.lm.transformer.layers)
+    assert watching.masked[:n_layers] == [context < 21] * n_layers
+    assert not any(watching.masked[n_layers:])  # the depth transformer sees all of a frame
+    torch.testing.assert_close(found.text, wanted.text, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(audio_of(found), audio_of(wanted), atol=1e-5, rtol=1e-5)

@@ -1,11 +1,13 @@
 """Which checkpoint of a run is its best."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from data_schemas.errors import ConfigError
 from kame_model.train.checkpoints import CHECKPOINTS, list_saved
@@ -87,3 +89,21 @@ def test_a_run_that_never_looked_at_validation_goes_on_where_nobody_answers(tmp_
     assert read_facts(tmp_path / "run").config.keep.best_by == "answer"
     train(tiny_run(tmp_path / "run", rows, max_steps=2, keep={"evaluate_every": 1, "save_every": 1}))
     assert load_run(tmp_path / "run", "best")[2].step == 2
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16-mixed"])
+def test_weights_alone_are_those_that_the_whole_checkpoint_would_give(tmp_path: Path, precision: str) -> None:
+    """Averaged ones; in bf16, where products are made in it, rounded to that."""
+    rows, found = tiny_dataset(tmp_path / "rows"), []
+    for n_full in (2, 1):
+        out = tmp_path / str(n_full)
+        keep = {"save_every": 2, "keep_full": n_full, "keep_best": False, "evaluate_examples": 0}
+        train(tiny_run(out, rows, max_steps=4, keep=keep, hardware={"precision": precision}))
+        before_last, last = list_saved(out / CHECKPOINTS)
+        assert (before_last.is_full, last.is_full) == (n_full == 2, True)
+        shutil.rmtree(last.folder)
+        found.append(load_run(out, "last")[0].state_dict())
+    whole, alone = found
+    for name, each in whole.items():
+        rounded = each.bfloat16().float() if precision == "bf16-mixed" else each
+        assert torch.equal(alone[name], rounded), name

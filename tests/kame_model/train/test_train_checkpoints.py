@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from torch.distributed.checkpoint.filesystem import FileSystemWriter
 
 from data_schemas.config.training import KeepConfig
 from data_schemas.errors import StoreError
-from kame_model.train.checkpoints import CHECKPOINTS, DONE, Checkpoints, find_best, list_saved
+from kame_model.train.checkpoints import CHECKPOINTS, DONE, Checkpoints, find_best, list_saved, load_weights_alone
 from kame_model.train.parallel import Processes
 
 HERE, ELSEWHERE = Processes(torch.device("cpu")), Processes(torch.device("cuda"))
@@ -159,3 +160,34 @@ def test_all_of_a_checkpoint_is_on_the_disk_before_its_mark(tmp_path: Path, monk
     assert {"state.json", "__0_0.distcp", ".metadata.tmp"} <= set(before) | {".metadata.tmp"}
     assert ".saving-step-00000001" in before  # its names
     assert synced[-1] == CHECKPOINTS  # and its own
+
+
+def test_those_before_the_last_have_weights_alone(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path, keep_last=2, best_by="loss")
+    for step, loss in ((1, 1.0), (2, 2.0), (3, 3.0)):
+        half = {"weight": torch.full((3, 4), step + 0.5, dtype=torch.bfloat16)}
+        keeping.save(step, tensors(step), looked_at(step, loss=loss), half)
+    saved = list_saved(tmp_path / CHECKPOINTS)
+    assert [(each.step, each.is_full) for each in saved] == [(1, False), (2, False), (3, True)]
+    assert keeping.latest() == saved[-1]
+    found = {"weight": torch.zeros(3, 4)}
+    load_weights_alone(saved[0], found, HERE)  # into float32
+    assert torch.equal(found["weight"], torch.full((3, 4), 1.5))
+    assert not list(saved[0].folder.glob("*.distcp"))
+    assert saved[0].list_files()[0].parent.name == "weights"
+
+
+def test_a_run_does_not_go_on_from_weights_alone_nor_begin_anew(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path)
+    for step in (1, 2):
+        keeping.save(step, tensors(step), {}, tensors(step)["model"])
+    shutil.rmtree(list_saved(tmp_path / CHECKPOINTS)[-1].folder)
+    with pytest.raises(StoreError, match="have weights alone"):
+        checkpoints(tmp_path).latest()
+
+
+def test_as_many_full_ones_stay_as_asked_for(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path, keep_last=3, keep_full=2)
+    for step in (1, 2, 3):
+        keeping.save(step, tensors(step), {}, tensors(step)["model"])
+    assert [each.is_full for each in list_saved(tmp_path / CHECKPOINTS)] == [False, True, True]

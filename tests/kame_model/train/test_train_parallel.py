@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from data_schemas.config.training import HardwareConfig
 from data_schemas.errors import ConfigError
-from kame_model.train.parallel import find_device, parallelize
+from kame_model.train.parallel import find_device, parallelize, spread_evenly
 from kame_model.train.run import train
 from tests.support.front_ends import audio_of, random_batch, tiny_front_end
 from tests.support.train_runs import (
@@ -156,38 +157,72 @@ def test_two_processes_copy_as_one(tmp_path: Path, forking: Forking) -> None:
     alike(told(tmp_path / "two"), told(tmp_path / "alone"))
 
 
+AGAIN = {
+    "all": {},
+    "half": {"checkpoint_share": 0.5},
+    "but-products": {"checkpoint_keeps": "products"},
+}
+
+
 @pytest.mark.slow
-def test_activation_checkpointing_and_sharding_go_together(tmp_path: Path, forking: Forking) -> None:
+@pytest.mark.parametrize("how", AGAIN.values(), ids=AGAIN.keys())
+def test_activation_checkpointing_and_sharding_go_together(
+    tmp_path: Path, forking: Forking, how: dict[str, Any]
+) -> None:
     rows = tiny_dataset(tmp_path / "rows")
     plain = tiny_run(tmp_path / "plain", rows, max_steps=2)
-    both = tiny_run(tmp_path / "both", rows, max_steps=2, hardware={"activation_checkpointing": True})
+    both = tiny_run(tmp_path / "both", rows, max_steps=2, hardware={"activation_checkpointing": True, **how})
     assert forking.run(run_tiny, plain) == 0
     assert forking.run_together(both, 2) == [0, 0]
     alike(told(tmp_path / "both"), told(tmp_path / "plain"))
 
 
-def test_activation_checkpointing_changes_no_gradient() -> None:
-    gradients = []
+@pytest.mark.parametrize("precision", ["fp32", "bf16-mixed"])
+@pytest.mark.parametrize("how", AGAIN.values(), ids=AGAIN.keys())
+def test_activation_checkpointing_changes_no_gradient_and_does_what_it_says(
+    how: dict[str, Any], precision: str
+) -> None:
+    gradients, counts = [], []
     for is_on in (False, True):
-        model = parallelize(tiny_front_end(), HardwareConfig(activation_checkpointing=is_on), None)
+        config = HardwareConfig.model_validate({"activation_checkpointing": is_on, **how})
+        model = parallelize(tiny_front_end().train(), config, None)
         batch = random_batch()
-        logits = model(batch.columns, batch.oracle)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed"):
+            logits = model(batch.columns, batch.oracle)
         assert logits.audio is not None
-        (logits.text.sum() + logits.audio.sum()).backward()
+        with FlopCounterMode(display=False) as counter:
+            (logits.text.float().sum() + logits.audio.float().sum()).backward()
+        counts.append(counter.get_total_flops())
         gradients.append({name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None})
     assert gradients[0].keys() == gradients[1].keys()
     assert all(torch.equal(gradients[0][name], gradients[1][name]) for name in gradients[0])
+    more = counts[1] / counts[0] - 1
+    if precision == "fp32":
+        least, most = {"all": (0.3, 0.5), "half": (0.15, 0.25), "but-products": (0, 0.01)}[
+            next(name for name, each in AGAIN.items() if each is how)
+        ]
+        assert least <= more <= most, more
+
+
+def test_layers_that_compute_again_are_spread_evenly() -> None:
+    layers: list[torch.nn.Module] = [torch.nn.Identity() for _ in range(8)]
+    assert spread_evenly(layers, 1.0) == layers
+    assert spread_evenly(layers, 0.5) == layers[1::2]
+    assert spread_evenly(layers, 0.25) == layers[3::4]
+    assert len(spread_evenly(layers, 0.7)) == 5
 
 
 @pytest.mark.slow
 def test_compiled_layers_change_no_logit(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[torch.nn.Module] = []
 
-    def traced(layer: torch.nn.Module, **how: Any) -> None:  # as `compile` does, less the minutes that code takes
-        compiled.append(layer)
-        layer._compiled_call_impl = torch.compile(layer._call_impl, backend="eager", **how)
+    compile_ = torch.compile
 
-    monkeypatch.setattr(torch.nn.Module, "compile", traced)
+    def traced(forward: Any, **how: Any) -> Any:  # less the minutes that code takes
+        compiled.append(forward.__self__)
+        return compile_(forward, backend="eager", **how)
+
+    monkeypatch.setattr(torch, "compile", traced)
     plain, ours = tiny_front_end(), parallelize(tiny_front_end(), HardwareConfig(compile=True), None)
     batch = random_batch()
     with torch.no_grad():
