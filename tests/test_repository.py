@@ -136,7 +136,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder / "source" / name)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index"]
-    options = ["--no-deps", "--no-build-isolation", "-w", folder, folder / "source"]
+    options = ["--no-deps", "--no-build-isolation", "-w", str(folder), str(folder / "source")]
     subprocess.run([*pip, *options], check=True, capture_output=True)
     (built,) = folder.glob("kame_pipeline-*.whl")
     return built
@@ -156,8 +156,8 @@ def test_wheel_in_an_environment_of_its_own_makes_a_preview(wheel: Path, tmp_pat
     """What it asks for is taken from this environment, since tests reach no registry; ours is the wheel's."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", tmp_path / "venv"]
-    subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-deps", wheel], check=True, capture_output=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(tmp_path / "venv")]
+    subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel)], check=True, capture_output=True)
     (site / "theirs.pth").write_text("\n".join(each for each in sys.path if each.endswith("site-packages")))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     kame = [tmp_path / "venv" / "bin" / "kame"]

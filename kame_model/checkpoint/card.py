@@ -1,5 +1,7 @@
 """The model's card: what it is, what it learnt from, how good it is, and how to use it."""
 
+from collections.abc import Mapping
+
 from kame_model.checkpoint.files import CONFIG, FACTS, TOKENIZER, WEIGHTS
 from kame_model.checkpoint.folder import CUE_KEY, ORACLE_KEY
 from kame_model.checkpoint.kame_json import KameJson
@@ -111,14 +113,20 @@ def _render_training(facts: KameJson) -> str:
     told = facts.training
     rows = (
         ("token rows (fingerprints)", ", ".join(f"`{each}`" for each in told.data) or "none named"),
+        ("their licences", _render_licences(told.licences)),
         ("stage", told.stage or "not named"),
         ("steps", f"{told.step:,}"),
-        ("their licences", "; ".join(f"{name}: {each or 'not known'}" for name, each in (told.licences or {}).items())),
         ("started from", told.init_from or "random weights"),
         ("adapters", "LoRA, merged" if told.lora else "none"),
         ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),
     )
     return _render_table(("", ""), rows)
+
+
+def _render_licences(licences: Mapping[str, str | None] | None) -> str:
+    if licences is None:
+        return "not known"
+    return "; ".join(f"{name}: {licence or 'not known'}" for name, licence in licences.items()) or "none needed"
 
 
 def _render_serving(facts: KameJson) -> str:

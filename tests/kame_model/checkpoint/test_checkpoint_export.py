@@ -174,7 +174,7 @@ def test_sampling_and_trained_delays_are_told_and_older_folders_do_without(tmp_p
     assert (facts.sampling, facts.trained_delays) == (own, delays)
     assert dict(summarise(out).rows())["back-end in training"] == "0.1 to 0.8 s"
     told = json.loads((out / "kame.json").read_text())
-    assert told["format"] == 3
+    assert told["format"] == 4
     for name in ("sampling", "trained_delays", "free_running", "layout"):
         del told[name]
     told["format"] = 1
