@@ -1,29 +1,19 @@
 """What people see of a refused item: why, what was written and tried, and the sound that the work folder still has."""
 
 import json
-import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
-from data_schemas.arrow import to_table
-from data_schemas.records import AudioDialogue, Clip, Clips, Dialogue, Reject
-from pipelines.audio import to_flac
-from tests.support.builders import make_dialogue
+from data_schemas.records import AudioDialogue, Clips, Dialogue, Reject
 from tests.support.dashboards import SCRIPT, dialogues, indexed_client, write_small
 from tests.support.small_datasets import noisy_dialogue
-from tests.support.token_rows import said_turn
+from tests.support.work_folders import PART, SOUND, make_clips, make_written, put_members, put_output
 
-PART = "mine-train-p00000"
-SOUND = to_flac(np.random.default_rng(5).normal(0, 0.1, 4_800).astype(np.float32))
 MIXED = replace(noisy_dialogue(7), dialogue_id="mine-7-v0", item_id="mine-7")
 
 
@@ -49,56 +39,20 @@ REJECTS = [
 ]
 
 
-def written(number: int, says: str = "So how many?") -> Dialogue:
-    turns = (
-        said_turn(0, "B", says, ("so", 0, 1)),
-        said_turn(1, "A", "Ten.", ("ten", 0, 1), written_text="10."),
-    )
-    return make_dialogue(*turns, dialogue_id=f"mine-{number}-v0", item_id=f"mine-{number}")
-
-
-def clips(number: int) -> Clips:
-    clip = Clip(
-        turn_index=1,
-        utterance_index=0,
-        voice="amy",
-        speed=0.95,
-        n_samples=4_800,
-        flac=SOUND,
-        words=(),
-        hearing=None,
-    )
-    return Clips(
-        dialogue_id=f"mine-{number}-v0",
-        tts="piper",
-        tts_digest="d",
-        asr=None,
-        asr_digest=None,
-        clips=(replace(clip, turn_index=0, voice="joe", flac=b"other"), clip),
-    )
-
-
-def put(folder: Path, stage: str, rows: Sequence[Any], record: type, age_s: float = 0) -> None:
-    file = folder / ".store" / "parts" / PART / f"{stage}-{len(rows):04x}{int(age_s):04x}.parquet"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(to_table(rows, record), file)
-    then = file.stat().st_mtime - age_s
-    os.utime(file, (then, then))
-
-
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_small(tmp_path_factory.mktemp("refused") / "small", REJECTS, dialogues())
-    (folder / ".store" / "membership").mkdir(parents=True)
-    items = [
-        {"item": {"item_id": f"mine-{number}", "question": "How many?", "answer": "10"}, "part_id": PART}
-        for number in (3, 5, 6, 7, 8)
-    ]
-    pq.write_table(pa.Table.from_pylist(items), folder / ".store" / "membership" / "mine.parquet")
-    put(folder, "wording", [written(6), written(7), written(8)], Dialogue)
-    put(folder, "wording", [written(6, "An older text?"), *(written(each) for each in range(20, 24))], Dialogue, 60)
-    put(folder, "speech", [clips(7), clips(8)], Clips)
-    put(folder, "mixing", [MIXED], AudioDialogue)
+    put_members(folder, (3, 5, 6, 7, 8))
+    put_output(folder, "wording", [make_written(6), make_written(7), make_written(8)], Dialogue)
+    put_output(
+        folder,
+        "wording",
+        [make_written(6, "An older text?"), *(make_written(each) for each in range(20, 24))],
+        Dialogue,
+        60,
+    )
+    put_output(folder, "speech", [make_clips(7), make_clips(8)], Clips)
+    put_output(folder, "mixing", [MIXED], AudioDialogue)
     (folder / "runs").mkdir()
     gate = {"max_takes": 4, "max_voices": 2}
     told = {"run_id": "20260101T000000-abcdef", "configuration": {"sources": [{"name": "mine"}], "gate": gate}}
@@ -202,8 +156,7 @@ def test_where_the_work_folder_is_gone_or_damaged_the_page_says_so(root: Path, t
 
 def test_a_part_outside_the_dataset_is_not_read(root: Path, tmp_path: Path) -> None:
     small = Path(shutil.copytree(root, tmp_path / "root")) / "small"
-    items = [{"item": {"item_id": "mine-8", "question": "How many?", "answer": "10"}, "part_id": "../../../x"}]
-    pq.write_table(pa.Table.from_pylist(items), small / ".store" / "membership" / "mine.parquet")
+    put_members(small, (8,), "../../../x")
     shutil.copytree(small / ".store" / "parts" / PART, tmp_path / "root" / "x")
     with indexed_client(small.parent, tmp_path / "cache") as client:
         assert "which is outside" in page_of(client, 8)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.app import create_app
+from data_schemas.records import Clips, Dialogue
 from flows.token_rows import EncodedRows
 from kame_model.encode.token_dataset import TokenDataset
 from tests.support.dashboards import encode_small, write_small
 from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served
+from tests.support.work_folders import make_clips, make_written, put_members, put_output
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -22,7 +24,11 @@ N_FRAMES = 38
 
 @pytest.fixture(scope="module")
 def tokens(tmp_path_factory: pytest.TempPathFactory) -> TokenDataset:
-    return encode_small(write_small(tmp_path_factory.mktemp("tokens") / "small"))
+    small = write_small(tmp_path_factory.mktemp("tokens") / "small")
+    put_members(small, (9,))
+    put_output(small, "wording", [make_written(9)], Dialogue)
+    put_output(small, "speech", [make_clips(9)], Clips)
+    return encode_small(small)
 
 
 @pytest.fixture(scope="module")
@@ -151,5 +157,6 @@ def test_the_page_with_its_token_row_is_open_to_all_and_fits(
         page.locator("#token-table tbody tr").first.wait_for()
         grave += grave_faults(page, width)
     with opened(browser, f"{url}datasets/small/refused?item=mine-9", **look) as page:
+        page.locator("audio").nth(1).wait_for()
         grave += grave_faults(page, width)
     assert grave == []
