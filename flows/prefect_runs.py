@@ -9,7 +9,6 @@ from typing import Any, Final, get_args
 from uuid import UUID
 
 import httpx
-from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.filters import (
     ArtifactFilter,
@@ -37,6 +36,7 @@ from prefect.states import Cancelling
 
 from dashboard.catalog import MissingError
 from dashboard.runs import KINDS, LogLine, RefusedRunError, Run, Schedule, SchedulerGoneError, State
+from flows.prefect_client import connect
 from flows.run_names import name_run
 
 TIMEOUT_S: Final = 10.0
@@ -56,7 +56,7 @@ class PrefectRuns:
 
     def __init__(self, api_url: str) -> None:
         self._api_url = api_url
-        self._client = SyncPrefectClient(api_url, httpx_settings={"timeout": TIMEOUT_S})
+        self._client = connect(api_url, TIMEOUT_S)
         self._kinds: dict[UUID, str] = {}
 
     def list_runs(self, kinds: Sequence[str], states: Sequence[State], first: int, n: int) -> list[Run]:
