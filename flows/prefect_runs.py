@@ -36,6 +36,7 @@ from prefect.states import Cancelling
 
 from dashboard.catalog import MissingError
 from dashboard.runs import KINDS, LogLine, RefusedRunError, Run, Schedule, SchedulerGoneError, State
+from flows.automations import PREFIX, list_automations, train_after_refresh
 from flows.prefect_client import connect
 from flows.run_names import name_run
 
@@ -175,6 +176,16 @@ class PrefectRuns:
         with self._translated(f"schedule {schedule_id!r}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
             self._client.delete_deployment_schedule(deployment.id, _uuid(schedule_id))
+
+    def train_after_refresh(self, dataset: str, settings: Mapping[str, Any]) -> None:
+        """Has a training start whenever a refresh has changed a dataset."""
+        with self._translated("deployment train/train"):
+            train_after_refresh(self._client, dataset, settings)
+
+    def list_automations(self) -> list[str]:
+        """What was asked for, by name."""
+        with self._translated():
+            return [each.name.removeprefix(PREFIX) for each in list_automations(self._client) if each.enabled]
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         """What is there to choose from on this machine, by the name of its setting."""

@@ -28,6 +28,7 @@ except ModuleNotFoundError as error:
 
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest
+from flows.automations import tell_of_change
 from flows.lost_runs import HEARTBEAT_S
 from flows.prefect_tasks import run_as_task
 from flows.run_names import namer
@@ -88,6 +89,8 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
         rows = [dict(zip(each.head, row, strict=True)) for row in each.rows]
         create_table_artifact(rows, key=each.key, description=f"{each.title}, {config.out}")
     create_markdown_artifact(card(manifest, figures), key="dataset-card", description=f"Card of {config.out}")
+    if tell_of_change(config.out, manifest):
+        get_run_logger().info("%s has changed: %d dialogues", config.out, manifest.counts.dialogues)
     return record, manifest, figures
 
 
