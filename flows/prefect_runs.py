@@ -26,6 +26,8 @@ from prefect.client.schemas.filters import (
     TaskRunFilter,
     TaskRunFilterState,
     TaskRunFilterStateType,
+    WorkPoolFilter,
+    WorkPoolFilterName,
 )
 from prefect.client.schemas.objects import Artifact, FlowRun, StateType
 from prefect.client.schemas.responses import DeploymentResponse
@@ -212,8 +214,24 @@ class PrefectRuns:
         for each in flow_runs:
             if each.flow_id not in self._kinds:
                 raise MissingError(f"The run {str(each.id)!r} is none of KAME's.", "Look at it on Prefect's own page.")
-            made.append(_run(each, self._kinds[each.flow_id], artifacts.get(each.id, {}), steps.get(each.id, "")))
+            is_late = each.state is not None and each.state.name == "Late"
+            waits_for = self._find_missing(each.work_pool_name or "") if is_late else ""
+            step = steps.get(each.id, "")
+            made.append(_run(each, self._kinds[each.flow_id], artifacts.get(each.id, {}), step, waits_for))
         return made
+
+    def _find_missing(self, pool: str) -> str:
+        """What a run that is due has to wait for."""
+        limit = self._client.read_work_pool(pool).concurrency_limit if pool else None
+        if limit is not None:
+            at_work = self._client.read_flow_runs(
+                work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])),
+                flow_run_filter=FlowRunFilter(state=_any_state(["pending", "running", "cancelling"])),
+                limit=max(1, limit),
+            )
+            if len(at_work) >= limit:
+                return f"room in the pool {pool}: {', '.join(each.name for each in at_work)}"
+        return f"a worker of the pool {pool}"
 
     def _read_artifacts(self, run_ids: Sequence[UUID]) -> dict[UUID, dict[str, Artifact]]:
         """The newest progress and link of each run, by the artifact's type."""
@@ -258,14 +276,13 @@ class PrefectRuns:
             ) from error
 
 
-def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str) -> Run:
+def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str, waits_for: str) -> Run:
     state = flow_run.state
     state_type = _STATES[state.type.value.lower()] if state else "pending"
     took = flow_run.estimated_run_time if state and not state.is_final() else flow_run.total_run_time
     config = flow_run.parameters.get("config", {})
     percent = artifacts["progress"].data if "progress" in artifacts else None
     link = _URL.search(str(artifacts["link"].data)) if "link" in artifacts else None
-    pool = flow_run.work_pool_name
     return Run(
         run_id=str(flow_run.id),
         name=flow_run.name,
@@ -280,7 +297,7 @@ def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: 
         percent=100.0 if state_type == "completed" else percent if isinstance(percent, float | int) else None,
         step=step,
         url=link[1] if link and state_type == "running" else "",
-        waits_for=f"a worker of the pool {pool}" if state and state.name == "Late" else "",
+        waits_for=waits_for,
     )
 
 

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from prefect.client.schemas.filters import FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.concurrency.sync import concurrency
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Cancelled, Completed, Crashed, Failed, Running
+from prefect.states import Cancelled, Completed, Crashed, Failed, Late, Running
 from typer.testing import CliRunner
 
 from data_schemas.config import (
@@ -32,6 +33,7 @@ from flows.automations import (
 )
 from flows.cli.app import app
 from flows.deployments import deploy
+from flows.prefect_runs import PrefectRuns
 from flows.prefect_tasks import CHAT_MODEL
 from flows.refresh import run_as_flow
 from flows.settings import sample_sources
@@ -197,8 +199,13 @@ def test_a_second_run_of_the_gpu_waits_until_the_first_has_ended(client: SyncPre
     assert len(due()) == 1, "there is room for one"
     client.set_flow_run_state(first, Running())
     assert due() == set()
+    client.set_flow_run_state(second, Late(scheduled_time=datetime.now(UTC)))
+    shown = PrefectRuns(str(client.api_url)).read_run(str(second))
+    assert shown.waits_for == "room in the pool gpu: train of ours"
     client.set_flow_run_state(first, Crashed())
     assert due() == {second}, "one that crashed holds its place no longer"
+    shown = PrefectRuns(str(client.api_url)).read_run(str(second))
+    assert shown.waits_for == "a worker of the pool gpu"
 
 
 def test_limits_that_somebody_has_set_stay(client: SyncPrefectClient) -> None:
