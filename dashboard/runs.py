@@ -161,6 +161,19 @@ class RunScheduler(Protocol):
     def remove_schedule(self, kind: str, schedule_id: str) -> None:
         """Takes a schedule away."""
 
+    def train_after_refresh(self, dataset: str, settings: Mapping[str, Any]) -> None:
+        """Has a training start whenever a refresh has changed a dataset.
+
+        Args:
+            settings: of the training; a name for the dataset's content is put behind its `out`.
+
+        Raises:
+            RefusedRunError: the scheduler does not know trainings.
+        """
+
+    def list_automations(self) -> list[str]:
+        """What else happens by itself, a sentence each."""
+
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         """What is there to choose from on this machine: engines, voices and providers by the name of their setting."""
 

@@ -1,6 +1,7 @@
 """Programs that belong together: started one after the other, watched, ended in the opposite order."""
 
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -12,12 +13,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from data_schemas.errors import BackendError
+from filelock import FileLock, Timeout
+
+from data_schemas.errors import BackendError, ConfigError
 
 _LOOK_EVERY_S: Final = 0.2
 _N_LAST_LINES: Final = 15
 PATIENCE_S: Final = 10.0
 """A program may take so long to end before it is killed."""
+SAVING_S: Final = 30.0
+"""As a cancelled run, one that a killed `kame up` left behind may take so long to save."""
+_MARK: Final = "KAME_UP"
+"""The variable in the environment of all that was started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,8 @@ class Component:
 class Components:
     """Programs for the time of a `with` block; where there is /proc, whatever they started ends with them.
 
+    Where the last time was killed, what it left running is ended first.
+
     Args:
         folder: where their logs are kept, of the last time only.
     """
@@ -58,10 +67,22 @@ class Components:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._started: list[Component] = []
-        self._mark = f"KAME_UP={secrets.token_hex(8)}"
+        self._mark = f"{_MARK}={secrets.token_hex(8)}"
+        self._lock = FileLock(folder / "lock")
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise ConfigError(
+                f"Another `kame up` runs; its logs are in {self._folder}.",
+                "End it, or set KAME_CACHE to another folder.",
+            ) from error
+        last = self._folder / "mark"
+        if last.is_file() and re.fullmatch(_MARK + "=[0-9a-f]{16}", mark := last.read_text(encoding="utf-8")):
+            _end_marked(mark, SAVING_S)
+        last.write_text(self._mark, encoding="utf-8")
         return self
 
     def __exit__(
@@ -73,28 +94,8 @@ class Components:
                 each.process.wait(PATIENCE_S)
             each.signal(signal.SIGKILL)
             each.process.wait()
-        self._end_left()
-
-    def _end_left(self) -> None:
-        """Ends what they started in groups of its own, as Prefect's workers do with runs."""
-        until = time.monotonic() + PATIENCE_S
-        number = signal.SIGTERM
-        while left := self._find_left():
-            for pid in left:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            while time.monotonic() < until and self._find_left():
-                time.sleep(_LOOK_EVERY_S)
-            number = signal.SIGKILL
-
-    def _find_left(self) -> list[int]:
-        """Processes that have our mark in their environment."""
-        found = []
-        for each in Path("/proc").glob("[0-9]*/environ"):
-            with suppress(OSError):  # it has just ended, or is somebody else's
-                if self._mark.encode() in each.read_bytes().split(b"\0"):
-                    found.append(int(each.parent.name))
-        return found
+        _end_marked(self._mark, PATIENCE_S)
+        self._lock.release()
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Component:
         """Starts a program in a process group of its own, which no Ctrl-C of the terminal reaches."""
@@ -140,3 +141,26 @@ class Components:
         for each in self._started:
             if each.process.poll() is not None:
                 raise each.fault()
+
+
+def _end_marked(mark: str, patience_s: float) -> None:
+    """Ends what was started with a mark, also in groups of its own, as Prefect's workers do with runs."""
+    until = time.monotonic() + patience_s
+    number = signal.SIGTERM
+    while left := _find_marked(mark):
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        while time.monotonic() < until and _find_marked(mark):
+            time.sleep(_LOOK_EVERY_S)
+        number = signal.SIGKILL
+
+
+def _find_marked(mark: str) -> list[int]:
+    """Processes that have a mark in their environment."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has just ended, or is somebody else's
+            if mark.encode() in each.read_bytes().split(b"\0"):
+                found.append(int(each.parent.name))
+    return found

@@ -1,53 +1,47 @@
-"""Our flows at a Prefect server: work pools, deployments, and what ends runs whose process is gone."""
+"""Our flows at a Prefect server: work pools, deployments, and how many runs may be at work at once."""
 
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from prefect.automations import AutomationCore
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
-from prefect.client.schemas.filters import (
-    FlowFilter,
-    FlowFilterName,
-    FlowRunFilter,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
+from prefect.client.schemas.actions import (
+    DeploymentScheduleCreate,
+    GlobalConcurrencyLimitCreate,
+    WorkPoolCreate,
+    WorkPoolUpdate,
 )
-from prefect.client.schemas.objects import FlowRun, State, StateType
-from prefect.events import EventTrigger, Posture, ResourceSpecification
-from prefect.events.actions import ChangeFlowRunState
-from prefect.exceptions import ObjectNotFound
-from prefect.states import Cancelled, Cancelling, Crashed
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.states import Cancelling
 from prefect.utilities.callables import parameter_schema
 
 from dashboard.runs import KINDS
+from flows.lost_runs import HEARTBEATS, end_run, read_runs_at_work
+from flows.prefect_tasks import CHAT_MODEL
 
 POOLS: Final = ("local", "gpu")
 _POOL_OF: Final = {"refresh": "local", "speech": "local", "train": "gpu", "evaluate": "gpu", "serve": "gpu"}
 _AT_ONCE: Final = {"serve": 1}
 """A second server would find the port taken."""
-HEARTBEAT_S: Final = 30
-"""Prefect's least; a run that was not heard of for three of them is crashed."""
+_RUNS_AT_ONCE: Final = {"gpu": 1}
+"""Two trainings on one GPU run out of its memory, or take twice as long each."""
+_CHATS_AT_ONCE: Final = 1
 STOP_S: Final = 40.0
 """Prefect gives a cancelled run 30 s, and its worker looks every few seconds."""
-_GONE: Final = "Its process is gone. Running again goes on where it was."
 _LOST: Final = "kame: runs whose process is gone"
+"""The automation of versions before, in whose place there is flows/lost_runs.py."""
 
 
 def deploy(client: SyncPrefectClient, folder: Path) -> None:
-    """Makes pools and deployments, or brings them up to date; schedules stay as they are.
+    """Makes pools, limits and deployments, or brings them up to date; schedules and limits stay as somebody set them.
 
     Args:
         folder: where relative paths of runs begin.
     """
-    for pool in POOLS:
-        try:
-            client.read_work_pool(pool)
-        except ObjectNotFound:
-            client.create_work_pool(WorkPoolCreate(name=pool, type="process"))
+    _make_pools(client)
     for kind in KINDS.values():
         schedules = _read_schedules(client, kind.name)
         client.create_deployment(
@@ -61,10 +55,22 @@ def deploy(client: SyncPrefectClient, folder: Path) -> None:
             concurrency_limit=_AT_ONCE.get(kind.name),
             parameter_openapi_schema=_schema(kind.config),
             enforce_parameter_schema=True,
-            job_variables={"working_dir": str(folder)},
+            job_variables={"working_dir": str(folder), "env": HEARTBEATS},
         )
-    if not client.read_automations_by_name(_LOST):
-        client.create_automation(_end_lost_runs())
+    for automation in client.read_automations_by_name(_LOST):
+        client.delete_automation(automation.id)
+
+
+def _make_pools(client: SyncPrefectClient) -> None:
+    for pool in POOLS:
+        limit = _RUNS_AT_ONCE.get(pool)
+        try:
+            if client.read_work_pool(pool).concurrency_limit is None and limit is not None:
+                client.update_work_pool(pool, WorkPoolUpdate(concurrency_limit=limit))
+        except ObjectNotFound:
+            client.create_work_pool(WorkPoolCreate(name=pool, type="process", concurrency_limit=limit))
+    with suppress(ObjectAlreadyExists):
+        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=CHAT_MODEL, limit=_CHATS_AT_ONCE))
 
 
 def _read_schedules(client: SyncPrefectClient, kind: str) -> list[DeploymentScheduleCreate]:
@@ -87,10 +93,9 @@ def is_served(client: SyncPrefectClient, pool: str, since: datetime) -> bool:
 
 def end_lost_runs(client: SyncPrefectClient) -> None:
     """Ends runs that stand as being at work, at a moment when no worker of this server is: what they were is lost."""
-    for run in _read_runs_at_work(client):
-        is_cancelled = run.state is not None and run.state.is_cancelling()
-        end: State[None] = Cancelled() if is_cancelled else Crashed(message=_GONE)
-        client.set_flow_run_state(run.id, end, force=True)
+    for run in read_runs_at_work(client):
+        if run.work_pool_name in POOLS:  # not one that a command of its own is at work on
+            end_run(client, run)
 
 
 def stop_runs(client: SyncPrefectClient, tell: Callable[[int], None]) -> None:
@@ -99,21 +104,13 @@ def stop_runs(client: SyncPrefectClient, tell: Callable[[int], None]) -> None:
     Args:
         tell: told how many they are, if any.
     """
-    if runs := _read_runs_at_work(client):
+    if runs := read_runs_at_work(client):
         tell(len(runs))
     for run in runs:
         client.set_flow_run_state(run.id, Cancelling(message="kame up was ended"))
     until = time.monotonic() + STOP_S
-    while time.monotonic() < until and _read_runs_at_work(client):
+    while time.monotonic() < until and read_runs_at_work(client):
         time.sleep(0.5)
-
-
-def _read_runs_at_work(client: SyncPrefectClient) -> list[FlowRun]:
-    at_work = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
-    return client.read_flow_runs(
-        flow_filter=FlowFilter(name=FlowFilterName(any_=list(KINDS))),
-        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=at_work))),
-    )
 
 
 def _schema(config: type) -> dict[str, Any]:
@@ -125,22 +122,3 @@ def _schema(config: type) -> dict[str, Any]:
     flow.__annotations__["config"] = config
     taken: Callable[..., Any] = flow
     return parameter_schema(taken).model_dump()
-
-
-def _end_lost_runs() -> AutomationCore:
-    """Crashed is what becomes of a run that sent heartbeats and then neither these nor an end."""
-    ends = {f"prefect.flow-run.{end}" for end in ("Completed", "Failed", "Cancelled", "Crashed")}
-    return AutomationCore(
-        name=_LOST,
-        description="Its worker or its machine died; running again goes on where it was.",
-        trigger=EventTrigger(
-            posture=Posture.Proactive,
-            after={"prefect.flow-run.heartbeat"},
-            expect={"prefect.flow-run.heartbeat", *ends},
-            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
-            for_each={"prefect.resource.id"},
-            threshold=1,
-            within=timedelta(seconds=3 * HEARTBEAT_S),
-        ),
-        actions=[ChangeFlowRunState(name=None, state=StateType.CRASHED, message=_GONE, force=False)],
-    )

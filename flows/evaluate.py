@@ -8,6 +8,7 @@ with the same parameters.
 import base64
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ def evaluate(config: EvaluateConfig) -> list[dict[str, Any]]:
     Args:
         config: What is evaluated, and how. Paths are as the worker sees them; keys come from its environment.
     """
-    rows = run_tasks(evaluation_tasks(config, show_progress), run_as_task)
+    asks_chat = config.kind != "recall"  # the others call a server, and a judge
+    rows = run_tasks(evaluation_tasks(config, show_progress), partial(run_as_task, asks_chat=asks_chat))
     out = Path(config.out)
     report = (out / REPORT).read_text(encoding="utf-8")
     create_markdown_artifact(report, key="report", description=f"{config.kind} of {config.checkpoint}, {config.out}")

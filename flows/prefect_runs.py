@@ -9,7 +9,6 @@ from typing import Any, Final, get_args
 from uuid import UUID
 
 import httpx
-from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.filters import (
     ArtifactFilter,
@@ -27,6 +26,8 @@ from prefect.client.schemas.filters import (
     TaskRunFilter,
     TaskRunFilterState,
     TaskRunFilterStateType,
+    WorkPoolFilter,
+    WorkPoolFilterName,
 )
 from prefect.client.schemas.objects import Artifact, FlowRun, StateType
 from prefect.client.schemas.responses import DeploymentResponse
@@ -38,6 +39,8 @@ from prefect.states import Cancelling
 from dashboard.catalog import MissingError
 from dashboard.runs import KINDS, PLANNED_KINDS, LogLine, RefusedRunError, Run, Schedule, SchedulerGoneError, State
 from data_schemas.rates import Figure
+from flows.automations import PREFIX, list_automations, train_after_refresh
+from flows.prefect_client import connect
 from flows.run_names import name_run
 from flows.settings import validated
 
@@ -60,7 +63,7 @@ class PrefectRuns:
 
     def __init__(self, api_url: str) -> None:
         self._api_url = api_url
-        self._client = SyncPrefectClient(api_url, httpx_settings={"timeout": TIMEOUT_S})
+        self._client = connect(api_url, TIMEOUT_S)
         self._kinds: dict[UUID, str] = {}
 
     def list_runs(self, kinds: Sequence[str], states: Sequence[State], first: int, n: int) -> list[Run]:
@@ -180,6 +183,16 @@ class PrefectRuns:
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
             self._client.delete_deployment_schedule(deployment.id, _uuid(schedule_id))
 
+    def train_after_refresh(self, dataset: str, settings: Mapping[str, Any]) -> None:
+        """Has a training start whenever a refresh has changed a dataset."""
+        with self._translated("deployment train/train"):
+            train_after_refresh(self._client, dataset, settings)
+
+    def list_automations(self) -> list[str]:
+        """What was asked for, by name."""
+        with self._translated():
+            return [each.name.removeprefix(PREFIX) for each in list_automations(self._client) if each.enabled]
+
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         """What is there to choose from on this machine, by the name of its setting."""
         return _choices()
@@ -211,8 +224,24 @@ class PrefectRuns:
         for each in flow_runs:
             if each.flow_id not in self._kinds:
                 raise MissingError(f"The run {str(each.id)!r} is none of KAME's.", "Look at it on Prefect's own page.")
-            made.append(_run(each, self._kinds[each.flow_id], artifacts.get(each.id, {}), steps.get(each.id, "")))
+            is_late = each.state is not None and each.state.name == "Late"
+            waits_for = self._find_missing(each.work_pool_name or "") if is_late else ""
+            step = steps.get(each.id, "")
+            made.append(_run(each, self._kinds[each.flow_id], artifacts.get(each.id, {}), step, waits_for))
         return made
+
+    def _find_missing(self, pool: str) -> str:
+        """What a run that is due has to wait for."""
+        limit = self._client.read_work_pool(pool).concurrency_limit if pool else None
+        if limit is not None:
+            at_work = self._client.read_flow_runs(
+                work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])),
+                flow_run_filter=FlowRunFilter(state=_any_state(["pending", "running", "cancelling"])),
+                limit=max(1, limit),
+            )
+            if len(at_work) >= limit:
+                return f"room in the pool {pool}: {', '.join(each.name for each in at_work)}"
+        return f"a worker of the pool {pool}"
 
     def _read_artifacts(self, run_ids: Sequence[UUID]) -> dict[UUID, dict[str, Artifact]]:
         """The newest progress and link of each run, by the artifact's type."""
@@ -257,14 +286,13 @@ class PrefectRuns:
             ) from error
 
 
-def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str) -> Run:
+def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str, waits_for: str) -> Run:
     state = flow_run.state
     state_type = _STATES[state.type.value.lower()] if state else "pending"
     took = flow_run.estimated_run_time if state and not state.is_final() else flow_run.total_run_time
     config = flow_run.parameters.get("config", {})
     percent = artifacts["progress"].data if "progress" in artifacts else None
     link = _URL.search(str(artifacts[_LINK].data)) if kind == "serve" and _LINK in artifacts else None
-    pool = flow_run.work_pool_name
     return Run(
         run_id=str(flow_run.id),
         name=flow_run.name,
@@ -279,7 +307,7 @@ def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: 
         percent=100.0 if state_type == "completed" else percent if isinstance(percent, float | int) else None,
         step=step,
         url=link[1] if link and state_type == "running" else "",
-        waits_for=f"a worker of the pool {pool}" if state and state.name == "Late" else "",
+        waits_for=waits_for,
     )
 
 

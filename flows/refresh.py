@@ -22,19 +22,23 @@ try:
     )
     from prefect.client.orchestration import get_client
     from prefect.logging.handlers import PrefectConsoleHandler
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 except ModuleNotFoundError as error:
     raise BackendError("Prefect is not installed.", "Type: pip install 'kame-pipeline[flows]'") from error
 
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest
+from flows.automations import tell_of_change
+from flows.lost_runs import HEARTBEAT_S
 from flows.prefect_tasks import run_as_task
 from flows.run_names import namer
 from flows.runs.record import RunRecord
 from flows.runs.refresh import run_refresh
+from flows.runs.tasks import Task
 from pipelines.figures import Figures, tables
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import render_card
-from pipelines.run.stages import STAGES
+from pipelines.run.stages import CHAT_STAGES, STAGES, chat_model_of
 
 
 class ShownProgress:
@@ -75,11 +79,18 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
     Args:
         config: What to make, from what, and with which back-ends. Paths are as the worker sees them.
     """
-    record, manifest, figures = run_refresh(config, ShownProgress(config.out), run_as_task, by_shard=True)
+
+    def run_task(each: Task[Any]) -> None:
+        asks = each.name in CHAT_STAGES and chat_model_of(config, each.name) is not None
+        run_as_task(each, asks_chat=asks)
+
+    record, manifest, figures = run_refresh(config, ShownProgress(config.out), run_task, by_shard=True)
     for each in tables(figures):
         rows = [dict(zip(each.head, row, strict=True)) for row in each.rows]
         create_table_artifact(rows, key=each.key, description=f"{each.title}, {config.out}")
     create_markdown_artifact(card(manifest, figures), key="dataset-card", description=f"Card of {config.out}")
+    if tell_of_change(config.out, manifest):
+        get_run_logger().info("%s has changed: %d dialogues", config.out, manifest.counts.dialogues)
     return record, manifest, figures
 
 
@@ -102,7 +113,8 @@ def run_as_flow(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
         )
     _leave_errors_to_the_caller()
     try:
-        return refresh(config)
+        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT_S}):
+            return refresh(config)
     except KameError:
         raise
     except Exception as error:

@@ -54,6 +54,7 @@ def create_routes(site: Site) -> APIRouter:
             is_more=len(runs) > PAGE_RUNS,
             is_alive=any(not each.is_over for each in runs),
             schedules=site.runs().list_schedules(),
+            automations=site.runs().list_automations(),
             kinds=KINDS,
             kind=kind,
             state=state,

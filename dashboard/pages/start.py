@@ -13,19 +13,25 @@ from dashboard.figures import format_bytes, format_duration, format_number
 from dashboard.forms import USUAL, build_form, read_form, split_usual
 from dashboard.runs import KINDS, PLANNED_KINDS, RefusedRunError, RunKind
 from dashboard.site import Site
+from data_schemas.config import RefreshConfig
 from data_schemas.profiles import PROFILES
 from data_schemas.rates import Figure
 
 MAX_CHOICES: Final = 500
+MAX_TRAININGS: Final = 20
 
 
 class FormRequest(BaseModel):
-    """What was typed into a form: values by dotted path; with a cron line the run is to come again and again."""
+    """What was typed into a form: values by dotted path; with a cron line the run is to come again and again.
+
+    `then` is a training whose settings are trained with after a refresh that has changed its dataset; empty: none is.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
     values: dict[str, str | bool | list[str]] = Field(max_length=2000)
     cron: str = Field(default="", max_length=200)
     timezone: str = Field(default="UTC", max_length=100)
+    then: str = Field(default="", max_length=100)
 
 
 def create_routes(site: Site) -> APIRouter:
@@ -61,6 +67,7 @@ def create_routes(site: Site) -> APIRouter:
             profiles=PROFILES if kind == "refresh" else (),
             profile=profile,
             like=like,
+            trainings=site.runs().list_runs(["train"], (), 0, MAX_TRAININGS) if kind == "refresh" else (),
         )
 
     @routes.post("/{kind}/check")
@@ -81,11 +88,22 @@ def create_routes(site: Site) -> APIRouter:
             path, text = next(iter(faults.items()))
             raise RefusedRunError(f"{path}: {text}".removeprefix(": "), "Mend what the form marks.")
         if told.cron:
+            if told.then:
+                _train_after(site, kind, settings, told.then)
             site.runs().add_schedule(kind, settings, told.cron.strip(), told.timezone.strip() or "UTC")
             return {"url": "/runs"}
         return {"url": f"/runs/{site.runs().start(kind, settings)}"}
 
     return routes
+
+
+def _train_after(site: Site, kind: str, settings: Mapping[str, Any], run_id: str) -> None:
+    """Has trainings like one that was run follow the refreshes of a schedule."""
+    like = site.runs().read_run(run_id)
+    if kind != "refresh" or like.kind != "train":
+        raise RefusedRunError("Only a training follows, and only a refresh.", "Choose one of the list.")
+    dataset = settings.get("out", RefreshConfig.model_fields["out"].default)
+    site.runs().train_after_refresh(dataset, like.settings)
 
 
 def _kind(name: str) -> RunKind:

@@ -138,7 +138,8 @@ form.addEventListener("submit", async (event) => {
       first.scrollIntoView({ block: "center" });
     } else {
       const timezone = document.getElementById("timezone").value;
-      const told = await post(form.getAttribute("action"), { values, cron: cron.value, timezone });
+      const then = document.getElementById("then")?.value ?? "";
+      const told = await post(form.getAttribute("action"), { values, cron: cron.value, timezone, then });
       location.assign(told.url);
       return;
     }

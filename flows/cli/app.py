@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from flows.cli import (
+    automation,
     backends,
     checkpoint,
     codec,
@@ -57,6 +58,7 @@ app.command()(talk.talk)
 app.command()(publish.publish)
 app.command()(up.up)
 app.command()(dashboard.dashboard)
+app.add_typer(automation.app, name="automation")
 app.add_typer(evaluate, name="evaluate")
 app.add_typer(text.app, name="text")
 app.add_typer(codec.app, name="codec")

@@ -66,9 +66,12 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
 
     scheduler = None
     if api_url := os.environ.get("PREFECT_API_URL"):
+        from flows.lost_runs import watch_in_background
         from flows.prefect_runs import PrefectRuns
 
         scheduler = PrefectRuns(api_url)
+        if token is not None:  # one that is read-only changes no run
+            watch_in_background(api_url)
     app = create_app(
         roots,
         cache_dir() / "dashboard",

@@ -85,11 +85,10 @@ def _start_prefect(components: "Components", as_json: bool) -> str:
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     server = components.start("prefect", command, _environment(api_url))
 
-    from prefect.client.orchestration import SyncPrefectClient
-
     from flows.deployments import deploy, end_lost_runs
+    from flows.prefect_client import connect
 
-    client = SyncPrefectClient(api_url)
+    client = connect(api_url)
     components.wait_for(server, lambda: client.api_healthcheck() is None, _READY_S)
     end_lost_runs(client)
     deploy(client, Path.cwd())
@@ -121,12 +120,11 @@ def _start_workers(components: "Components", api_url: str, as_json: bool) -> Non
     from datetime import UTC, datetime
     from functools import partial
 
-    from prefect.client.orchestration import SyncPrefectClient
+    from flows.deployments import POOLS, is_served
+    from flows.prefect_client import connect
 
-    from flows.deployments import HEARTBEAT_S, POOLS, is_served
-
-    client, since = SyncPrefectClient(api_url), datetime.now(UTC)
-    settings = {"PREFECT_WORKER_QUERY_SECONDS": "2", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S)}
+    client, since = connect(api_url), datetime.now(UTC)
+    settings = {"PREFECT_WORKER_QUERY_SECONDS": "2"}
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool"]
     workers = {
         pool: components.start(f"worker-{pool}", [*command, pool], _environment(api_url) | settings) for pool in POOLS
@@ -139,16 +137,18 @@ def _start_workers(components: "Components", api_url: str, as_json: bool) -> Non
 def _stop_runs(api_url: str) -> None:
     """Cancels what is at work and waits until it has saved and ended, for which Prefect gives it 30 s."""
     import httpx
-    from prefect.client.orchestration import SyncPrefectClient
 
     from flows.deployments import stop_runs
+    from flows.prefect_client import connect
 
     with suppress(httpx.HTTPError):  # the server is what ended: the runs are ended as processes
-        stop_runs(SyncPrefectClient(api_url), lambda n: typer.echo(f"kame: {n} runs may save and end ...", err=True))
+        stop_runs(connect(api_url), lambda n: typer.echo(f"kame: {n} runs may save and end ...", err=True))
 
 
 def _environment(api_url: str) -> dict[str, str]:
-    return os.environ | {"PREFECT_API_URL": api_url, "PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1"}
+    # leases in memory would be lost with the server, and what they hold would be taken for ever
+    leases = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
+    return os.environ | {"PREFECT_API_URL": api_url, "PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1"} | leases
 
 
 def _tell(component: str, what: str, as_json: bool) -> None:

@@ -116,6 +116,19 @@ def test_a_schedule_is_set_paused_resumed_and_removed(client: TestClient, schedu
     assert "Nothing runs by itself" in client.get("/runs").text
 
 
+def test_a_training_follows_a_refresh_on_a_schedule(client: TestClient, scheduler: KeptScheduler) -> None:
+    training = replace(RUN, run_id="r3", kind="train", name="train nano", settings={"out": "run", "max_steps": 9})
+    scheduler.runs["r3"] = training
+    assert '<option value="r3">train nano</option>' in client.get("/start/refresh").text
+    assert "Then train as" not in client.get("/start/train").text
+    cron = FORM | {"cron": "0 3 * * 1", "then": "r3"}
+    assert client.post("/start/refresh", json=cron, headers=WITH_TOKEN).status_code == 200
+    assert scheduler.trained_after == [("data", training.settings)]
+    assert "train on data when it has changed" in client.get("/runs").text
+    assert client.post("/start/refresh", json=cron | {"then": "r1"}, headers=WITH_TOKEN).status_code == 400
+    assert len(scheduler.schedules) == 1
+
+
 @pytest.mark.parametrize(
     "path",
     ["/start/refresh", "/start/refresh/check", "/start/refresh/plan", "/runs/r1/cancel", "/runs/schedules/refresh/s0"],

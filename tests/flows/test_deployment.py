@@ -1,14 +1,9 @@
 """The deployment of prefect.yaml at a real server: deployed, run by a worker, its page opened in a browser."""
 
 import json
-import os
 import shutil
-import signal
-import socket
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +26,7 @@ from pipelines.figures import Figures, tables
 from pipelines.quality.check import check
 from tests.support.codecs import with_validation
 from tests.support.front_ends import tiny_front_end
+from tests.support.prefect_servers import Prefect, prefect_server
 from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_rows
 
 pytestmark = pytest.mark.slow
@@ -46,74 +42,6 @@ QUIET_BROWSER = (
 )
 N_TASKS = 8 * 5 + 2
 """As docs/prefect.md has it, of the sample items' five shards: two sources have one dialogue for the test split."""
-
-
-@dataclass
-class Prefect:
-    """A server and a worker of our own, spoken to by the commands of docs/prefect.md."""
-
-    url: str
-    environment: dict[str, str]
-    folder: Path
-
-    def type(self, *words: str, timeout_s: float = 600) -> str:
-        """Runs `prefect …` in the repository's folder to its end; gives what it printed."""
-        done = subprocess.run(
-            [sys.executable, "-m", "prefect", *words],
-            cwd=ROOT,
-            env=self.environment,
-            text=True,
-            timeout=timeout_s,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
-
-    @contextmanager
-    def started(self, *words: str, into: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
-        """`prefect …` in the background for the time of a block; whatever it started ends with it."""
-        with (self.folder / f"{words[0]}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "prefect", *words],
-                cwd=ROOT,
-                env=self.environment,
-                stdout=into or log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                yield process
-            finally:
-                _stop(process)
-
-    def run_of(self, flow: str) -> dict[str, Any]:
-        """The one run of a flow, as it is now."""
-        (flow_run,) = self.ask("/flow_runs/filter", flows={"name": {"any_": [flow]}})
-        return dict(flow_run)
-
-    def ask(self, path: str, **body: Any) -> Any:
-        """What the server's API answers."""
-        answer = httpx.post(f"{self.url}/api{path}", json=body, timeout=30)
-        answer.raise_for_status()
-        return answer.json()
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    finally:
-        with suppress(ProcessLookupError):  # what it left behind, if anything
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def deployment_in_file(name: str = "refresh") -> dict[str, Any]:
@@ -142,12 +70,7 @@ class Run:
 @pytest.fixture(scope="module")
 def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     """What docs/prefect.md says to type, typed: server, pools, deploy."""
-    folder = tmp_path_factory.mktemp("prefect")
-    url = f"http://127.0.0.1:{_free_port()}"
-    settings = {"PREFECT_HOME": str(folder), "PREFECT_API_URL": f"{url}/api", "PREFECT_WORKER_QUERY_SECONDS": "1"}
-    prefect = Prefect(url, os.environ | settings | {"PYTHONUNBUFFERED": "1"}, folder)
-    with prefect.started("server", "start", "--port", url.rsplit(":", 1)[1]):
-        prefect.type("server", "status", "--wait", "--timeout", "300")
+    with prefect_server(tmp_path_factory.mktemp("prefect")) as prefect:
         for pool in ("local", "gpu"):
             prefect.type("work-pool", "create", pool, "--type", "process")
         prefect.type("--no-prompt", "deploy", "--all")

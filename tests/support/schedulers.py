@@ -33,6 +33,7 @@ class KeptScheduler:
         self.log = [LogLine(f"l{n}", datetime(2026, 11, 23, 9, tzinfo=UTC), "info", f"line {n}") for n in range(3)]
         self.schedules: list[Schedule] = []
         self.started: list[tuple[str, Mapping[str, Any]]] = []
+        self.trained_after: list[tuple[str, Mapping[str, Any]]] = []
         self.cancelled: list[str] = []
         self.is_gone = False
         self.planned: list[tuple[str, Mapping[str, Any]]] = []
@@ -74,6 +75,12 @@ class KeptScheduler:
 
     def remove_schedule(self, kind: str, schedule_id: str) -> None:
         self.schedules = [each for each in self.schedules if each.schedule_id != schedule_id]
+
+    def train_after_refresh(self, dataset: str, settings: Mapping[str, Any]) -> None:
+        self.trained_after.append((dataset, settings))
+
+    def list_automations(self) -> list[str]:
+        return [f"train on {dataset} when it has changed" for dataset, _ in self.trained_after]
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         return {"tts": ["kokoro"]}

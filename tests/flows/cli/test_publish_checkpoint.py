@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from data_schemas.errors import BackendError
 from flows.cli.app import app
-from kame_model.checkpoint.folder import CARD, FACTS, WEIGHTS
+from kame_model.checkpoint.files import CARD, FACTS, WEIGHTS
 from kame_model.checkpoint.licences import checkpoint_licences
 from kame_model.checkpoint.load import load_checkpoint
 from tests.support.hub_server import HubServer, hub_server, use_hub

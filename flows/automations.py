@@ -1,0 +1,214 @@
+"""What Prefect does by itself for us: train on a dataset that has changed, and tell people how runs ended.
+
+A refresh run tells Prefect when its dataset's content is another than the last that was told. An automation starts a
+training on that; others send messages through blocks, in which Prefect keeps their addresses encrypted.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from prefect.blocks.core import Block
+from prefect.blocks.notifications import SlackWebhook
+from prefect.blocks.webhook import Webhook
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.events import EventTrigger, Posture, ResourceSpecification, emit_event
+from prefect.events.actions import ActionTypes, CallWebhook, RunDeployment, SendNotification
+from prefect.events.schemas.automations import Automation, AutomationCore
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from pydantic import SecretStr
+
+from dashboard.runs import KINDS
+from data_schemas.errors import ConfigError
+from data_schemas.manifest import MANIFEST, Manifest
+from data_schemas.store import Store
+
+DATASET_CHANGED: Final = "kame.dataset.changed"
+TOLD: Final = ".store/told.json"
+"""The content of the dataset that was told last. Not in the server: a refresh without Prefect changes datasets too."""
+PREFIX: Final = "kame: "
+"""Names of all our automations begin so."""
+_ENDS: Final = ("Completed", "Failed", "Crashed")
+_FAILURES: Final = ("Failed", "Crashed")
+_SUBJECT: Final = "{{ flow_run.name }}: {{ flow_run.state.name }}"
+_PAYLOAD: Final = (
+    '{{ {"text": flow_run.name ~ ": " ~ flow_run.state.name ~ " " ~ (flow_run.state.message or ""),'
+    ' "run": flow_run.name, "state": flow_run.state.name, "message": flow_run.state.message or "", "url": %s}'
+    " | tojson }}"
+)
+_OF_OURS: Final[dict[str, str | list[str]]] = {
+    "prefect.resource.role": "flow",
+    "prefect.resource.name": list(KINDS),
+}
+
+
+def _resource_of(dataset: str) -> str:
+    return f"kame.dataset.{Path(dataset).resolve()}"
+
+
+def tell_of_change(out: str, manifest: Manifest) -> bool:
+    """Tells Prefect of a dataset whose content is another than was told last; gives whether it is.
+
+    Args:
+        out: the dataset's folder.
+    """
+    store = Store(out)
+    if store.exists(TOLD) and json.loads(store.read_bytes(TOLD))["fingerprint"] == manifest.fingerprint:
+        return False
+    emit_event(
+        DATASET_CHANGED,
+        resource={"prefect.resource.id": _resource_of(out), "prefect.resource.name": Path(out).resolve().name},
+        payload={
+            "fingerprint": manifest.fingerprint,
+            "short": manifest.fingerprint[:8],
+            "dialogues": manifest.counts.dialogues,
+        },
+    )
+    mark_as_told(out, manifest)
+    return True
+
+
+def mark_as_told(out: str, manifest: Manifest) -> None:
+    """Makes the content of a dataset the one of which nobody is told."""
+    Store(out).write_bytes(TOLD, json.dumps({"fingerprint": manifest.fingerprint}).encode())
+
+
+def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mapping[str, Any]) -> str:
+    """Has a training start whenever a refresh has changed a dataset; takes the place of the one before of this dataset.
+
+    What the dataset holds now starts none.
+
+    Args:
+        settings: of the training. The content's fingerprint is put behind its `out`: each content is trained anew.
+
+    Returns:
+        The automation's name.
+
+    Raises:
+        ConfigError: the server has no deployment of trainings.
+    """
+    try:
+        deployment = client.read_deployment_by_name("train/train")
+    except ObjectNotFound as error:
+        raise ConfigError(
+            "Prefect has no deployment train/train.", "Start `kame up`, or type: prefect --no-prompt deploy --all"
+        ) from error
+    store = Store(dataset)
+    if store.exists(MANIFEST):
+        mark_as_told(dataset, Manifest.model_validate_json(store.read_bytes(MANIFEST)))
+    out = settings.get("out", "run")
+    template = {"__prefect_kind": "jinja", "template": f"{out}-{{{{ event.payload.short }}}}"}
+    config = {**settings, "datasets": [str(Path(dataset).resolve())], "out": template}
+    name = f"{PREFIX}train on {Path(dataset).resolve()} when it has changed"
+    return _put(
+        client,
+        name,
+        "A refresh found new items, or made some anew.",
+        EventTrigger(
+            expect={DATASET_CHANGED},
+            match=ResourceSpecification({"prefect.resource.id": _resource_of(dataset)}),
+            posture=Posture.Reactive,
+            threshold=1,
+        ),
+        RunDeployment(
+            source="selected", deployment_id=deployment.id, parameters={"config": config}, job_variables=None
+        ),
+    )
+
+
+def notify_by_webhook(client: SyncPrefectClient, url: str, only_failures: bool = False, pages: str = "") -> str:
+    """Has JSON posted to an address whenever a run of ours has ended; gives the automation's name.
+
+    Args:
+        url: where to; it is kept in a block of Prefect's, encrypted.
+        only_failures: not of runs that are completed.
+        pages: the dashboard's address, for a link to the run.
+    """
+    headers = {"Content-Type": "application/json"}
+    block = _save(client, Webhook.model_validate({"url": url, "headers": headers}), "kame-webhook")
+    link = json.dumps(f"{pages.rstrip('/')}/runs/") + " ~ flow_run.id" if pages else '""'
+    payload = _PAYLOAD % link
+    action = CallWebhook(block_document_id=block, payload=payload)
+    return _notify(client, "webhook", action, only_failures)
+
+
+def notify_by_email(client: SyncPrefectClient, url: str, only_failures: bool = False, pages: str = "") -> str:
+    """The same by e-mail.
+
+    Prefect has no block of its own for SMTP. Its block for Slack hands any address that is not Slack's to Apprise,
+    which sends e-mail.
+
+    Args:
+        url: Apprise's address of a mail server, mailtos://USER:PASSWORD@HOST?from=ADDRESS&to=ADDRESS.
+
+    Raises:
+        ConfigError: it is no such address.
+    """
+    if not url.startswith(("mailto://", "mailtos://")):
+        raise ConfigError(
+            "The address for e-mail does not begin with mailto:// or mailtos://.",
+            "Write it as mailtos://USER:PASSWORD@smtp.example.org?from=kame@example.org&to=team@example.org.",
+        )
+    block = _save(client, SlackWebhook(url=SecretStr(url)), "kame-email")
+    link = f"{pages.rstrip('/')}/runs/{{{{ flow_run.id }}}}" if pages else ""
+    body = f"{_SUBJECT}\n{{{{ flow_run.state.message or '' }}}}\n{link}"
+    return _notify(
+        client, "e-mail", SendNotification(block_document_id=block, subject=_SUBJECT, body=body), only_failures
+    )
+
+
+def list_automations(client: SyncPrefectClient) -> list[Automation]:
+    """All that are ours, by name."""
+    found = [each for each in client.read_automations() if each.name.startswith(PREFIX)]
+    return sorted(found, key=lambda each: each.name)
+
+
+def remove_automation(client: SyncPrefectClient, name: str) -> None:
+    """Takes one of ours away, with the address that it kept.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    found = [each for each in list_automations(client) if each.name == name]
+    if not found:
+        raise ConfigError(f"There is no automation {name!r} of ours.", "`kame automation list` shows them.")
+    for each in found:
+        client.delete_automation(each.id)
+        for action in each.actions:
+            if isinstance(action, CallWebhook | SendNotification):
+                client.delete_block_document(action.block_document_id)
+
+
+def _save(client: SyncPrefectClient, block: Block, name: str) -> Any:
+    """Keeps a block on the server, in the place of one of its name; gives its id."""
+    with temporary_settings({PREFECT_API_URL: str(client.api_url).rstrip("/")}):  # blocks ask for no client
+        return block.save(name, overwrite=True)
+
+
+def _notify(client: SyncPrefectClient, way: str, action: ActionTypes, only_failures: bool) -> str:
+    ends = _FAILURES if only_failures else _ENDS
+    return _put(
+        client,
+        f"{PREFIX}tell by {way} how runs ended",
+        f"Of runs that are {', '.join(ends)}.",
+        EventTrigger(
+            expect={f"prefect.flow-run.{end}" for end in ends},
+            match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
+            match_related=ResourceSpecification(_OF_OURS),
+            posture=Posture.Reactive,
+            threshold=1,
+        ),
+        action,
+    )
+
+
+def _put(client: SyncPrefectClient, name: str, description: str, trigger: EventTrigger, *actions: ActionTypes) -> str:
+    """Makes an automation in the place of those of its name."""
+    made = AutomationCore(name=name, description=description, trigger=trigger, actions=list[ActionTypes](actions))
+    before: Sequence[Automation] = client.read_automations_by_name(name)
+    client.create_automation(made)
+    for each in before:
+        client.delete_automation(each.id)
+    return name
