@@ -104,6 +104,10 @@ USUAL: Final[Mapping[str, tuple[str, ...]]] = {
 """What one usually sets, by kind of run, in this order; the rest is folded away."""
 
 
+_USUAL_OF_ROWS: Final[Mapping[str, tuple[str, ...]]] = {"sources": ("name", "path")}
+"""The same of a row of a list; the rest of the row is folded away."""
+
+
 def build_form(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> list[Node]:
     """The fields of a class, with values where there are some and defaults elsewhere."""
     nodes = []
@@ -164,8 +168,11 @@ def _node(path: str, annotation: Any, info: FieldInfo | None, value: Any, defaul
     item = _item_of(inner)
     if item is not None and (_is_model(item) or item is str):
         given_rows = value if isinstance(value, list) else []
-        rows = [_node(f"{path}.{index}", item, None, each, _NO_VALUE) for index, each in enumerate(given_rows)]
-        return Rows(path, title, description, rows, _node(f"{path}.{ROW}", item, None, _NO_VALUE, _NO_VALUE))
+        *rows, blank = [
+            _fold_rest(_node(f"{path}.{index}", item, None, each, _NO_VALUE), _USUAL_OF_ROWS.get(path, ()))
+            for index, each in (*enumerate(given_rows), (ROW, _NO_VALUE))
+        ]
+        return Rows(path, title, description, rows, blank)
     kind = _kind_of(inner, info)
     choices = _choices_of(item if kind == "choices" else inner, info)
     is_wanted = info is not None and info.is_required()
@@ -173,6 +180,15 @@ def _node(path: str, annotation: Any, info: FieldInfo | None, value: Any, defaul
     return Control(
         path, title, description, kind, shown, _told(_as_text(kind, default)), choices, _pick_of(path), is_wanted
     )
+
+
+def _fold_rest(row: Node, usual: Sequence[str]) -> Node:
+    """A row with what one does not usually set in a section of its own."""
+    if not usual or not isinstance(row, Section):
+        return row
+    shown, rest = split_usual(row.nodes, [f"{row.path}.{name}" for name in usual])
+    more = Section(f"{row.path}.more", "more", "what one sets less often", rest)
+    return Section(row.path, row.title, row.description, [*shown, more], row.is_on)
 
 
 def _kind_of(inner: Any, info: FieldInfo | None) -> Kind:
