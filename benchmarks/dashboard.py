@@ -228,8 +228,10 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
                 assert answer.status_code == 200, f"{path}: {answer.text[:300]}"
                 taken.setdefault(name, []).append((time.perf_counter() - began, time.process_time() - began_cpu))
             began, began_cpu = time.perf_counter(), time.process_time()
-            assert all(MetricsFeed(run.metrics).read() for run in list_runs([root]))
-            taken.setdefault("curves of all", []).append((time.perf_counter() - began, time.process_time() - began_cpu))
+            assert MetricsFeed(list_runs([root])[0].metrics).read()
+            taken.setdefault("curves of one training", []).append(
+                (time.perf_counter() - began, time.process_time() - began_cpu)
+            )
         after = process.memory_info().rss / 1e6
     return {
         "index_s": index_s,

@@ -108,6 +108,15 @@ _USUAL_OF_ROWS: Final[Mapping[str, tuple[str, ...]]] = {"sources": ("name", "pat
 """The same of a row of a list; the rest of the row is folded away."""
 
 
+class _TypedYaml(yaml.SafeLoader):  # type: ignore[misc]  # yaml ships no types
+    """YAML as people type it: 1e-5 is a number, which YAML 1.1 takes for a text."""
+
+
+_TypedYaml.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
 def build_form(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> list[Node]:
     """The fields of a class, with values where there are some and defaults elsewhere."""
     nodes = []
@@ -134,7 +143,7 @@ def read_form(
     unread = dict(told)
     faults: dict[str, str] = {}
     settings = _read_fields(model, "", unread, faults)
-    faults |= {path[:200]: "There is no such field." for path in unread}
+    faults |= {path[:200].encode(errors="replace").decode(): "There is no such field." for path in unread}
     if not faults:
         try:
             model.model_validate_json(json.dumps(settings))
@@ -349,7 +358,7 @@ def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
     if kind == "yaml":
         if any(isinstance(each, yaml.AliasToken) for each in yaml.scan(text)):
             raise ValueError("Write it without anchors and aliases.")  # a few of them can stand for gigabytes
-        return yaml.safe_load(text)
+        return yaml.load(text, _TypedYaml)  # noqa: S506 - a safe loader
     if kind in ("whole", "number"):
         return _number(text, kind == "whole")
     return text or (None if is_optional else _NO_VALUE)
@@ -360,7 +369,7 @@ def _number(text: str, is_whole: bool) -> int | float:
         number = int(text) if is_whole or re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
     except ValueError:
         raise ValueError(f"{'A whole number' if is_whole else 'A number'} is wanted.") from None
-    if not math.isfinite(number):
+    if isinstance(number, float) and not math.isfinite(number):
         raise ValueError("A finite number is wanted.")
     return number
 
