@@ -29,7 +29,6 @@ from dashboard.figures import (
     format_moment,
     format_number,
     format_yaml,
-    mark_code,
 )
 from dashboard.index import IndexBeingMade, Indexes
 from dashboard.pages import compare, datasets, dialogue, runs, sql, start, tables, training
@@ -99,7 +98,7 @@ def _templates() -> Environment:
     )
     made.globals["range_text"] = write_range
     formats = {"duration": format_duration, "bytes": format_bytes, "moment": format_moment, "yaml": format_yaml}
-    made.filters |= {"number": format_number, "figure": format_figure, "age": format_age, "code": mark_code, **formats}
+    made.filters |= {"number": format_number, "figure": format_figure, "age": format_age, **formats}
     return made
 
 

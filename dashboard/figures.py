@@ -2,14 +2,12 @@
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import yaml
-from markupsafe import Markup, escape
 
 from dashboard.catalog import Dataset
 from dashboard.index import Index
@@ -146,11 +144,6 @@ def format_moment(moment: datetime) -> str:
     """A point in time to the minute; the year where it is another than this one."""
     of_day = "%d %b %H:%M" if moment.year == datetime.now(UTC).year else "%d %b %Y %H:%M"
     return f"{moment.astimezone(UTC):{of_day}} UTC"
-
-
-def mark_code(text: str) -> Markup:
-    """A description with what stands between backticks marked as code; all of it is text, never markup."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just now
 
 
 def format_yaml(settings: Mapping[str, Any]) -> str:
