@@ -1,11 +1,12 @@
-"""The dashboard over a large dataset: how long its index and each page take, and how much memory.
+"""The dashboard over a large dataset and long trainings: what its index and each page take, and how much memory.
 
     python -m benchmarks.dashboard [--dialogues 60000] [--rounds 5] [--folder DIR] [--json]
 
 The rows are written directly, as many as are asked for: 45 words and 18 oracle events each, drawn from a seed, sound in
-the first 256 alone (no page but a dialogue's reads any), and a token row of 200 frames each. Each round asks for
-another dialogue, of which nobody has asked for sound, peaks, spectrogram or token row before. Pages are asked for in
-this process, one after the other, each in turn, so that the same neighbours trouble all. Seconds are those of the
+the first 256 alone (no page but a dialogue's reads any), and a token row of 200 frames each. Beside them lie eight
+trainings of 20,000 lines of metrics each; the scheduler, whose 50 newest runs are shown, is one in memory. Each round
+asks for another dialogue, of which nobody has asked for sound, peaks, spectrogram or token row before. Pages are asked for
+in this process, one after the other, each in turn, so that the same neighbours trouble all. Seconds are those of the
 clock, with the processor's beside them: on a busy machine only the second is the page's own. It ends with 1 where a
 page takes half a second of the processor.
 """
@@ -26,6 +27,8 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 
+from dashboard.metrics_feed import MetricsFeed
+from dashboard.training import list_runs
 from data_schemas.arrow import to_table
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, Counts, ShardEntry, make_manifest
 from data_schemas.reader import read_manifest
@@ -38,12 +41,19 @@ from kame_model.text.tokenizer import Tokenizer
 from tests.support.builders import make_turn, make_utterance
 from tests.support.dashboards import TOKENIZER as VOCABULARY
 from tests.support.dashboards import client_of
+from tests.support.schedulers import RUN
 from tests.support.small_datasets import noisy_dialogue
 from tests.support.token_rows import MADE_WITH, audio_dialogue, event, oracle_row, write_token_rows
+from tests.support.training_pages import append, write_run
 
 SHARD: Final = 256
 LIMIT_S: Final = 0.5
 N_FRAMES: Final = 200
+N_TRAININGS: Final = 8
+N_LINES: Final = 20_000
+N_RUNS: Final = 51
+TOLD: Final = ("loss", "text", "semantic", "acoustic", "frames_per_s", "memory_gb")
+OVERLAID: Final = "/training/runs?" + "&".join(f"run=trained-{number}" for number in range(N_TRAININGS))
 COMPARED: Final = "/compare?left=large&right=second"
 FORMS: Final = ("plain", "greeting", "follow_up", "interruption", "backchannel", "two_breaths")
 FILTERS: Final = (
@@ -76,6 +86,9 @@ def main() -> None:
                 write_large(root / name, options.dialogues, is_changed)
         if not (root / "tokens" / TOKENS_MANIFEST).is_file():
             write_large_tokens(root / "tokens", root / "large")
+        for number in range(N_TRAININGS):
+            if not (root / f"trained-{number}").is_dir():
+                write_training(root / f"trained-{number}", number)
         found = measure(root, Path(scratch) / "cache", options.rounds)
     slow = [name for name, page in found["pages"].items() if page["cpu_s"] >= LIMIT_S]
     if options.json:
@@ -158,6 +171,22 @@ def write_large_tokens(folder: Path, dataset: Path) -> None:
     write_token_rows(folder, *shards, made_with=made_with, data_paths=[file.path for file in files])
 
 
+def write_training(folder: Path, number: int) -> None:
+    """A training that wrote a line a step, and a look at validation every hundredth."""
+    draw = random.Random(number)
+    write_run(folder, 0, seed=number)
+    lines: list[dict[str, Any]] = []
+    for step in range(1, N_LINES + 1):
+        figures = {
+            name: draw.random() for name in ("loss", "text", "semantic", "acoustic", "frames_per_s", "memory_gb")
+        }
+        lines.append({"kind": "train", "step": step, **figures, "hours": step / 1000})
+        if step % 100 == 0:
+            judged = {column: {"loss": draw.random(), "text": draw.random()} for column in ("right", "wrong", "none")}
+            lines.append({"kind": "evaluation", "step": step, **judged})
+    append(folder, *lines)
+
+
 def _with(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table:
     for name, values in columns.items():
         place = table.schema.get_field_index(name)
@@ -211,7 +240,8 @@ def draw_oracles(row: AudioDialogue, draw: random.Random) -> OracleRow:
 def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
     """Seconds of the index and of each page, and megabytes."""
     process = psutil.Process()
-    with client_of(root, cache) as client:
+    runs = [replace(RUN, run_id=f"r{number}", state="completed") for number in range(N_RUNS)]
+    with client_of(root, cache, runs=runs) as client:
         began, began_cpu = time.perf_counter(), time.process_time()
         while client.get("/datasets/large").status_code == 202:
             time.sleep(0.1)
@@ -227,6 +257,11 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
                 answer = client.get(path)
                 assert answer.status_code == 200, f"{path}: {answer.text[:300]}"
                 taken.setdefault(name, []).append((time.perf_counter() - began, time.process_time() - began_cpu))
+            began, began_cpu = time.perf_counter(), time.process_time()
+            assert MetricsFeed(list_runs([root])[0].metrics).read()
+            taken.setdefault("curves of one training", []).append(
+                (time.perf_counter() - began, time.process_time() - began_cpu)
+            )
         after = process.memory_info().rss / 1e6
     return {
         "index_s": index_s,
@@ -246,6 +281,12 @@ def pages(number: int) -> Iterator[tuple[str, str]]:
     yield from ((f"rows?{query}", f"/datasets/large/rows?{query}") for query in FILTERS)
     yield "rejects", "/datasets/large/rejects"
     yield from ((f"compare{query}", f"{COMPARED}{query}") for query in ("", "&show=question", "&show=oracles&page=400"))
+    yield from (("runs", "/runs"), ("one run", "/runs/r1"), ("log", "/runs/r1/log"), ("form", "/start/refresh"))
+    yield from (
+        ("training", "/training"),
+        ("one training", OVERLAID.partition("&")[0]),
+        ("trainings overlaid", OVERLAID),
+    )
     dialogue = f"/datasets/large/dialogues/large-{100 + number}-v0"
     yield from (("dialogue", dialogue), ("peaks", f"{dialogue}/peaks"), ("sound", f"{dialogue}/sound"))
     yield from (("spectrogram", f"{dialogue}/spectrogram/A"), ("token row", f"{dialogue}/tokens/tokens"))

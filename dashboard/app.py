@@ -168,6 +168,7 @@ def _wants_page(request: Request) -> bool:
 def _answer(
     site: Site, request: Request, code: int, what: str, remedy: str, headers: Mapping[str, str] | None = None
 ) -> Response:
+    what = what.encode(errors="replace").decode()  # it may quote half a character, which cannot be sent
     told: dict[str, Any] = {"error": what, "remedy": remedy}
     if not _wants_page(request):
         return JSONResponse(told, code, dict(headers or {}))

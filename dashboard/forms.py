@@ -104,6 +104,19 @@ USUAL: Final[Mapping[str, tuple[str, ...]]] = {
 """What one usually sets, by kind of run, in this order; the rest is folded away."""
 
 
+_USUAL_OF_ROWS: Final[Mapping[str, tuple[str, ...]]] = {"sources": ("name", "path")}
+"""The same of a row of a list; the rest of the row is folded away."""
+
+
+class _TypedYaml(yaml.SafeLoader):  # type: ignore[misc]  # yaml ships no types
+    """YAML as people type it: 1e-5 is a number, which YAML 1.1 takes for a text."""
+
+
+_TypedYaml.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
 def build_form(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> list[Node]:
     """The fields of a class, with values where there are some and defaults elsewhere."""
     nodes = []
@@ -130,7 +143,7 @@ def read_form(
     unread = dict(told)
     faults: dict[str, str] = {}
     settings = _read_fields(model, "", unread, faults)
-    faults |= {path[:200]: "There is no such field." for path in unread}
+    faults |= {path[:200].encode(errors="replace").decode(): "There is no such field." for path in unread}
     if not faults:
         try:
             model.model_validate_json(json.dumps(settings))
@@ -164,8 +177,11 @@ def _node(path: str, annotation: Any, info: FieldInfo | None, value: Any, defaul
     item = _item_of(inner)
     if item is not None and (_is_model(item) or item is str):
         given_rows = value if isinstance(value, list) else []
-        rows = [_node(f"{path}.{index}", item, None, each, _NO_VALUE) for index, each in enumerate(given_rows)]
-        return Rows(path, title, description, rows, _node(f"{path}.{ROW}", item, None, _NO_VALUE, _NO_VALUE))
+        *rows, blank = [
+            _fold_rest(_node(f"{path}.{index}", item, None, each, _NO_VALUE), _USUAL_OF_ROWS.get(path, ()))
+            for index, each in (*enumerate(given_rows), (ROW, _NO_VALUE))
+        ]
+        return Rows(path, title, description, rows, blank)
     kind = _kind_of(inner, info)
     choices = _choices_of(item if kind == "choices" else inner, info)
     is_wanted = info is not None and info.is_required()
@@ -173,6 +189,15 @@ def _node(path: str, annotation: Any, info: FieldInfo | None, value: Any, defaul
     return Control(
         path, title, description, kind, shown, _told(_as_text(kind, default)), choices, _pick_of(path), is_wanted
     )
+
+
+def _fold_rest(row: Node, usual: Sequence[str]) -> Node:
+    """A row with what one does not usually set in a section of its own."""
+    if not usual or not isinstance(row, Section):
+        return row
+    shown, rest = split_usual(row.nodes, [f"{row.path}.{name}" for name in usual])
+    more = Section(f"{row.path}.more", "more", "what one sets less often", rest)
+    return Section(row.path, row.title, row.description, [*shown, more], row.is_on)
 
 
 def _kind_of(inner: Any, info: FieldInfo | None) -> Kind:
@@ -333,7 +358,7 @@ def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
     if kind == "yaml":
         if any(isinstance(each, yaml.AliasToken) for each in yaml.scan(text)):
             raise ValueError("Write it without anchors and aliases.")  # a few of them can stand for gigabytes
-        return yaml.safe_load(text)
+        return yaml.load(text, _TypedYaml)  # noqa: S506 - a safe loader
     if kind in ("whole", "number"):
         return _number(text, kind == "whole")
     return text or (None if is_optional else _NO_VALUE)
@@ -344,7 +369,7 @@ def _number(text: str, is_whole: bool) -> int | float:
         number = int(text) if is_whole or re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
     except ValueError:
         raise ValueError(f"{'A whole number' if is_whole else 'A number'} is wanted.") from None
-    if not math.isfinite(number):
+    if isinstance(number, float) and not math.isfinite(number):
         raise ValueError("A finite number is wanted.")
     return number
 

@@ -62,4 +62,5 @@ class Site:
     def render(self, request: Request, template: str, **values: Any) -> HTMLResponse:
         """A page."""
         shared = {"can_write": self.can_write, "nonce": request.state.nonce, "dataset": None, "tab": "", "part": ""}
+        shared["has_runs"] = self.scheduler is not None
         return HTMLResponse(self.templates.get_template(template).render(shared | values))

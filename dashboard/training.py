@@ -18,6 +18,8 @@ _RECENT_S: Final = 60.0
 _BLOCK_BYTES: Final = 1 << 18
 _MOST_TAIL_BYTES: Final = 1 << 23
 
+MOST_RUNS: Final = 8
+"""On one page; it has as many colours."""
 Line = dict[str, Any]
 """A line of metrics: `kind`, `step` and figures."""
 State = Literal["running", "finished", "stopped"]

@@ -24,12 +24,13 @@ from prefect.client.schemas.filters import (
     LogFilter,
     LogFilterFlowRunId,
     TaskRunFilter,
+    TaskRunFilterId,
     TaskRunFilterState,
     TaskRunFilterStateType,
     WorkPoolFilter,
     WorkPoolFilterName,
 )
-from prefect.client.schemas.objects import Artifact, FlowRun, StateType
+from prefect.client.schemas.objects import Artifact, FlowRun, Log, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
 from prefect.client.schemas.sorting import FlowRunSort, LogSort
@@ -47,6 +48,7 @@ from flows.settings import validated
 TIMEOUT_S: Final = 10.0
 MAX_PAGE: Final = 200
 """Prefect answers no more rows at once."""
+_MAX_NAMES_KEPT: Final = 10_000
 _LEVELS: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "critical"}
 _STATES: Final[Mapping[str, State]] = {each: each for each in get_args(State)}
 _LINK: Final = "markdown"
@@ -65,6 +67,7 @@ class PrefectRuns:
         self._api_url = api_url
         self._client = connect(api_url, TIMEOUT_S)
         self._kinds: dict[UUID, str] = {}
+        self._task_names: dict[UUID, str] = {}
 
     def list_runs(self, kinds: Sequence[str], states: Sequence[State], first: int, n: int) -> list[Run]:
         """Runs of these kinds and states, the newest first; see the protocol."""
@@ -104,10 +107,8 @@ class PrefectRuns:
                     offset=first + len(lines),
                     sort=LogSort.TIMESTAMP_ASC,
                 )
-                lines += [
-                    LogLine(str(each.id), each.timestamp, _LEVELS.get(each.level, str(each.level)), each.message)
-                    for each in page
-                ]
+                names = self._read_task_names(page)
+                lines += [_line(each, names) for each in page]
                 if len(page) < MAX_PAGE:
                     break
         return lines
@@ -208,6 +209,16 @@ class PrefectRuns:
         ours = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
         self._kinds = {each.id: each.name for each in self._client.read_flows(flow_filter=ours)}
 
+    def _read_task_names(self, logs: Sequence[Log]) -> Mapping[UUID, str]:
+        """What the tasks are called that wrote some lines; those of an earlier look are known."""
+        wanted = {each.task_run_id for each in logs if each.task_run_id is not None} - self._task_names.keys()
+        if wanted:
+            found = self._client.read_task_runs(task_run_filter=TaskRunFilter(id=TaskRunFilterId(any_=list(wanted))))
+            if len(self._task_names) > _MAX_NAMES_KEPT:
+                self._task_names = {}
+            self._task_names = self._task_names | {each.id: each.name for each in found}
+        return self._task_names
+
     def _with_progress(self, flow_runs: Sequence[FlowRun]) -> list[Run]:
         """Runs with what they are at, how far they are, and where their pages are."""
         at_work = [each.id for each in flow_runs if each.state is not None and not each.state.is_final()]
@@ -284,6 +295,12 @@ class PrefectRuns:
                 f"Prefect's server at {self._api_url} does not answer: {error or type(error).__name__}.",
                 "Start it (`kame up`, or `prefect server start`) and reload this page; runs that were at work go on.",
             ) from error
+
+
+def _line(log: Log, task_names: Mapping[UUID, str]) -> LogLine:
+    task = task_names.get(log.task_run_id, "") if log.task_run_id is not None else ""
+    text = f"{task}: {log.message}" if task else log.message
+    return LogLine(str(log.id), log.timestamp, _LEVELS.get(log.level, str(log.level)), text)
 
 
 def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str, waits_for: str) -> Run:

@@ -1,7 +1,8 @@
 """Runs and their schedules: the list, one run with its log as it comes, and what is done to them."""
 
-from typing import Any, Final, Literal, cast, get_args
-from urllib.parse import urlencode
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
@@ -9,9 +10,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from dashboard.catalog import MissingError
-from dashboard.runs import KINDS, STATES_AT_WORK, State
+from dashboard.runs import KINDS, STATES_AT_WORK, Run, State
 from dashboard.servers import describe_server
 from dashboard.site import Site
+from dashboard.training import MOST_RUNS
+from dashboard.training import list_runs as list_training_runs
 
 PAGE_RUNS: Final = 50
 MAX_LOG_LINES: Final = 1000
@@ -24,6 +27,13 @@ class ScheduleRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     do: Literal["pause", "resume", "remove"]
+
+
+class Made(NamedTuple):
+    """Something that a run has made: what it is called, and its page."""
+
+    title: str
+    url: str
 
 
 def create_routes(site: Site) -> APIRouter:
@@ -67,7 +77,10 @@ def create_routes(site: Site) -> APIRouter:
         run = site.runs().read_run(run_id)
         server = describe_server(run, request.url.hostname or "")
         hands_on = site.checkpoints is not None and site.serve_token is not None
-        return site.render(request, "run.html", part="runs", run=run, kinds=KINDS, server=server, serve_token=hands_on)
+        made = _find_made(site, run)
+        return site.render(
+            request, "run.html", part="runs", run=run, kinds=KINDS, server=server, serve_token=hands_on, made=made
+        )
 
     @routes.get("/{run_id}/log")
     def get_log(run_id: str, first: int = 0) -> dict[str, Any]:
@@ -93,3 +106,23 @@ def create_routes(site: Site) -> APIRouter:
         return {"url": "/runs"}
 
     return routes
+
+
+def _find_made(site: Site, run: Run) -> list[Made]:
+    """Pages of what lies in the run's folder below our roots; relative paths are as the dashboard sees them."""
+    told = run.settings.get("out") or KINDS[run.kind].config.model_fields["out"].get_default()
+    try:
+        folder = Path(str(told)).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError):  # no path at all
+        return []
+    made = [
+        Made(f"Open the dataset {each.key.replace('~', ' / ')}", f"/datasets/{quote(each.key)}")
+        for each in site.catalog.datasets()
+        if run.kind == "refresh" and each.folder == folder
+    ]
+    trained = [each.key for each in list_training_runs(site.catalog.roots) if each.folder.is_relative_to(folder)]
+    if run.kind == "train" and trained:
+        made.append(
+            Made("Watch its losses", f"/training/runs?{urlencode([('run', key) for key in trained[:MOST_RUNS]])}")
+        )
+    return made

@@ -12,10 +12,8 @@ from starlette.responses import HTMLResponse, StreamingResponse
 
 from dashboard.metrics_feed import MetricsFeed
 from dashboard.site import Site
-from dashboard.training import TrainingRun, compare_configs, list_runs, open_runs, summarise
+from dashboard.training import MOST_RUNS, TrainingRun, compare_configs, list_runs, open_runs, summarise
 
-MOST_RUNS: Final = 8
-"""On one page; it has as many colours."""
 _LOOK_EVERY_S: Final = 0.5
 _QUIET_S: Final = 10.0
 

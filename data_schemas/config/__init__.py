@@ -39,11 +39,22 @@ __all__ = [
 class RefreshConfig(Config):
     """All there is to say about making or refreshing a dataset."""
 
-    out: str = Field(default="dataset", description="Folder of the dataset.")
+    out: str = Field(
+        default="dataset",
+        title="Folder of the dataset",
+        description="Where it is written; an existing one is gone on with.",
+    )
     sources: list[SourceConfig] = Field(default_factory=list, description="Question sets to read.")
-    limit: int | None = Field(default=None, ge=1, description="Items read per source, before rejection; empty: all.")
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        title="Items of each source",
+        description="Items read per source, before rejection; empty: all.",
+    )
     seed: int = Field(default=0, ge=0, description="Seed of every choice: voices, speeds, gaps, sampling.")
-    variants: float = Field(default=1.0, ge=1, le=8, description="Dialogues made from one item, on average.")
+    variants: float = Field(
+        default=1.0, ge=1, le=8, title="Dialogues of each item", description="Dialogues made from one item, on average."
+    )
     workers: int = Field(default=0, ge=0, le=256, description="Processes for speech and alignment; 0: one a core.")
     executor: str = Field(
         default=LOCAL, description="Where those run: local, or a cluster as dask://HOST:PORT or ray://HOST:PORT."

@@ -134,16 +134,24 @@ class ChatConfig(Config):
     """Which chat model answers, and how it is reached. Keys come from the environment, never from here."""
 
     engine: str = Field(
-        default="llamacpp", description="llamacpp starts the embedded model, vllm a vLLM; openai calls `base_url`."
+        default="llamacpp",
+        title="Chat engine",
+        description="llamacpp starts the embedded model, vllm a vLLM; openai calls `base_url`.",
     )
     provider: str | None = Field(
         default=None,
         description="Whose endpoint it is (engine openai): openai, azure, anthropic, google, vllm, llamacpp, ollama, "
         "or a YAML file; gives base URL, key, habits and prices.",
     )
-    base_url: BaseUrl | None = Field(default=None, description="OpenAI-compatible base URL, with /v1 (engine openai).")
+    base_url: BaseUrl | None = Field(
+        default=None,
+        title="Address of the chat model",
+        description="OpenAI-compatible base URL, with /v1 (engine openai).",
+    )
     model: str | None = Field(
-        default=None, description="Model name to ask for; a GGUF file (llamacpp); a Hub name or folder (vllm)."
+        default=None,
+        title="Chat model",
+        description="Model name to ask for; a GGUF file (llamacpp); a Hub name or folder (vllm).",
     )
     revision: str | None = Field(default=None, description="Revision of the model on the Hub (engine vllm).")
     endpoint: str | None = Field(

@@ -10,10 +10,13 @@ class SourceConfig(Config):
 
     name: str = Field(
         pattern=r"^[a-z][a-z0-9_]*$",
+        title="Question set",
         description="One that `kame backends` lists, or a name of your own for questions with `columns`.",
     )
     path: str | None = Field(
-        default=None, description="JSONL(.gz) or Parquet file; empty: from the Hugging Face Hub (own: `hub_id`)."
+        default=None,
+        title="File",
+        description="JSONL(.gz) or Parquet file; empty: from the Hugging Face Hub (own: `hub_id`).",
     )
     columns: dict[str, str] = Field(
         default_factory=dict,

@@ -10,7 +10,11 @@ from data_schemas.config.base import Config
 class SpeechConfig(Config):
     """Who speaks, and how loud."""
 
-    tts: str = Field(default="kokoro", description="Text-to-speech back-end (`kame backends` lists them).")
+    tts: str = Field(
+        default="kokoro",
+        title="Text-to-speech",
+        description="Back-end that speaks (`kame backends` lists them).",
+    )
     tts_options: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="The back-end's own options (docs/backends.md lists them)."
     )
@@ -20,7 +24,9 @@ class SpeechConfig(Config):
     tts_b_options: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="The options of `tts_b`; of the same kind as `tts_options`."
     )
-    voice_a: str | None = Field(default=None, description="The assistant's voice; empty: the back-end's first.")
+    voice_a: str | None = Field(
+        default=None, title="The assistant's voice", description="The assistant's voice; empty: the back-end's first."
+    )
     voices_b: list[str] | None = Field(
         default=None,
         description="The user's voices, drawn by seed; empty: all that their back-end has but A's. Where it has one "

@@ -12,7 +12,8 @@ from flows.cli.terminal import AsJson, print_json, speaking_plainly
 if TYPE_CHECKING:
     from flows.components import Components
 
-_READY_S: Final = 180.0
+_READY_S: Final = 600.0
+"""Prefect's server was up after 16 s on a quiet machine, and not after 180 on one with 18 programs a core."""
 _TOKEN: Final = "KAME_UP_TOKEN"  # noqa: S105 - the variable's name
 
 

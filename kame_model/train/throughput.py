@@ -1,7 +1,10 @@
-"""How fast a run is: frames and tokens a second, and the share of the device's speed that they take."""
+"""How fast a run is and what memory it takes: frames and tokens a second, share of the device's speed, gigabytes."""
 
 import copy
+import os
+import resource
 import time
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +26,24 @@ PEAK_FLOPS = {
 }
 """Dense bf16 operations a second by a part of the device's name, from NVIDIA's data sheets (without sparsity; the
 H100's is the SXM's). fp32 on such a device is told against the same figure."""
+
+
+_STATM = Path("/proc/self/statm")
+
+
+def read_memory_gb(device: torch.device) -> float:
+    """Memory that training takes, in units of 10^9 bytes.
+
+    On a GPU it is the most that PyTorch has held of it since the process began, which must fit; on a CPU what is
+    resident of this process now, or where there is no /proc, the most that ever was.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device) / 1e9
+    try:
+        n_pages = int(_STATM.read_text().split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9  # bytes on macOS, which has no /proc
+    return n_pages * os.sysconf("SC_PAGE_SIZE") / 1e9
 
 
 def count_flops_per_frame(model: FrontEnd, with_audio: bool) -> float:

@@ -32,7 +32,7 @@ from kame_model.train.logs import (
 )
 from kame_model.train.model import ForwardPass
 from kame_model.train.optimiser import MovingAverage, learning_rate, make_optimiser
-from kame_model.train.throughput import Speedometer, count_frames
+from kame_model.train.throughput import Speedometer, count_frames, read_memory_gb
 from kame_model.train.validation import Evaluation, Evaluator
 
 
@@ -286,7 +286,8 @@ class Trainer:
     def _write_metrics(self) -> None:
         """A line of metrics."""
         speed = self._parts.speedometer.read() if self._windows.of(self._config.shares.main).n_steps else {}
-        self.figures = self._windows.figures() | self._shown | speed | {"hours": self.hours}
+        taken = {"memory_gb": read_memory_gb(self._processes.device), "hours": self.hours}
+        self.figures = self._windows.figures() | self._shown | speed | taken
         self._windows.clear()
         if self.log is not None:
             self.log.write("train", self.step, self.figures)

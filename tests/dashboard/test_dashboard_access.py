@@ -1,6 +1,7 @@
 """What the dashboard refuses: other names, other pages, no token, paths, scripts, long requests, hostile values."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
+from dashboard.forms import ROW as BLANK
+from dashboard.forms import Node, Rows, Section, build_form, read_form
+from dashboard.runs import KINDS
 from data_schemas.flags import flagged
 from data_schemas.store import Store
 from tests.support.dashboards import SCRIPT, TOKEN, client_of, dialogues, write_small
@@ -24,6 +28,8 @@ WITH_TOKEN = {"Authorization": f"Bearer {TOKEN}"}
 ADDRESSED = {"Host": "localhost", **WITH_TOKEN}
 FLAG_OPERATION = "/datasets/{key}/dialogues/{dialogue_id}/flag"
 WANTED = {"is_flagged": True, "reason": "hiss"}
+KNOWN = {"key": "small", "dialogue_id": ROW, "kind": "refresh"}
+"""Values of parameters of addresses, for which something is there."""
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +188,70 @@ def test_every_operation_answers_whatever_it_is_asked(client: TestClient) -> Non
 
             ask()
         asked.add(operation.label)
-    assert f"POST {FLAG_OPERATION}" in asked
+    assert {f"POST {FLAG_OPERATION}", "POST /start/{kind}", "POST /runs/{run_id}/cancel"} <= asked
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Bearer ü".encode()}, 401),
+        (WITH_TOKEN | {"Origin": "http://evil.example"}, 403),
+        (WITH_TOKEN | {"Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+def test_no_operation_changes_anything_without_the_token_or_from_elsewhere(
+    client: TestClient, headers: dict[str, Any], status: int
+) -> None:
+    """Of all operations there are, so of those that are added too."""
+    paths = client.get("/openapi.json").json()["paths"]
+    posted = {path: operations["post"] for path, operations in paths.items() if "post" in operations}
+    assert "/start/{kind}" in posted
+    assert all(set(operations) <= {"get", "post"} for operations in paths.values())
+    for path, operation in posted.items():
+        named = {each["name"]: KNOWN.get(each["name"], "r1") for each in operation.get("parameters", ())}
+        assert client.post(path.format(**named), json={}, headers=headers).status_code == status, path
+
+
+TEXTS = ("1e999", "-0", "nan", "9" * 400, "../../etc/passwd", "\0", "\ud800", "{}" * 40, "[" * 2000, "&a [*a, *a]",
+         "!!python/object/apply:os.system [ls]", "a: 1\na: 2", "$(reboot)", "'; --", "__n__", "on", " ")  # fmt: skip
+HOSTILE = st.text(max_size=20) | st.sampled_from(TEXTS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_forms_are_started_whole_or_refused(client: TestClient, kind: str) -> None:
+    """Whatever is typed into any field: the server answers, and no run begins with settings that do not hold."""
+    known = sorted(_list_paths(build_form(KINDS[kind].config, {})))
+
+    def ask(values: dict[str, Any], cron: str, to: str) -> None:
+        body = json.dumps({"values": values} if to else {"values": values, "cron": cron})
+        headers = WITH_TOKEN | {"Content-Type": "application/json"}
+        answer = client.post(f"/start/{kind}{to}", content=body, headers=headers)
+        assert answer.status_code in (200, 400, 413, 422), answer.text
+        if answer.status_code == 200 and not to:
+            KINDS[kind].config.model_validate(read_form(KINDS[kind].config, values)[0])
+
+    for text in TEXTS:
+        ask({text: "as a name"}, "", "/check")
+        n_fields = max(1, min(len(known), 40_000 // (len(json.dumps(text)) + 60)))  # a request has its limit
+        for first in range(0, len(known), n_fields):
+            ask(dict.fromkeys(known[first : first + n_fields], text), "", "/check")
+    values = st.dictionaries(
+        st.sampled_from(known) | HOSTILE, HOSTILE | st.booleans() | st.lists(HOSTILE, max_size=3), max_size=5
+    )
+    several = given(
+        values=values, cron=st.sampled_from(["", "* * * * *"]) | HOSTILE, to=st.sampled_from(["", "/check"])
+    )
+    settings(max_examples=20, database=None)(several(ask))()
+
+
+def _list_paths(nodes: Sequence[Node]) -> Iterator[str]:
+    """Every path that a form's page can send, rows by the number 0."""
+    for node in nodes:
+        yield node.path.replace(BLANK, "0")
+        yield from _list_paths(node.nodes if isinstance(node, Section) else ())
+        yield from _list_paths([node.blank] if isinstance(node, Rows) else ())
 
 
 NAMES = st.sampled_from(["q", "sort", "page", "columns", "form", "duration_s", "wer", "oracles", "level"])

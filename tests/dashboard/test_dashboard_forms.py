@@ -110,3 +110,21 @@ def test_a_section_with_defaults_of_its_own_keeps_them() -> None:
     assert not faults
     assert "gate" not in settings
     assert read_form(SpeechRowsConfig, told | {"gate.asr": "moonshine"})[0]["gate"] == {}
+
+
+@pytest.mark.parametrize("text", ["1e-5", "1E-5", "1.e-5", "0.00001"])
+def test_a_number_with_an_exponent_is_a_number(text: str) -> None:
+    told = {"datasets.0": "a", "settings": f"optim.learning_rate: {text}\nmodel.name: 1e-5x"}
+    settings, faults = read_form(FrontEndConfig, told)
+    assert faults == {}
+    assert settings["settings"] == {"optim.learning_rate": 1e-5, "model.name": "1e-5x"}
+
+
+def test_a_row_shows_what_one_usually_sets_and_folds_the_rest() -> None:
+    (rows,) = [each for each in build_form(RefreshConfig, {}) if each.path == "sources"]
+    assert isinstance(rows, Rows)
+    assert isinstance(rows.blank, Section)
+    *shown, folded = rows.blank.nodes
+    assert [each.path for each in shown] == [f"sources.{ROW}.name", f"sources.{ROW}.path"]
+    assert isinstance(folded, Section)
+    assert len(folded.nodes) == 6

@@ -9,8 +9,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from dashboard.app import create_app
-from tests.support.dashboards import SCRIPT, TOKEN
+from tests.support.dashboards import SCRIPT, TOKEN, write_small
 from tests.support.schedulers import RUN, KeptScheduler
+from tests.support.training_pages import write_run
 
 WITH_TOKEN = {"Authorization": f"Bearer {TOKEN}"}
 FORM = {"values": {"sources.0.name": "gsm8k", "sources.0.path": "a.jsonl", "limit": "3", "out": "data"}}
@@ -161,3 +162,29 @@ def test_without_prefect_the_page_says_how_to_have_it(tmp_path: Path) -> None:
     app = create_app([tmp_path], tmp_path / "cache", TOKEN)
     with TestClient(app, base_url="http://localhost") as client:
         assert "kame up" in client.get("/runs").json()["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("out", "is_there"), [("root/small", True), ("root", False), ("\0", False), ("~nobody/x", False)]
+)
+def test_a_refresh_leads_to_its_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, is_there: bool
+) -> None:
+    write_small(tmp_path / "root" / "small")
+    monkeypatch.chdir(tmp_path)
+    app = create_app(
+        [tmp_path / "root"], tmp_path / "cache", scheduler=KeptScheduler(replace(RUN, settings={"out": out}))
+    )
+    with TestClient(app, base_url="http://localhost", headers={"Accept": "text/html"}) as client:
+        page = client.get("/runs/r1")
+    assert page.status_code == 200
+    assert ('href="/datasets/small"' in page.text) == is_there
+
+
+def test_a_training_leads_to_its_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "front" / "seed-0" / "run")
+    monkeypatch.chdir(tmp_path)
+    run = replace(RUN, kind="train", settings={"out": "front"})
+    app = create_app([tmp_path], tmp_path / "cache", scheduler=KeptScheduler(run))
+    with TestClient(app, base_url="http://localhost", headers={"Accept": "text/html"}) as client:
+        assert "/training/runs?run=front~seed-0~run" in client.get("/runs/r1").text

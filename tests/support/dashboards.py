@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from dashboard.app import create_app
 from dashboard.catalog import Catalog, Dataset
 from dashboard.index import Index, build_index
+from dashboard.runs import Run
 from data_schemas.arrow import to_table
 from data_schemas.manifest import MANIFEST, REJECTS, Manifest, ShardEntry, make_manifest
 from data_schemas.reader import read_manifest
@@ -122,10 +123,10 @@ def indexed(folder: Path, file: Path) -> Index:
     return Index(file)
 
 
-def client_of(root: Path, cache: Path, token: str | None = TOKEN) -> TestClient:
-    """A browser of the dashboard over a folder; it shows errors as a server would."""
+def client_of(root: Path, cache: Path, token: str | None = TOKEN, runs: Sequence[Run] = (RUN,)) -> TestClient:
+    """A browser of the dashboard over a folder, with some runs; it shows errors as a server would."""
     headers = {"Accept": "text/html,*/*"}
-    app = create_app([root], cache, token, scheduler=KeptScheduler(RUN), token_rows=EncodedRows())
+    app = create_app([root], cache, token, scheduler=KeptScheduler(*runs), token_rows=EncodedRows())
     return TestClient(app, base_url="http://localhost", headers=headers, raise_server_exceptions=False)
 
 

@@ -62,6 +62,21 @@ def opened(browser: "Browser", address: str, **options: Any) -> Iterator["Page"]
     assert faults == []
 
 
+def play_until_a_word(page: "Page") -> float:
+    """Plays a dialogue until a word is under the cursor, which must be the one that is said then; gives the moment."""
+    page.evaluate("document.getElementById('audio').playbackRate = 0.5")
+    page.keyboard.press("Space")
+    page.locator(".word.now").first.wait_for()
+    page.keyboard.press("Space")
+    page.locator("#play[aria-label=Play]").wait_for()
+    at_s = float(page.locator("#clock").inner_text())
+    now = page.locator(".word.now")
+    for index in range(now.count()):
+        start_s, end_s = (float(now.nth(index).get_attribute(f"data-{name}") or "nan") for name in ("start", "end"))
+        assert start_s - 0.01 <= at_s <= end_s + 0.01
+    return at_s
+
+
 def grave_faults(page: "Page", width: int) -> list[str]:
     """What keeps people out of a page: serious findings of axe-core, and a page wider than its window."""
     found = [

@@ -24,7 +24,7 @@ from kame_model.train.run_folder import load_run
 from kame_model.train.trainer import Silent
 from tests.support.made_rows import made_with, write_made
 
-SPEEDS = {"frames_per_s", "tokens_per_s", "mfu", "hours"}
+SPEEDS = {"frames_per_s", "tokens_per_s", "mfu", "memory_gb", "hours"}
 """Figures that differ between equal runs."""
 
 TINY = ModelConfig(

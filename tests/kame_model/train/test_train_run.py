@@ -57,6 +57,7 @@ def test_a_run_tells_losses_validation_and_speed(whole: Path) -> None:
         "gradient_norm",
         "tokens_per_s",
         "mfu",
+        "memory_gb",
     ):
         assert all(line[name] > 0 for line in training), name
     assert any("text_fed" in line for line in training)  # not of a step whose oracles were all dropped

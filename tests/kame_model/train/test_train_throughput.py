@@ -9,7 +9,14 @@ from data_schemas.config.model import LoraConfig
 from kame_model.frames.batch import Batch
 from kame_model.model.front_end import build_front_end
 from kame_model.model.lora import add_lora
-from kame_model.train.throughput import Speedometer, count_flops_per_frame, count_frames, count_weights, find_peak_flops
+from kame_model.train.throughput import (
+    Speedometer,
+    count_flops_per_frame,
+    count_frames,
+    count_weights,
+    find_peak_flops,
+    read_memory_gb,
+)
 from tests.support.front_ends import CARD, LAYOUT, N_CODEBOOKS, TEXT_CARD, random_batch, tiny_config, tiny_front_end
 
 pytestmark = pytest.mark.full
@@ -37,6 +44,19 @@ def test_speed_counts_frames_without_padding_and_only_time_in_steps() -> None:
     assert read["tokens_per_s"] == pytest.approx(7 * read["frames_per_s"])
     assert read["mfu"] == pytest.approx(read["frames_per_s"] / 10)
     assert speed.read()["frames_per_s"] == 0.0
+
+
+def test_memory_is_what_the_process_holds_now() -> None:
+    before = read_memory_gb(torch.device("cpu"))
+    held = torch.ones(400_000_000, dtype=torch.uint8)
+    assert read_memory_gb(torch.device("cpu")) - before == pytest.approx(0.4, rel=0.2)
+    del held
+    assert read_memory_gb(torch.device("cpu")) - before < 0.2
+
+
+def test_memory_of_a_gpu_is_the_most_that_was_held_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 3_500_000_000 + device.index)
+    assert read_memory_gb(torch.device("cuda", 0)) == 3.5
 
 
 @pytest.mark.parametrize("product_type", [torch.float32, torch.bfloat16])

@@ -1,0 +1,125 @@
+"""Pages of runs and their forms in headless Chromium: by the keyboard alone, faults at their fields, open to all."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.app import create_app
+from dashboard.runs import KINDS
+from tests.support.dashboards import TOKEN
+from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served
+from tests.support.schedulers import RUN, KeptScheduler
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system"), pytest.mark.slow]
+FAILED = replace(RUN, run_id="r2", state="failed", state_name="Failed", message="It broke.")
+PAGES = ("runs", "runs?kind=train", "runs/r1", "runs/r2", "start", *(f"start/{kind}" for kind in KINDS))
+
+
+@pytest.fixture
+def scheduler() -> KeptScheduler:
+    return KeptScheduler(RUN, FAILED)
+
+
+@pytest.fixture
+def url(scheduler: KeptScheduler, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    root = tmp_path_factory.mktemp("root")
+    with served(create_app([root], tmp_path_factory.mktemp("cache"), TOKEN, scheduler=scheduler)) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    with browsing() as browser:
+        yield browser
+
+
+def tab_to(page: "Page", name: str) -> None:
+    """Presses Tab until what has this name, or is of this path, has the focus."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        focused = page.evaluate("[document.activeElement.dataset.path, document.activeElement.innerText]")
+        if name in focused:
+            return
+    raise AssertionError(f"{name} cannot be reached by Tab")
+
+
+def test_a_refresh_is_started_by_the_keyboard_alone(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
+    with opened(browser, f"{url}start/refresh#token={TOKEN}") as page:
+        page.locator('[data-path="sources.0.name"]').wait_for()
+        assert "#token" not in page.url
+        assert not page.locator('[data-path="sources.0.columns"]').is_visible()  # folded away
+        tab_to(page, "sources.0.name")
+        page.keyboard.type("gsm8k")
+        tab_to(page, "sources.0.path")
+        page.keyboard.type("a.jsonl")
+        tab_to(page, "limit")
+        page.keyboard.type("0")
+        page.locator("#fault-limit", has_text="greater").wait_for()
+        assert page.locator("#limit").get_attribute("aria-invalid") == "true"
+        page.keyboard.press("Enter")
+        page.locator("#status", has_text="1 to mend").wait_for()
+        assert scheduler.started == []
+        page.keyboard.press("Backspace")
+        page.keyboard.type("3")
+        tab_to(page, "Start")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/runs/r1")
+        assert scheduler.started == [("refresh", {"sources": [{"name": "gsm8k", "path": "a.jsonl"}], "limit": 3})]
+
+
+def test_rows_are_added_and_a_schedule_is_set(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
+    with opened(browser, f"{url}start/refresh?like=r1#token={TOKEN}") as page:
+        page.get_by_role("button", name="Add one: sources").click()
+        page.keyboard.type("mmlu_pro")
+        page.get_by_text("On a schedule").click()
+        page.fill("#cron", "0 3 * * 1")
+        page.get_by_role("button", name="Schedule").click()
+        page.get_by_role("button", name="Pause Refresh 0 3 * * 1").click()
+        page.get_by_role("button", name="Resume Refresh 0 3 * * 1").wait_for()
+        (made,) = scheduler.schedules
+        assert [each["name"] for each in made.settings["sources"]] == ["gsm8k", "mmlu_pro"]
+        assert not made.is_active
+        assert scheduler.started == []
+
+
+def test_a_token_is_asked_for_once_and_a_run_cancelled(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
+    with opened(browser, f"{url}runs/r1") as page:
+        page.on("dialog", lambda asked: asked.accept())
+        page.locator("#log li", has_text="line 2").wait_for()
+        page.locator("#cancel").focus()
+        page.keyboard.press("Enter")
+        page.locator("dialog input").wait_for()
+        page.keyboard.press("Escape")
+        page.locator("#fault", has_text="no token").wait_for()
+        assert scheduler.cancelled == []
+        page.locator("#cancel").click()
+        page.locator("dialog input").fill(TOKEN)
+        page.keyboard.press("Enter")
+        page.wait_for_event("load")
+        assert scheduler.cancelled == ["r1"]
+
+
+def test_a_run_that_ends_is_shown_without_a_reload(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
+    with opened(browser, f"{url}runs") as page:
+        page.locator(".state-running").wait_for()
+        scheduler.runs["r1"] = replace(RUN, state="completed", state_name="Completed", percent=100.0)
+        page.locator("tr", has=page.locator(".state-completed")).wait_for()
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, scheme: str, width: int) -> None:
+    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
+    grave = []
+    for path in PAGES:
+        with opened(browser, url + path, **look) as page:
+            if path.startswith("start/"):
+                page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            if path == "runs/r1":
+                page.locator("#log li").first.wait_for()
+            grave += grave_faults(page, width)
+    assert grave == []

@@ -1,0 +1,57 @@
+"""`kame up` in a fresh folder, as a person starts it, for tests that go through its pages."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+KAME = Path(sys.executable).with_name("kame")
+ENDING_S = 120.0
+"""Runs at work may save for 30 s, and each component may take 10 s to end."""
+
+
+@contextmanager
+def kame_up(folder: Path) -> Iterator[str]:
+    """The dashboard's address with its token, once all parts are ready; Ctrl-C ends them, and must end all of them.
+
+    Args:
+        folder: where it is typed, and where its cache and Prefect's database are.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    own = {"KAME_CACHE": f"{folder}/.cache", "PREFECT_HOME": f"{folder}/.prefect", "PREFECT_SERVER_API_PORT": str(port)}
+    command = [str(KAME), "up", "--port", "0", "--json"]
+    with (
+        (folder / "up.txt").open("w") as errors,
+        subprocess.Popen(
+            command, cwd=folder, env=os.environ | own, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+    ):
+        try:
+            yield _read_address(process, folder)
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                code = process.wait(ENDING_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+    assert code == 130, (folder / "up.txt").read_text()
+
+
+def _read_address(process: "subprocess.Popen[str]", folder: Path) -> str:
+    """Reads a line a component, until the last one is ready."""
+    assert process.stdout is not None
+    told: dict[str, str] = {}
+    while "worker-gpu" not in told:
+        line = process.stdout.readline()
+        assert line, f"kame up ended: {(folder / 'up.txt').read_text()}"
+        component = json.loads(line)
+        assert "component" in component, line
+        told[component["component"]] = component["what"]
+    return told["dashboard"]
