@@ -4,7 +4,6 @@ A task is one stage on one part. What is sent is the configuration, the stage's 
 fingerprints; what comes back is the part's record. Everything else stands in the store, which all workers see.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -12,8 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from backends.processes import WorkerPool, interrupts_held, leave_with_parent
-from data_schemas.config import RefreshConfig, StageResources
-from data_schemas.config.execution import LOCAL
+from data_schemas.config import StageResources
 from data_schemas.errors import BackendError
 
 GIGABYTE = 10**9
@@ -42,24 +40,6 @@ class Place(Protocol):
 
     def fault(self, error: BaseException, stage: str) -> BackendError | None:
         """What an error of a stage's task tells of the place; None: it is the task's own."""
-
-
-def open_place(config: RefreshConfig) -> Place:
-    """The place that a configuration names.
-
-    Raises:
-        BackendError: the package for it is not installed, or nobody answers there.
-    """
-    scheme, _, address = config.executor.partition("://")
-    if scheme == LOCAL:
-        return LocalProcesses(config.workers or os.cpu_count() or 1)
-    if scheme == "dask":
-        from pipelines.run.dask_cluster import DaskCluster
-
-        return DaskCluster(address)
-    from pipelines.run.ray_cluster import RayCluster
-
-    return RayCluster(address)
 
 
 class LocalProcesses(WorkerPool):

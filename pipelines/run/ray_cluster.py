@@ -16,6 +16,7 @@ from data_schemas.errors import BackendError, KameError
 
 try:
     import ray
+    from grpc import RpcError
     from ray import exceptions
 except ModuleNotFoundError as error:
     raise BackendError("Ray is not installed.", "Type: pip install 'kame-pipeline[ray]'") from error
@@ -66,7 +67,7 @@ class RayCluster:
         asked = {"CPU": needs.cores, "memory": needs.memory_gb * GIGABYTE, "GPU": needs.gpus}
         try:
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        except (ConnectionError, ValueError, exceptions.RayError) as error:  # ValueError: of a channel that is closed
+        except (ConnectionError, ValueError, RpcError, exceptions.RayError) as error:  # ValueError: a closed channel
             raise self._lost() from error
         return sum(int(min(node.get(name, 0) // n for name, n in asked.items() if n)) for node in nodes)
 

@@ -1,8 +1,9 @@
-"""Runs the stages that fill processors on parts: here, or on a cluster (`executors.open_place`), a few parts ahead.
+"""Runs the stages that fill processors on parts: here, or on a cluster (`open_place`), a few parts ahead.
 
 Only a window of parts is handed in at a time, so that a corpus of any size waits in our list and not in a scheduler.
 """
 
+import os
 import threading
 import time
 from collections import deque
@@ -19,7 +20,7 @@ from data_schemas.config.execution import LOCAL
 from data_schemas.errors import BackendError
 from data_schemas.store import Store
 from pipelines.run.execute import OnPart, Runner, RunOne, run_on_part
-from pipelines.run.executors import Place, open_place
+from pipelines.run.executors import LocalProcesses, Place
 from pipelines.run.parts import Part, PartRecord
 
 PARTS_A_SLOT: Final = 3
@@ -32,6 +33,24 @@ LOOK_EVERY_S: Final = 5.0
 """How often a place is asked how much it bears, and whether it is still there."""
 
 _one_at_a_time = threading.Lock()
+
+
+def open_place(config: RefreshConfig) -> Place:
+    """The place that a configuration names.
+
+    Raises:
+        BackendError: the package for it is not installed, or nobody answers there.
+    """
+    scheme, _, address = config.executor.partition("://")
+    if scheme == LOCAL:
+        return LocalProcesses(config.workers or os.cpu_count() or 1)
+    if scheme == "dask":
+        from pipelines.run.dask_cluster import DaskCluster
+
+        return DaskCluster(address)
+    from pipelines.run.ray_cluster import RayCluster
+
+    return RayCluster(address)
 
 
 class Workers:

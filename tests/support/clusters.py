@@ -98,6 +98,7 @@ class LocalCluster:
         variables = os.environ | {
             "PYTHONPATH": str(ROOT),
             "RAY_memory_monitor_refresh_ms": "0",
+            "RAY_raylet_start_wait_time_s": "300",
             "RAY_worker_niceness": "0",
         }
         with (self._folder / f"{name}.log").open("ab") as log:

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from pathlib import Path
@@ -223,3 +224,14 @@ def test_a_machine_that_would_make_something_else_refuses(tmp_path: Path) -> Non
 def test_an_executor_that_is_none_is_refused(wrong: str) -> None:
     with pytest.raises(ValidationError, match="local, dask://HOST:PORT, ray://HOST:PORT"):
         RefreshConfig(executor=wrong)
+
+
+@pytest.mark.parametrize(("kind", "package"), [("dask", "distributed"), ("ray", "ray")])
+def test_a_missing_package_is_told_with_its_extra_before_any_work(
+    kind: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"pipelines.run.{kind}_cluster", raising=False)
+    config = on_cluster(tmp_path / "out").model_copy(update={"executor": f"{kind}://127.0.0.1:1"})
+    with pytest.raises(BackendError, match=rf"pip install 'kame-pipeline\[{kind}\]'"), Workers(config):
+        pass
