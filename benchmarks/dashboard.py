@@ -4,8 +4,8 @@
 
 The rows are written directly, as many as are asked for: 45 words and 18 oracle events each, drawn from a seed, sound in
 the first 256 alone (no page but a dialogue's reads any), and a token row of 200 frames each. Beside them lie eight
-trainings of 20,000 lines of metrics each; the scheduler, whose 50 newest runs are shown, is one in memory. Each round
-asks for another dialogue, of which nobody has asked for sound, peaks, spectrogram or token row before. Pages are asked for
+trainings of 20,000 lines of metrics each; the scheduler, whose 50 newest runs are shown, is in memory. Each round asks
+for another dialogue, of which nobody has asked for sound, peaks, spectrogram or token row before. Pages are asked for
 in this process, one after the other, each in turn, so that the same neighbours trouble all. Seconds are those of the
 clock, with the processor's beside them: on a busy machine only the second is the page's own. It ends with 1 where a
 page takes half a second of the processor.

@@ -22,7 +22,7 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
 from kame_model.train.model import ForwardPass, build_shape
 from kame_model.train.parallel import Processes
-from kame_model.train.run_folder import SpeaksWith
+from kame_model.train.run_facts import SpeaksWith
 from kame_model.train.throughput import COUNTED_FRAMES, PEAK_FLOPS, count_flops_per_frame, count_weights
 
 AIMED_MFU: Final = 0.45

@@ -9,7 +9,8 @@ from data_schemas.store import Store
 from kame_model.checkpoint.folder import find_place, read_contents
 from kame_model.checkpoint.kame_json import KameJson, TrainingFacts
 from kame_model.encode.manifest import read_manifest
-from kame_model.train.run_folder import RunFacts, find_run, read_facts
+from kame_model.train.run_facts import RunFacts, read_facts
+from kame_model.train.run_folder import find_run
 
 Licences = dict[str, str | None]
 

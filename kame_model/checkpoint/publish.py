@@ -7,7 +7,8 @@ from data_schemas.errors import ConfigError
 from data_schemas.licences import check_licences, put_into_card
 from data_schemas.publishing import HubFile, Offer
 from kame_model.checkpoint.card import render_card
-from kame_model.checkpoint.folder import CARD, CODEC, CODEC_KWARGS, CODEC_WEIGHTS, CONFIG, FACTS, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.files import CARD, CONFIG, FACTS, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.folder import CODEC, CODEC_KWARGS, CODEC_WEIGHTS
 from kame_model.checkpoint.kame_json import read_kame_json
 from kame_model.checkpoint.licences import checkpoint_licences
 from kame_model.checkpoint.summary import summarise

@@ -62,7 +62,7 @@ def write(store: Store, number: int, *of: tuple[SpokenSentence, Samples], n_reje
 
 
 def compact(store: Store, n_parts: int, tokenizer: Tokenizer) -> TokenManifest:
-    return compact_parts(store, n_parts, FACTS, CODEC, {"n_codebooks": 4, "card": 64}, tokenizer, BEFORE_S)
+    return compact_parts(store, n_parts, FACTS, CODEC, {"n_codebooks": 4, "card": 64}, tokenizer, BEFORE_S, {})
 
 
 def test_a_row_is_an_utterance_of_the_assistants_to_which_nobody_listens(store: Store, tokenizer: Tokenizer) -> None:
