@@ -16,6 +16,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from data_schemas.typed_yaml import load_typed_yaml
+
 MAX_ROWS: Final = 50
 ROW: Final = "__n__"
 """Stands for the number in the blank row that a page copies."""
@@ -106,15 +108,6 @@ USUAL: Final[Mapping[str, tuple[str, ...]]] = {
 
 _USUAL_OF_ROWS: Final[Mapping[str, tuple[str, ...]]] = {"sources": ("name", "path")}
 """The same of a row of a list; the rest of the row is folded away."""
-
-
-class _TypedYaml(yaml.SafeLoader):  # type: ignore[misc]  # yaml ships no types
-    """YAML as people type it: 1e-5 is a number, which YAML 1.1 takes for a text."""
-
-
-_TypedYaml.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
 
 
 def build_form(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> list[Node]:
@@ -358,7 +351,7 @@ def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
     if kind == "yaml":
         if any(isinstance(each, yaml.AliasToken) for each in yaml.scan(text)):
             raise ValueError("Write it without anchors and aliases.")  # a few of them can stand for gigabytes
-        return yaml.load(text, _TypedYaml)  # noqa: S506 - a safe loader
+        return load_typed_yaml(text)
     if kind in ("whole", "number"):
         return _number(text, kind == "whole")
     return text or (None if is_optional else _NO_VALUE)

@@ -2,12 +2,13 @@
 
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from data_schemas.errors import ConfigError
+from data_schemas.typed_yaml import load_typed_yaml
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -23,8 +24,7 @@ def read_model(text: str, model: type[Model]) -> Model:
     Raises:
         YAMLError, ValidationError: it is none.
     """
-    raw: Any = yaml.safe_load(text)
-    return model.model_validate(raw)
+    return model.model_validate(load_typed_yaml(text))
 
 
 def load_named(name: str, folder: Traversable, model: type[Model], kind: str) -> Model:

@@ -27,11 +27,13 @@ def parse_settings(settings: Sequence[str], option: str = "--set") -> dict[str, 
     """
     import yaml
 
+    from data_schemas.typed_yaml import load_typed_yaml
+
     parsed: dict[str, Any] = {}
     for text in settings:
         name, equals, value = text.partition("=")
         try:
-            parsed[name] = yaml.safe_load(value)
+            parsed[name] = load_typed_yaml(value)
         except yaml.YAMLError:
             equals = ""
         if not (name and equals) or parsed[name] is None:
@@ -212,8 +214,10 @@ def read_yaml(file: Path) -> dict[str, Any]:
     """
     import yaml
 
+    from data_schemas.typed_yaml import load_typed_yaml
+
     try:
-        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+        settings = load_typed_yaml(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"Cannot read the configuration {file}: {error}.", "It should be YAML.") from error
     if not isinstance(settings, dict):

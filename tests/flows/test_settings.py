@@ -9,7 +9,15 @@ import yaml
 from data_schemas.config import RefreshConfig
 from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import ConfigError
-from flows.settings import build_config, differences, parse_settings, parse_sources, sample_sources, validated
+from flows.settings import (
+    build_config,
+    differences,
+    parse_settings,
+    parse_sources,
+    read_yaml,
+    sample_sources,
+    validated,
+)
 
 
 def written(folder: Path, text: str) -> Path:
@@ -138,6 +146,15 @@ def test_our_sample_items_are_three_sources() -> None:
     found = sample_sources()
     assert [each.name for each in found] == ["gsm8k", "hssbench", "mmlu_pro"]
     assert all(each.path and Path(each.path).is_file() for each in found)
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"), [("1e-5", 1e-5), ("3E+2", 300.0), ("-1.5e-3", -1.5e-3), ("1e", "1e"), ("e5", "e5")]
+)
+def test_powers_of_ten_are_numbers_typed_or_in_a_file(typed: str, value: object, tmp_path: Path) -> None:
+    assert parse_settings([f"optim.learning_rate={typed}"]) == {"optim.learning_rate": value}
+    (tmp_path / "own.yaml").write_text(f"learning_rate: {typed}\n")
+    assert read_yaml(tmp_path / "own.yaml") == {"learning_rate": value}
 
 
 def test_any_setting_is_typed_by_its_dotted_name() -> None:
