@@ -109,20 +109,20 @@ def create_routes(site: Site) -> APIRouter:
 
 
 def _find_made(site: Site, run: Run) -> list[Made]:
-    """Pages of what lies in the run's folder below our roots; relative paths are as the dashboard sees them."""
+    """Pages of what a refresh or a training made below our roots; relative paths are as the dashboard sees them."""
+    if run.kind not in ("refresh", "train"):
+        return []
     told = run.settings.get("out") or KINDS[run.kind].config.model_fields["out"].get_default()
     try:
         folder = Path(str(told)).expanduser().resolve()
     except (OSError, RuntimeError, ValueError):  # no path at all
         return []
-    made = [
-        Made(f"Open the dataset {each.key.replace('~', ' / ')}", f"/datasets/{quote(each.key)}")
-        for each in site.catalog.datasets()
-        if run.kind == "refresh" and each.folder == folder
-    ]
+    if run.kind == "refresh":
+        return [
+            Made(f"Open the dataset {each.key.replace('~', ' / ')}", f"/datasets/{quote(each.key)}")
+            for each in site.catalog.datasets()
+            if each.folder == folder
+        ]
     trained = [each.key for each in list_training_runs(site.catalog.roots) if each.folder.is_relative_to(folder)]
-    if run.kind == "train" and trained:
-        made.append(
-            Made("Watch its losses", f"/training/runs?{urlencode([('run', key) for key in trained[:MOST_RUNS]])}")
-        )
-    return made
+    query = urlencode([("run", key) for key in trained[:MOST_RUNS]])
+    return [Made("Watch its losses", f"/training/runs?{query}")] if trained else []

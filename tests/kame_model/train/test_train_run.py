@@ -168,14 +168,15 @@ def test_a_leap_of_the_loss_is_reported_with_its_dialogues(
     assert all(name.startswith("made-") for name in line["dialogues"])
 
 
+@pytest.mark.parametrize("full_at", [3, 4], ids=["state", "weights"])  # a save writes twice
 def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
-    rows: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: int
 ) -> None:
     saves: list[int] = []
 
     def full_at_second(writer: Any, *arguments: Any) -> Any:
         saves.append(1)
-        if len(saves) == 2:
+        if len(saves) == full_at:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write_data(writer, *arguments)
 
