@@ -72,6 +72,8 @@ def asking_hub(name: str, remedy: str = f"Look at the name, the network and {TOK
     except KameError:
         raise
     except Exception as error:  # the Hub's clients raise errors of many libraries
+        if type(error).__name__ == "OfflineModeIsEnabled":
+            raise ConfigError(f"HF_HUB_OFFLINE is set, so {name} cannot be reached.", "Unset it.") from error
         response = getattr(error, "response", None)
         status = str(getattr(response, "status_code", "") or "")
         why = f"HTTP {status}" if status else type(error).__name__

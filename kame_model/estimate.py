@@ -56,8 +56,7 @@ def count_saved_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
     model = copy.deepcopy(model).float()
     shape = (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1)
     columns = torch.full(shape, PADDING_ID % model.card, device="meta")
-    weights = {id(each.untyped_storage()._cdata): each for each in model.parameters()}
-    owned = {each.untyped_storage()._cdata for each in weights.values()}
+    owned = {each.untyped_storage()._cdata for each in model.parameters()}
     kept: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -103,31 +102,43 @@ def estimate_training(
     Args:
         stages: their configurations.
         device: cpu, or a GPU's name.
-        n_devices: processes that share the weights; their micro-batches add up.
+        n_devices: processes that share the weights and the micro-batches of a step, whose number stays as it is.
     """
     rows, hours, least = list[Figure](), list[Figure](), list[Figure]()
     for config in stages:
         model = shape_of(config, text_card, layout)
-        n_frames = config.max_steps * config.data.batch_frames * (config.optim.accumulation or n_devices)
-        hours.append(_time(config, model, book, device, n_devices, n_frames))
+        n_batches = config.optim.accumulation or 1
+        if n_batches % n_devices:
+            key, title = _name_time(config, device)
+            why = f"{n_devices} processes cannot share {n_batches} micro-batches a step: set optim.accumulation"
+            hours.append(unknown(key, TRAINING, title, "s", why))
+        else:
+            n_frames = config.max_steps * config.data.batch_frames * n_batches
+            hours.append(_time(config, model, book, device, n_devices, n_frames))
         least.append(_memory(config, model, book, device, n_devices))
     preset = stages[0].model.preset
     where = device if n_devices == 1 else f"{n_devices} × {device}"
-    total = add_up(f"training.{device}.s", TRAINING, f"training of {preset} on {where}", hours)
+    total = add_up(f"training.{preset}.{device}.s", TRAINING, f"training of {preset} on {where}", hours)
     most = max(least, key=lambda each: each.value or 0.0)
     each_device = "" if n_devices == 1 else " each"
     title = f"memory of training {preset} on {where}{each_device}"
     rows += [
         *hours,
         total,
-        Figure(f"training.{device}.bytes", TRAINING, title, most.value, "bytes", most.formula, most.basis),
+        Figure(f"training.{preset}.{device}.bytes", TRAINING, title, most.value, "bytes", most.formula, most.basis),
     ]
     return rows
 
 
+def _name_time(config: TrainConfig, device: str) -> tuple[str, str]:
+    """Key and title of a stage's hours."""
+    preset = config.model.preset
+    return f"training.{preset}.{device}.{config.stage}.s", f"stage {config.stage} of {preset} on {device}"
+
+
 def _time(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int, n_frames: float) -> Figure:
     """Of one stage: frames times a measured rate, else operations over the device's speed."""
-    key, title = f"training.{device}.{config.stage}.s", f"stage {config.stage} on {device}"
+    key, title = _name_time(config, device)
     if (found := book.cost("train", name_training(config), device)) is not None:
         cost, origin = found
         told = f"{config.max_steps:,} steps, {n_frames:,.0f} frames × {cost.seconds:.4g} s / {n_devices}"
@@ -198,7 +209,7 @@ def _memory(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n
 
 def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
     """Callers in real time at once on one device."""
-    key, title = f"callers.{device}", f"callers of {preset} on one {device}"
+    key, title = f"callers.{preset}.{device}", f"callers of {preset} on one {device}"
 
     def fits(row: StepTimes) -> bool:
         return row.preset == preset and row.device in device
@@ -210,7 +221,9 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
     times = dict(sorted(found[0].step_s.items()))
     share = float(LimitsConfig.model_fields["budget_share"].default)
     budget_s = share * FRAME_S
-    growth_s, begin_s = np.polyfit(list(times), list(times.values()), 1) if len(times) > 1 else (0.0, times[1])
+    growth_s, begin_s = (
+        np.polyfit(list(times), list(times.values()), 1) if len(times) > 1 else (0.0, next(iter(times.values())))
+    )
     in_time = [n for n, step_s in times.items() if step_s <= budget_s]
     beyond = int((budget_s - begin_s) / growth_s) if growth_s > 0 else 0
     most = max(in_time, default=0)

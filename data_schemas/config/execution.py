@@ -9,7 +9,8 @@ from data_schemas.config.base import Config
 LOCAL = "local"
 """The executor that is this machine's processes."""
 
-_EXECUTOR = re.compile(r"local|(dask|ray)://[^/\s:]+:\d+")
+_EXECUTOR = re.compile(r"local|(?:dask|ray)://[^/\s:]+:(\d{1,5})")
+_MAX_PORT = 65_535
 
 
 def check_executor(text: str) -> str:
@@ -18,7 +19,8 @@ def check_executor(text: str) -> str:
     Raises:
         ValueError: it is neither `local` nor the address of a Dask scheduler or a Ray head.
     """
-    if _EXECUTOR.fullmatch(text) is None:
+    found = _EXECUTOR.fullmatch(text)
+    if found is None or not 1 <= int(found[1] or 1) <= _MAX_PORT:
         raise ValueError(f"{text!r} is none of: local, dask://HOST:PORT, ray://HOST:PORT")
     return text
 

@@ -40,8 +40,8 @@ def test_moshi_7b_takes_what_the_table_says() -> None:
     assert weights == pytest.approx(125e9, rel=0.02)
     adapters = config_of("moshi-7b", **{"init_from": "weights", "lora.rank": 64})
     assert count_weight_bytes(adapters, shape_of(adapters, text_card, layout)) == pytest.approx(21e9, rel=0.05)
-    alone, of_four = (plan(config, Rates(origin=ORIGIN), "H200", n)["training.H200.bytes"] for n in (1, 4))
-    assert alone.value == pytest.approx(136e9, rel=0.1)
+    alone, of_four = (plan(config, Rates(origin=ORIGIN), "H200", n)["training.moshi-7b.H200.bytes"] for n in (1, 4))
+    assert alone.value == pytest.approx(136e9, rel=0.02)
     assert of_four.value == pytest.approx((31 + 7 + 11) * 1e9, rel=0.15)
 
 
@@ -64,25 +64,41 @@ def test_what_a_pass_keeps_is_counted_without_computing_it() -> None:
     assert counted == pytest.approx(real, rel=0.25)
 
 
+def test_the_count_of_many_weights_is_the_same_twice() -> None:
+    text_card, layout = describe_codes("mimi")
+    model = shape_of(config_of("small"), text_card, layout)  # 220 weights
+    once, again = (count_saved_bytes_per_frame(model, True) for _ in range(2))
+    assert once == again
+
+
 def test_hours_are_frames_at_the_measured_rate() -> None:
     config = config_of("nano", max_steps=200)
     cost = Cost(step="train", engine=name_training(config), per="frame", seconds=0.002)
     figures = plan(config, Rates(origin=ORIGIN, costs=[cost]), "cpu")
-    assert figures["training.cpu.s"].value == pytest.approx(200 * 2000 * 0.002)
+    assert figures["training.nano.cpu.s"].value == pytest.approx(200 * 2000 * 0.002)
     bounded = plan(config_of("nano", max_steps=200, max_hours=0.1), Rates(origin=ORIGIN, costs=[cost]), "cpu")
-    assert bounded["training.cpu.s"].value == 360
-    assert plan(config, Rates(origin=ORIGIN), "cpu")["training.cpu.s"].value is None
+    assert bounded["training.nano.cpu.s"].value == 360
+    assert plan(config, Rates(origin=ORIGIN), "cpu")["training.nano.cpu.s"].value is None
 
 
 def test_a_gpu_that_nobody_measured_is_told_by_its_data_sheet_and_an_assumption() -> None:
     config = config_of("small")
-    alone = plan(config, Rates(origin=ORIGIN), "H200")["training.H200.s"]
+    alone = plan(config, Rates(origin=ORIGIN), "H200")["training.small.H200.s"]
     assert alone.value is not None
-    assumed = plan(config, Rates(origin=ORIGIN), "H200")["training.H200.dialogues.s"]
+    assumed = plan(config, Rates(origin=ORIGIN), "H200")["training.small.H200.dialogues.s"]
     assert "assumed" in assumed.basis
-    half = plan(config, Rates(origin=ORIGIN, mfu={"H200": 0.225}), "NVIDIA H200")["training.NVIDIA H200.s"]
+    half = plan(config, Rates(origin=ORIGIN, mfu={"H200": 0.225}), "NVIDIA H200")["training.small.NVIDIA H200.s"]
     assert half.value == pytest.approx(2 * alone.value)
-    assert plan(config, Rates(origin=ORIGIN), "Abacus")["training.Abacus.s"].value is None
+    assert plan(config, Rates(origin=ORIGIN), "Abacus")["training.small.Abacus.s"].value is None
+
+
+def test_processes_that_cannot_share_a_steps_micro_batches_are_told() -> None:
+    hours = plan(config_of("small"), Rates(origin=ORIGIN), "H200", 8)["training.small.H200.s"]
+    assert hours.value is None
+    config = config_of("small", **{"optim.accumulation": 8})
+    alone, of_eight = (plan(config, Rates(origin=ORIGIN), "H200", n)["training.small.H200.s"].value for n in (1, 8))
+    assert alone is not None
+    assert of_eight == pytest.approx(alone / 8)
 
 
 def test_callers_are_those_whose_step_keeps_its_share_of_a_frame() -> None:
@@ -93,4 +109,5 @@ def test_callers_are_those_whose_step_keeps_its_share_of_a_frame() -> None:
     assert callers({1: 0.010, 2: 0.012, 4: 0.016}) == 28  # (64 - 8) / 2
     assert callers({1: 0.030, 2: 0.050, 4: 0.090}) == 2
     assert callers({1: 0.100, 2: 0.120}) == 0
+    assert callers({4: 0.030}) == 4
     assert estimate_callers("moshi-7b", RateBook([Rates(origin=ORIGIN)]), "cpu").value is None
