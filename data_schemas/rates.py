@@ -209,7 +209,12 @@ def _checked(text: str, name: str) -> Rates:
     try:
         return read_model(text, Rates)
     except (yaml.YAMLError, ValidationError) as error:
-        raise ConfigError(f"{name} holds no rates: {error}", "Measure some: kame bench") from error
+        raise ConfigError(f"{name} holds no rates: {error}.", "Measure some: kame bench.") from error
+
+
+def how_to_measure(device: str) -> str:
+    """What to do about a rate that nobody has measured: `kame bench` measures processors alone."""
+    return "`kame bench` there does" if device == CPU else "write it by hand into a file for --rates (docs/planning.md)"
 
 
 def price_step(
@@ -223,7 +228,7 @@ def price_step(
     key = key or (f"processor.{step}" if device == CPU else f"gpu.{device}.{step}")
     named = f"{step} by {engine}" if engine else step
     if (found := book.cost(step, engine, device)) is None:
-        return unknown(key, section, title, "s", f"nobody has measured {named} on {device}: `kame bench` there does")
+        return unknown(key, section, title, "s", f"nobody has measured {named} on {device}: {how_to_measure(device)}")
     cost, origin = found
     formula = f"{amount:,.0f} {cost.per} × {cost.seconds:.4g} s"
     return Figure(key, section, title, amount * cost.seconds, "s", formula, str(origin))

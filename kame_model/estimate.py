@@ -16,7 +16,7 @@ from torch import Tensor
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.config.training import TrainConfig
-from data_schemas.rates import CPU, Cost, Figure, RateBook, StepTimes, add_up, unknown
+from data_schemas.rates import CPU, Cost, Figure, RateBook, StepTimes, add_up, how_to_measure, unknown
 from data_schemas.units import FRAME_S
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
@@ -216,7 +216,7 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
 
     found = book.find(lambda rates: rates.steps, fits)
     if found is None:
-        why = f"nobody has measured a step of {preset} on {device}: `kame bench --checkpoint` there does"
+        why = f"nobody has measured a step of {preset} on {device}: {how_to_measure(device)}"
         return unknown(key, SERVING, title, "callers", why)
     times = dict(sorted(found[0].step_s.items()))
     share = float(LimitsConfig.model_fields["budget_share"].default)
