@@ -14,6 +14,7 @@ from prefect.client.schemas.actions import WorkPoolUpdate
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.concurrency.sync import concurrency
+from prefect.events.worker import EventsWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelled, Completed, Crashed, Failed, Late, Running
 from typer.testing import CliRunner
@@ -51,6 +52,7 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     with prefect_server(tmp_path_factory.mktemp("prefect")) as prefect:
         with prefect.client() as client:
             deploy(client, ROOT)
+        EventsWorker.drain_all()  # a process has one sender of events, which keeps to the first server it met
         yield prefect
 
 
