@@ -236,7 +236,7 @@ def speak(
     for at, fed in enumerate(script.oracle.tolist()):
         if fed == pieces.text_card:
             first = script.first_frame.get(at, n_frames)
-        unsaid = cue.told[cue.n_said :]
+        unsaid = cue.told[cue.n_said :] if fed != PADDING_ID else []  # padding gives no oracle up
         if cue.feed(fed):
             broken, ready = deque(takewhile(lambda piece: piece not in begins, unsaid)), first
         token = broken[0] if broken else cue.token if ready < n_frames else PADDING_ID
