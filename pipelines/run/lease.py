@@ -1,0 +1,122 @@
+"""A lock that holds across machines: an object in a bucket that says who writes there, and until when.
+
+It is taken and renewed on condition that it is still as it was read, so of two that reach for it one gets it. A run
+that is killed leaves it, and it runs out. Machines' clocks may differ, and a run may sleep through its time: that is
+why nothing relies on the lease alone, and the manifest too is only put where it is still as the run found it.
+"""
+
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psutil  # type: ignore[import-untyped]
+
+from data_schemas import ids
+from data_schemas.buckets import Bucket, ChangedMeanwhile
+from data_schemas.errors import StoreError
+
+LEASE: Final = ".store/lease.json"
+HELD_S: Final = 120.0
+"""How long a lease holds after it was taken or renewed, seconds: as long as another machine waits for a killed run."""
+RENEWALS: Final = 4
+"""How often it is renewed in that time."""
+
+
+class Lease:
+    """The right to write to a dataset in a bucket, as long as it is renewed."""
+
+    def __init__(self, bucket: Bucket, now: Callable[[], float] = time.time) -> None:
+        self._bucket, self._now = bucket, now
+        self._owner = ids.digest(platform.node(), os.getpid(), os.urandom(16).hex())
+        self._state: str | None = None
+        self._until_s = 0.0
+        self._is_lost = False
+
+    def take(self) -> None:
+        """Takes the lease.
+
+        Raises:
+            StoreError: another run holds it, or the bucket cannot be written.
+        """
+        state = self._bucket.state(LEASE)
+        if state is not None:
+            self._refuse_if_held(json.loads(self._bucket.read_bytes(LEASE)))
+        try:
+            self._write(state, self._now() + HELD_S)
+        except ChangedMeanwhile as error:
+            raise StoreError(
+                f"Another run has just begun to write {self._bucket.address}.", "Wait for it, or choose another --out."
+            ) from error
+
+    def renew(self) -> None:
+        """Makes the lease hold for its whole time again; one that another has taken is lost for good."""
+        try:
+            self._write(self._state, self._now() + HELD_S)
+        except ChangedMeanwhile:
+            self._is_lost = True
+        except StoreError:  # the next renewal may reach the bucket; `check` knows when it is too late
+            return
+
+    def check(self) -> None:
+        """Whether this run may still write.
+
+        Raises:
+            StoreError: another run has taken the lease, or it could not be renewed in time.
+        """
+        if self._is_lost or self._now() > self._until_s:
+            raise StoreError(
+                f"This run no longer holds {self._bucket.address}: "
+                f"{'another run has begun to write there' if self._is_lost else 'the bucket was not reached in time'}.",
+                "Nothing of this run was published. Run the same command again, once no other run writes there.",
+            )
+
+    def release(self) -> None:
+        """Lets others begin at once."""
+        if not self._is_lost:
+            try:
+                self._write(self._state, 0.0)
+            except StoreError:  # it runs out by itself
+                return
+
+    def _refuse_if_held(self, held: dict[str, Any]) -> None:
+        left_s = float(held["until_s"]) - self._now()
+        is_dead = held["host"] == platform.node() and not psutil.pid_exists(held["process"])
+        if left_s > 0 and not is_dead:
+            raise StoreError(
+                f"Another run is writing {self._bucket.address}: process {held['process']} on {held['host']}.",
+                f"Wait for it, or choose another --out. If it was killed, run again in {left_s:.0f} s.",
+            )
+
+    def _write(self, state: str | None, until_s: float) -> None:
+        told = {"owner": self._owner, "host": platform.node(), "process": os.getpid(), "until_s": until_s}
+        self._state = self._bucket.put(LEASE, json.dumps(told).encode(), state)
+        self._until_s = until_s
+
+
+@contextmanager
+def held(bucket: Bucket) -> Iterator[Lease]:
+    """Holds the lease of a dataset for a block, and renews it meanwhile.
+
+    Raises:
+        StoreError: as `Lease.take`.
+    """
+    lease, ended = Lease(bucket), threading.Event()
+    lease.take()
+
+    def renew_until_the_end() -> None:
+        while not ended.wait(HELD_S / RENEWALS):
+            lease.renew()
+
+    renewing = threading.Thread(target=renew_until_the_end, name="lease", daemon=True)
+    renewing.start()
+    try:
+        yield lease
+    finally:
+        ended.set()
+        renewing.join()
+        lease.release()

@@ -1,0 +1,299 @@
+"""Datasets in a bucket of S3's protocol: the same bytes as in a folder, whatever is killed, slow, cut or in a race."""
+
+import json
+import platform
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow.dataset
+import pytest
+import s3fs
+from typer.testing import CliRunner
+
+from data_schemas.buckets import Bucket
+from data_schemas.config import RefreshConfig
+from data_schemas.errors import StoreError
+from data_schemas.manifest import DATA
+from data_schemas.reader import DatasetReader
+from data_schemas.store import Store
+from flows.cli.app import app
+from flows.runs.refresh import run_refresh
+from pipelines.quality.check import check
+from pipelines.run import lease as leases
+from pipelines.run.lease import LEASE
+from pipelines.run.mirror import SPOOL, Mirror, folder_of
+from pipelines.run.parts import Part, PartRecord
+from pipelines.run.publish import publish
+from tests.support.runs import ITEMS, Silent, config_on_doubles, contents
+from tests.support.s3_server import S3, Fault, s3_server
+
+pytestmark = pytest.mark.full
+
+OUT = "s3://corpora/team/spoken"
+HERE_ALONE = {".store/answers.sqlite", ".store/lease.json", ".store/mirror.jsonl", "answers"}
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing of ours takes it for an error."""
+
+
+class Killer(Silent):
+    """Ends a run when so many parts were done by a stage; no more is copied, as after a kill."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stage: str, n_parts: int) -> None:
+        self.monkeypatch, self.left = monkeypatch, Counter({stage: n_parts})
+
+    def part(self, stage: str, part: Part, record: PartRecord) -> None:
+        if stage in self.left:
+            self.left[stage] -= 1
+            if self.left[stage] <= 0:
+                self.monkeypatch.setattr(Mirror, "push", lambda mirror: None)
+                raise Killed
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of a run in a folder."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    run_refresh(config().model_copy(update={"out": str(out)}), Silent())
+    return files(contents(out))
+
+
+@pytest.fixture
+def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+    with s3_server("corpora") as (server, url):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        move_to_machine(monkeypatch, tmp_path, "first")
+        yield server
+
+
+def move_to_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    """From now on another machine's folder and name are this process's."""
+    monkeypatch.setenv(SPOOL, str(tmp_path / name))
+    monkeypatch.setattr(platform, "node", lambda: name)
+
+
+def files(held: dict[str, bytes]) -> dict[str, bytes]:
+    return {path: data for path, data in held.items() if path not in HERE_ALONE and not path.startswith("runs/")}
+
+
+def in_bucket() -> dict[str, bytes]:
+    bucket = Bucket(OUT)
+    return files({path: bucket.read_bytes(path) for path in bucket.states()})
+
+
+def config(**changes: object) -> RefreshConfig:
+    small = config_on_doubles(Path("out"), sources=(ITEMS / "gsm8k.jsonl",))
+    return small.model_copy(update={"out": OUT, "limit": 4, **changes})
+
+
+def test_a_run_into_a_bucket_leaves_what_a_run_into_a_folder_leaves(s3: S3, whole: dict[str, bytes]) -> None:
+    run_refresh(config(), Silent())
+    assert in_bucket() == whole
+    there = set(Bucket(OUT).states())
+    assert not [path for path in there if "answers" in path or path.endswith((".chat.jsonl", "/lock"))]
+    assert check(OUT) == []
+    s3.asked.clear()
+    run_refresh(config(), Silent())
+    put = {path.rpartition("spoken/")[2] for method, path in s3.asked if method in ("PUT", "POST", "DELETE")}
+    assert not [path for path in put if path.startswith(("data/", "oracles/", ".store/parts/"))]
+    assert in_bucket() == whole
+
+
+def test_the_manifest_is_the_last_of_what_readers_need(s3: S3) -> None:
+    run_refresh(config(), Silent())
+    puts = [path.partition("?")[0].rpartition("spoken/")[2] for method, path in s3.asked if method == "PUT"]
+    shown = [path for path in puts if path.startswith(("data/", "oracles/", "rejects/"))]
+    assert shown
+    assert puts.index("dataset.json") > max(map(puts.index, shown))
+
+
+@pytest.mark.parametrize(("stage", "n_parts"), [("script", 1), ("oracle", 2)])
+def test_another_machine_goes_on_where_one_was_killed(
+    s3: S3,
+    whole: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    n_parts: int,
+) -> None:
+    with monkeypatch.context() as until_killed, pytest.raises(Killed):
+        run_refresh(config(), Killer(until_killed, stage, n_parts))
+    left = Bucket(OUT).states()
+    assert "dataset.json" not in left
+    assert [path for path in left if "/items-" in path and path.endswith(".json")]
+    move_to_machine(monkeypatch, tmp_path, "second")
+    assert not Path(folder_of(OUT)).exists()
+    run_refresh(config(), Silent())
+    assert in_bucket() == whole
+    assert check(OUT) == []
+
+
+def test_a_second_machine_makes_nothing_again(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_refresh(config(), Silent())
+    before = in_bucket()
+    move_to_machine(monkeypatch, tmp_path, "second")
+    s3.asked.clear()
+    record, _, _ = run_refresh(config(), Silent())
+    assert record.parts == []
+    assert record.chat.n_requests == 0
+    assert in_bucket() == before
+
+
+@pytest.mark.parametrize("fault", ["500", "503", "cut", "cut_after"])
+def test_a_server_that_fails_now_and_then_changes_nothing(s3: S3, whole: dict[str, bytes], fault: Fault) -> None:
+    failed: set[tuple[str, str]] = set()
+
+    def decide(method: str, path: str) -> Fault | None:
+        """The first request of its kind for each path fails."""
+        if (method, path) in failed or "uploadId" in path:
+            return None
+        failed.add((method, path))
+        return fault if len(failed) % 9 == 0 or path.endswith(("dataset.json", "lease.json")) else None
+
+    s3.decide = decide
+    run_refresh(config(), Silent())
+    s3.decide = lambda method, path: None
+    assert in_bucket() == whole
+    assert check(OUT) == []
+
+
+def test_a_bucket_that_stays_away_ends_the_run_and_the_next_one_publishes(
+    s3: S3, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
+    s3.decide = lambda method, path: "500" if method == "PUT" and "/data/" in path else None
+    with pytest.raises(StoreError, match=r"Cannot write s3://corpora/team/spoken/data/.*run the same command again"):
+        run_refresh(config(), Silent())
+    assert not Bucket(OUT).exists("dataset.json")
+    s3.decide = lambda method, path: None
+    run_refresh(config(), Silent())
+    assert in_bucket() == whole
+
+
+def test_while_one_run_writes_another_is_told_who_does(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: dict[str, bytes]
+) -> None:
+    told = []
+
+    class Interrupting(Silent):
+        def stage(self, name: str, n_items: int) -> None:
+            if name == "speech":
+                with monkeypatch.context() as other:
+                    move_to_machine(other, tmp_path, "second")
+                    with pytest.raises(StoreError) as refused:
+                        run_refresh(config(), Silent())
+                told.append(str(refused.value))
+
+    run_refresh(config(), Interrupting())
+    assert len(told) == 1
+    assert re.search(r"process \d+ on first.* Wait for it", told[0])
+    assert in_bucket() == whole
+
+
+@pytest.mark.parametrize(("is_first", "is_late"), [(True, False), (False, True)])
+def test_of_two_publishers_one_wins_and_the_other_says_so(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: dict[str, bytes], is_first: bool, is_late: bool
+) -> None:
+    """The lease fails, as where a machine slept through it: the manifest's condition alone decides."""
+    if is_late:  # the other publishes when this one has looked, and copies
+        monkeypatch.setattr(Mirror, "_check_manifest", lambda mirror: None)
+    if not is_first:
+        run_refresh(config(limit=2), Silent())
+
+    def publish_after_another(*arguments: object) -> object:
+        monkeypatch.setattr("flows.runs.refresh.publish", publish)
+        made = publish(*arguments)  # type: ignore[arg-type]
+        with monkeypatch.context() as other:
+            move_to_machine(other, tmp_path, "second")
+            Bucket(OUT).remove(LEASE)
+            run_refresh(config(seed=0), Silent())
+        return made
+
+    monkeypatch.setattr("flows.runs.refresh.publish", publish_after_another)
+    monkeypatch.setattr("pipelines.run.lease.Lease.check", lambda self: None)
+    with pytest.raises(StoreError, match=r"Another run has published s3://corpora.*Run the same command again"):
+        run_refresh(config(seed=1), Silent())
+    assert check(OUT) == []
+    shown = ("data/", "dataset.json", "README.md")
+    theirs = in_bucket()
+    if is_first:
+        assert {p: d for p, d in theirs.items() if p.startswith(shown)} == {
+            p: d for p, d in whole.items() if p.startswith(shown)
+        }
+    run_refresh(config(seed=1), Silent())
+    assert check(OUT) == []
+    assert in_bucket()["dataset.json"] != theirs["dataset.json"]
+
+
+def test_a_run_whose_lease_was_taken_writes_no_more(s3: S3, tmp_path: Path) -> None:
+    bucket, here = Bucket(OUT), Store(str(tmp_path / "here"))
+    lease = leases.Lease(bucket)
+    lease.take()
+    lease.renew()
+    lease.check()
+    bucket.remove(LEASE)
+    leases.Lease(bucket).take()
+    lease.renew()
+    here.write_bytes(".store/evaluation.json", b"[]")
+    with (
+        Mirror(bucket, here.root, lease) as mirror,
+        pytest.raises(StoreError, match=r"no longer holds .*: another run has begun"),
+    ):
+        mirror.push()
+    lease.release()
+    assert set(bucket.states()) == {LEASE}
+    with pytest.raises(StoreError, match="Another run is writing"):
+        leases.Lease(bucket).take()
+
+
+def test_what_one_run_holds_of_a_killed_one_of_this_machine_is_taken_at_once(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket, time_s = Bucket(OUT), 1_000_000.0
+    leases.Lease(bucket, lambda: time_s).take()
+    with pytest.raises(StoreError, match=r"Another run is writing .* run again in 120 s"):
+        leases.Lease(bucket, lambda: time_s).take()
+    monkeypatch.setattr("psutil.pid_exists", lambda number: False)
+    leases.Lease(bucket, lambda: time_s).take()
+    move_to_machine(monkeypatch, tmp_path, "second")
+    with pytest.raises(StoreError, match="on first"):
+        leases.Lease(bucket, lambda: time_s).take()
+    leases.Lease(bucket, lambda: time_s + leases.HELD_S).take()
+
+
+def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
+    run_refresh(config(), Silent())
+    reader, fs = DatasetReader(OUT), s3fs.S3FileSystem(skip_instance_cache=True)
+    n_dialogues = reader.manifest.counts.dialogues
+    assert len(list(reader.dialogues())) == n_dialogues > 0
+    paths = [f"corpora/team/spoken/{entry.path}" for entry in reader.manifest.of_kind(DATA)]
+    assert pyarrow.dataset.dataset(paths, filesystem=fs).count_rows() == n_dialogues
+    with duckdb.connect() as connection:
+        connection.register_filesystem(fs)
+        counted = connection.execute(f"SELECT count(*) FROM read_parquet('{OUT}/data/*.parquet')").fetchone()
+    assert counted == (n_dialogues,)
+    for command in (["inspect", OUT, "--json"], ["check", OUT, "--json"]):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+    shown = json.loads(CliRunner().invoke(app, ["inspect", OUT, "--json"]).stdout)
+    assert shown["counts"]["dialogues"] == n_dialogues
+
+
+def test_what_was_removed_from_the_bucket_is_no_longer_here(s3: S3) -> None:
+    run_refresh(config(), Silent())
+    here = Store(folder_of(OUT))
+    assert here.exists("dataset.json")
+    for path in Bucket(OUT).states():
+        Bucket(OUT).remove(path)
+    shutil.rmtree(Path(here.at(".store/parts")))
+    run_refresh(config(limit=2), Silent())
+    assert check(OUT) == []
+    assert DatasetReader(OUT).manifest.counts.dialogues <= 4
