@@ -15,7 +15,7 @@ from data_schemas.config.serving import BackendName, Mode, ServeConfig, Voice
 from data_schemas.errors import ConfigError
 from kame_model.checkpoint.kame_json import TrainedDelays, voice_of
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.device.admission import Admission, RefusalReason, Refused
+from kame_model.serve.device.admission import Admission, OtherCallers, RefusalReason, Refused
 from kame_model.serve.device.engine import RunInThread
 from kame_model.serve.device.frame_meter import FrameMeter
 from kame_model.serve.device.slots import MOST_SLOTS, Slots
@@ -45,6 +45,7 @@ class KameServer:
         config: all there is to say.
         parts: recogniser, chat models, voice.
         run: where the engine's work is done; None: in a thread of its own. A simulated clock wants another place.
+        others: callers of the server's other processes; None: it has none.
 
     Attributes:
         config: as given.
@@ -58,12 +59,17 @@ class KameServer:
     """
 
     def __init__(
-        self, checkpoint: Checkpoint | None, config: ServeConfig, parts: Parts, run: RunInThread | None = None
+        self,
+        checkpoint: Checkpoint | None,
+        config: ServeConfig,
+        parts: Parts,
+        run: RunInThread | None = None,
+        others: OtherCallers | None = None,
     ) -> None:
         self.config = config
         self.voice: Voice = voice_of(None if checkpoint is None else checkpoint.facts, config.voice)
         self.meter = FrameMeter()
-        self.admission = Admission(config.limits, self.meter)
+        self.admission = Admission(config.limits, self.meter, others)
         self.n_events: Counter[EventKind] = Counter()
         self.n_dropped: Counter[str] = Counter()
         self.requests = RequestCounts()
@@ -86,6 +92,11 @@ class KameServer:
     def n_slots(self) -> int:
         """Sessions there can be at once; 0 before the start."""
         return 0 if self._stepper is None else self._stepper.n_slots
+
+    @property
+    def n_free(self) -> int:
+        """Sessions that may still come; 0 before the start."""
+        return 0 if self._stepper is None else self._stepper.n_free
 
     @property
     def modes(self) -> list[Mode]:
@@ -189,27 +200,37 @@ class KameServer:
             raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
         mode = mode or self.config.mode
         self.admission.admit(address, *self._place_in(mode))
-        session = Session(
-            self._shared,
-            self._stepper,
-            self._observe,
-            address,
-            mode=mode,
-            back_end=back_end or None,
-            model=model,
-            prompt=prompt,
-            is_recorded=record,
-        )
+        try:
+            session = Session(
+                self._shared,
+                self._stepper,
+                self._observe,
+                address,
+                mode=mode,
+                back_end=back_end or None,
+                model=model,
+                prompt=prompt,
+                is_recorded=record,
+            )
+        except BaseException:
+            self.admission.leave(address)
+            raise
         self._sessions[session.id] = session
         self._is_empty.clear()
         return session
 
-    async def drain(self) -> None:
-        """Lets nobody in any more, and ends what still goes on after `limits.drain_s`; returns when all are gone."""
+    async def drain(self, within_s: float | None = None) -> None:
+        """Lets nobody in any more, and ends what still goes on after a time; returns when all are gone.
+
+        Args:
+            within_s: how long sessions may go on, seconds; None: `limits.drain_s`.
+        """
         self.admission.drain()
         if self._sessions:
             try:
-                await asyncio.wait_for(self._is_empty.wait(), self.config.limits.drain_s)
+                await asyncio.wait_for(
+                    self._is_empty.wait(), self.config.limits.drain_s if within_s is None else within_s
+                )
             except TimeoutError:
                 self._end_all("the server ends")
         await self._all_gone()
@@ -243,9 +264,8 @@ class KameServer:
     def _place_in(self, mode: Mode) -> tuple[list[str], int, int, float]:
         """What `Admission` goes by, but for the address: of one more session in this mode."""
         present = [session.address for session in self._sessions.values()]
-        n_free = 0 if self._stepper is None else self._stepper.n_free
         n_on_device = self._n_on_device() + (mode != "cascade")
-        return present, n_free, n_on_device, asyncio.get_running_loop().time()
+        return present, self.n_free, n_on_device, asyncio.get_running_loop().time()
 
     def _n_on_device(self) -> int:
         return sum(session.mode != "cascade" for session in self._sessions.values())
@@ -267,7 +287,8 @@ class KameServer:
         if event.kind == "dropped":
             self.n_dropped[event.data["direction"]] += event.data["n_frames"]
         if event.kind == "ended":
-            self._sessions.pop(session.id, None)
+            if self._sessions.pop(session.id, None) is not None:
+                self.admission.leave(session.address)
             leaving = asyncio.create_task(session.close(""))
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from spoken.plain_text import plain_text
-from spoken.sentences import sentence_end
+from spoken.plain_text import strip_markdown
+from spoken.sentences import find_sentence_end
 
 MOST_CHARS: Final = 240
 """A longer sentence is said in parts, cut after a clause or else after a word: about 15 s of speech to wait for."""
@@ -43,13 +43,13 @@ class Sentences:
         return "" if self._is_code else _plain(sentence)
 
     def _end(self) -> int | None:
-        end = sentence_end(self._text)
+        end = find_sentence_end(self._text)
         return _cut(self._text) if end is None and len(self._text) > MOST_CHARS else end
 
 
 def _plain(sentence: str) -> str:
     """What is said of a sentence; empty where that is nothing."""
-    plain = plain_text(sentence).strip()
+    plain = strip_markdown(sentence).strip()
     return plain if plain.strip(_NO_WORDS) else ""
 
 

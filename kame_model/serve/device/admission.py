@@ -2,7 +2,8 @@
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Literal, NoReturn
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal, NoReturn, Protocol
 
 from data_schemas.config.serving import LimitsConfig
 from kame_model.serve.device.frame_meter import FrameMeter
@@ -29,17 +30,61 @@ class Refused(Exception):
         self.detail = detail
 
 
+class OtherCallers(Protocol):
+    """Callers of the server's other processes, and how they learn of those of this one."""
+
+    def deciding(self) -> AbstractContextManager[None]:
+        """For the time of the block no other process lets anybody in."""
+
+    def n_present(self, address: str) -> int:
+        """Sessions of an address in the other processes."""
+
+    def n_started(self, address: str, now_s: float) -> int:
+        """Sessions that an address began in the other processes within the last minute."""
+
+    def enter(self, address: str, now_s: float) -> None:
+        """Tells them of a session that this process has let in."""
+
+    def leave(self, address: str) -> None:
+        """Tells them that such a session has ended."""
+
+
+class NoOthers:
+    """The other callers of a server of one process: there are none."""
+
+    def deciding(self) -> AbstractContextManager[None]:
+        """Nobody else decides."""
+        return nullcontext()
+
+    def n_present(self, address: str) -> int:
+        """None."""
+        return 0
+
+    def n_started(self, address: str, now_s: float) -> int:
+        """None."""
+        return 0
+
+    def enter(self, address: str, now_s: float) -> None:
+        """There is nobody to be told."""
+
+    def leave(self, address: str) -> None:
+        """There is nobody to be told."""
+
+
 class Admission:
     """Says yes or no to each caller.
+
+    Args:
+        others: callers of the server's other processes, who count for the limits of an address.
 
     Attributes:
         n_refused: how often it said no, by reason.
         is_measuring: nobody is let in just now, for seconds: the device's slots are being made anew.
     """
 
-    def __init__(self, limits: LimitsConfig, meter: FrameMeter) -> None:
+    def __init__(self, limits: LimitsConfig, meter: FrameMeter, others: OtherCallers | None = None) -> None:
         self.n_refused: Counter[RefusalReason] = Counter()
-        self._limits, self._meter = limits, meter
+        self._limits, self._meter, self._others = limits, meter, others or NoOthers()
         self._starts: deque[tuple[float, str]] = deque()
         self._is_draining = self.is_measuring = False
 
@@ -62,10 +107,13 @@ class Admission:
         limits = self._limits
         while self._starts and self._starts[0][0] <= now_s - _MINUTE_S:
             self._starts.popleft()
-        n_started = sum(each == address for _, each in self._starts)
+        n_started, n_present = sum(each == address for _, each in self._starts), present.count(address)
+        if address is not None:
+            n_started += self._others.n_started(address, now_s)
+            n_present += self._others.n_present(address)
         if self._is_draining:
             return Refused("draining", "The server is about to end.")
-        if present.count(address) >= limits.max_sessions_per_address:
+        if n_present >= limits.max_sessions_per_address:
             most = limits.max_sessions_per_address
             return Refused("too_many_sessions", f"There are {most} sessions from your address already.")
         if n_started >= limits.max_starts_per_minute:
@@ -93,10 +141,17 @@ class Admission:
         Raises:
             Refused: not now.
         """
-        refusal = self.refusal(address, present, n_free, n_on_device, now_s)
+        with self._others.deciding():
+            refusal = self.refusal(address, present, n_free, n_on_device, now_s)
+            if refusal is None:
+                self._others.enter(address, now_s)
         if refusal is not None:
             self._refuse(refusal)
         self._starts.append((now_s, address))
+
+    def leave(self, address: str) -> None:
+        """Says that a session that was let in has ended, or never began."""
+        self._others.leave(address)
 
     def admit_to_device(self, n_others: int, n_on_device: int, now_s: float) -> None:
         """Lets a session go from mode cascade to one that the device steps.

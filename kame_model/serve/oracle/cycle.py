@@ -21,7 +21,7 @@ from data_schemas.errors import AnswerCut, AnswerRefused, UnexpectedThought
 from kame_model.serve.oracle.requests import Answer, Requests
 from kame_model.serve.oracle.writer import OracleWriter
 from kame_model.serve.session.conversation import Conversation
-from spoken.whisper import UnfitAnswer
+from spoken.oracle_text import UnusableAnswer
 
 MAX_DOUBLINGS: Final = 4
 """After failures in a row the interval doubles, at most so often: 0.3 s becomes 4.8 s."""
@@ -167,7 +167,7 @@ class BackEndCycle:
     async def _answer(self, request: _Request, heard: str) -> None:
         try:
             failure = await self._requests.ask(request.writer.number, heard, partial(self._write, request))
-            if failure is not None and not isinstance(failure, UnfitAnswer | UnexpectedThought | AnswerRefused):
+            if failure is not None and not isinstance(failure, UnusableAnswer | UnexpectedThought | AnswerRefused):
                 self._failed(request)
         finally:
             self._remove(request)

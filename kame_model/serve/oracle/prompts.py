@@ -50,7 +50,7 @@ class Prompt(Config):
         """The messages of one request.
 
         Args:
-            history: what was said before, a `history_line` a turn.
+            history: what was said before, a `format_history_line` a turn.
             heard: the user's turn so far.
             is_finished: whether it has ended.
         """

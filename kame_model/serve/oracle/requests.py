@@ -7,14 +7,14 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from backends.fault_log import FaultLog, fault_of
+from backends.fault_log import FaultLog, name_fault
 from backends.tts.protocol import SpeechRefused
 from data_schemas.config.serving import BackendName
 from data_schemas.errors import AnswerCut, KameError
 from kame_model.serve.oracle.routing import BackEnd, Choice
 from kame_model.serve.session.conversation import Conversation
 from kame_model.serve.session.events import EventKind
-from spoken.whisper import UnfitAnswer
+from spoken.oracle_text import UnusableAnswer
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class RequestCounts:
 
     def tell(self, who: str, place: str, error: Exception) -> None:
         """Tells a fault in the log: never the error's text, which may quote the server."""
-        fault = "timeout" if isinstance(error, TimeoutError) else fault_of(error)
+        fault = "timeout" if isinstance(error, TimeoutError) else name_fault(error)
         self._faults.tell(who, place, fault, error.remedy if isinstance(error, KameError) else "")
 
 
@@ -128,7 +128,7 @@ class Requests:
         self._emit("oracle_done", {"oracle": oracle, "n_tokens": n_tokens})
         return None
 
-    def tell_left_out(self, answer: Answer, refusal: SpeechRefused | UnfitAnswer) -> None:
+    def tell_left_out(self, answer: Answer, refusal: SpeechRefused | UnusableAnswer) -> None:
         """Tells that a sentence of an answer cannot be said: by the engine, or without garbling it."""
         who = "Back-end text-to-speech" if isinstance(refusal, SpeechRefused) else f"Back-end {answer.back_end}"
         self._counts.tell(who, "", refusal)
@@ -156,7 +156,7 @@ async def read_answer(back_end: BackEnd, conversation: Conversation, most_wait_s
 
     Raises:
         AnswerCut: at the end, where it is not whole.
-        UnfitAnswer: the chat model thinks for too long, or wrote nothing but what it thought.
+        UnusableAnswer: the chat model thinks for too long, or wrote nothing but what it thought.
         TimeoutError: nothing came for so long.
         UnexpectedThought, RequestError, BackendError: see `LiveChat.stream`.
     """
@@ -172,14 +172,14 @@ async def read_answer(back_end: BackEnd, conversation: Conversation, most_wait_s
             except TimeoutError:
                 if thought_s < most_wait_s:
                     what = f"The chat model was still thinking after {back_end.max_thought_s:g} s."
-                    raise UnfitAnswer(what, _TELL_IT_SOON, _THINKS) from None
+                    raise UnusableAnswer(what, _TELL_IT_SOON, _THINKS) from None
                 raise
             except AnswerCut:
                 if not is_thinking:
                     raise
                 piece = None
             if piece is None and is_thinking:
-                raise UnfitAnswer("The chat model wrote nothing but what it thought.", _TELL_IT, _THINKS)
+                raise UnusableAnswer("The chat model wrote nothing but what it thought.", _TELL_IT, _THINKS)
             if piece is None:
                 return
             if piece:

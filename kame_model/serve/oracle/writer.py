@@ -15,12 +15,12 @@ from data_schemas.errors import RequestError
 from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.text.tokenizer import Tokenizer
 from spoken.chat_answers import speak_sentence
-from spoken.first_paragraph import may_announce, own_words, paragraph_text, says_nothing
-from spoken.plain_text import plain_text
+from spoken.first_paragraph import cut_own_words, may_announce, says_nothing, strip_paragraph
+from spoken.oracle_text import ENDS_SENTENCE, OracleTextFilter, UnusableAnswer
+from spoken.plain_text import strip_markdown
 from spoken.reader import speak
-from spoken.sentences import sentence_end
+from spoken.sentences import find_sentence_end
 from spoken.spoken_text import Unspeakable
-from spoken.whisper import ENDS_SENTENCE, UnfitAnswer, Whispered
 
 _WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*[,.?!;:]?")
 _SIMPLE = re.compile(
@@ -53,10 +53,10 @@ class OracleWriter:
     def __init__(self, queue: OracleQueue, tokenizer: Tokenizer, max_words: int) -> None:
         self.number = queue.start()
         self.n_tokens = 0
-        self.left_out: list[UnfitAnswer] = []
+        self.left_out: list[UnusableAnswer] = []
         self._queue = queue
         self._spoken = SpokenStream()
-        self._whispered = Whispered(max_words)
+        self._whispered = OracleTextFilter(max_words)
         self._tokens = tokenizer.stream()
         self._is_overtaken = False
 
@@ -69,7 +69,7 @@ class OracleWriter:
         """Adds a piece of the answer, of any length; returns the words that went into the queue.
 
         Raises:
-            UnfitAnswer: it refuses to answer.
+            UnusableAnswer: it refuses to answer.
         """
         return self._queued(self._whisper(self._spoken.feed(delta)), is_last=False)
 
@@ -80,7 +80,7 @@ class OracleWriter:
             is_cut: the chat model might write no more: half a sentence at the end is left out.
 
         Raises:
-            UnfitAnswer: no sentence of it can be said, or it is unfit; what is in the queue stays.
+            UnusableAnswer: no sentence of it can be said, or it is unfit; what is in the queue stays.
             RequestError: it is empty.
         """
         words = "" if self._whispered.is_over else self._whisper(self._spoken.finish())
@@ -91,13 +91,13 @@ class OracleWriter:
         self._queue.withdraw(self.number)
         self._is_overtaken = True
 
-    def _whisper(self, pieces: Iterable[str | UnfitAnswer]) -> str:
+    def _whisper(self, pieces: Iterable[str | UnusableAnswer]) -> str:
         words = ""
         for piece in pieces:
             if isinstance(piece, str):
-                words += self._whispered.feed(piece)
+                words += self._whispered.add_words(piece)
             else:
-                self._whispered.leave_out()
+                self._whispered.drop_open_sentence()
                 self.left_out.append(piece)
         return words
 
@@ -131,14 +131,14 @@ class SpokenStream:
         self._start = 0  # where it begins in the answer
         self._has_begun = self._has_sentence = False  # words have come, a whole sentence of them
 
-    def feed(self, delta: str) -> list[str | UnfitAnswer]:
+    def feed(self, delta: str) -> list[str | UnusableAnswer]:
         """Adds the next piece, of any length; returns the words that can now be said, with a space after each."""
         if self.is_whole:
             return []
         self._line += delta
         while not self.is_whole and "\n" in self._line:
             line, _, rest = self._line.partition("\n")
-            if says_nothing(paragraph_text(line)):
+            if says_nothing(strip_paragraph(line)):
                 self._before += f"{line} " if self._has_begun else ""
                 self._line = rest
             else:
@@ -148,7 +148,7 @@ class SpokenStream:
         if whole_words == self._whole_words or not self._sentence.may_be_sure():
             return []
         self._whole_words = whole_words
-        answer, is_ended = own_words(plain_text(whole_words).lstrip().lstrip('"').lstrip())
+        answer, is_ended = cut_own_words(strip_markdown(whole_words).lstrip().lstrip('"').lstrip())
         self.is_whole |= is_ended
         if not self.is_whole and not self._has_begun and may_announce(answer):
             return []
@@ -158,40 +158,40 @@ class SpokenStream:
             pieces.append(early)
         return pieces
 
-    def finish(self) -> list[str | UnfitAnswer]:
+    def finish(self) -> list[str | UnusableAnswer]:
         """The rest, at the end of the answer.
 
         Raises:
-            UnfitAnswer: no sentence of the answer can be said; what `feed` gave stands.
+            UnusableAnswer: no sentence of the answer can be said; what `feed` gave stands.
             RequestError: it is empty.
         """
         written = self._before + self._line
         if not written.strip():
             raise RequestError("The answer is empty.")
-        answer, _ = own_words(paragraph_text(written))
+        answer, _ = cut_own_words(strip_paragraph(written))
         if not self._has_begun and answer.endswith(":"):
-            raise UnfitAnswer("The answer only announces what it would say.")
+            raise UnusableAnswer("The answer only announces what it would say.")
         pieces = [*self._whole_sentences(answer)]
         if answer[self._start :].strip() or not (pieces or self._has_sentence):
             pieces.append(self._say(answer, len(answer)))
         if not self._has_sentence:
-            raise next(piece for piece in pieces if isinstance(piece, UnfitAnswer))
+            raise next(piece for piece in pieces if isinstance(piece, UnusableAnswer))
         return pieces
 
-    def _whole_sentences(self, answer: str) -> Iterator[str | UnfitAnswer]:
-        while (end := sentence_end(answer, self._start)) is not None:
+    def _whole_sentences(self, answer: str) -> Iterator[str | UnusableAnswer]:
+        while (end := find_sentence_end(answer, self._start)) is not None:
             yield self._say(answer, end)
 
-    def _say(self, answer: str, end: int) -> str | UnfitAnswer:
+    def _say(self, answer: str, end: int) -> str | UnusableAnswer:
         """The rest of the sentence that ends there, or why it is left out."""
         begun, start = self._sentence, self._start
         self._sentence, self._start = _Sentence(), end
         try:
             words = begun.end(answer[start:end].strip(), answer[:start])
         except Unspeakable as error:
-            return UnfitAnswer(f"The answer cannot be said ({error}).")
+            return UnusableAnswer(f"The answer cannot be said ({error}).")
         if words is None:
-            return UnfitAnswer("The answer is said otherwise than it was begun.")
+            return UnusableAnswer("The answer is said otherwise than it was begun.")
         self._has_begun = self._has_sentence = True
         return words
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kame_model.serve.oracle.prompts import Prompt
-from spoken.conversation import ASSISTANT, USER, Message, history_line
+from spoken.conversation import ASSISTANT, USER, Message, format_history_line
 
 PAUSE_S: Final = 1.0
 """A silence of the assistant after which its next words are another turn, seconds."""
@@ -129,7 +129,7 @@ class Conversation:
             n_chars += len(turn.text)
             if n_chars > MAX_HISTORY_CHARS:
                 break
-            lines.append(history_line(turn.role, turn.text, is_whole=is_whole))
+            lines.append(format_history_line(turn.role, turn.text, is_whole=is_whole))
         return lines[::-1]
 
 

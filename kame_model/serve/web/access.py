@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse
 from data_schemas.config.serving import CareConfig
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.serve.device.admission import Refused
+from kame_model.serve.processes.shared_counts import SharedAllowance, SharedCounts
 from kame_model.serve.web.rate_limits import RateLimiter
 
 REALTIME_PROTOCOL = "realtime"
@@ -71,6 +72,7 @@ class AccessControl:
         environ: where the tokens are.
         host: where the server listens; callers may call it so.
         clock_s: by which wrong tokens are counted, seconds, never going back.
+        counts: of all processes of the server, by which wrong tokens are counted then; None: it has one process.
 
     Raises:
         ConfigError: a token is set and empty, or a proxy's address is none.
@@ -82,10 +84,14 @@ class AccessControl:
         environ: Mapping[str, str] = os.environ,
         host: str = "localhost",
         clock_s: Callable[[], float] = time.monotonic,
+        counts: SharedCounts | None = None,
     ) -> None:
         # Wrong tokens are counted apart for the figures, so that who watches the server locks no caller out.
         self._wrong, self._wrong_for_metrics = (
-            RateLimiter(1 / WRONG_EVERY_S, WRONG_AT_ONCE, clock_s) for _ in range(2)
+            RateLimiter(1 / WRONG_EVERY_S, WRONG_AT_ONCE, clock_s)
+            if counts is None
+            else counts.allowance(name, 1 / WRONG_EVERY_S, WRONG_AT_ONCE, clock_s)
+            for name in ("wrong_tokens", "wrong_tokens_for_metrics")
         )
         self._token = _read_token(environ, care.token_env, "let everybody in")
         metrics_token = _read_token(environ, care.metrics_token_env, "have the token to enter open /metrics")
@@ -155,7 +161,7 @@ class AccessControl:
             return None
         return end if address is None else _find_customer(address)
 
-    def _check(self, connection: HTTPConnection, token: bytes | None, wrong: RateLimiter) -> None:
+    def _check(self, connection: HTTPConnection, token: bytes | None, wrong: RateLimiter | SharedAllowance) -> None:
         self.check_host(connection)
         if not self._may_connect(connection):
             raise Denied(

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from data_schemas.config.serving import CareConfig
+from kame_model.serve.processes.shared_counts import SharedCounts
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.access import AccessControl, Denied
 from kame_model.serve.web.client_socket import ConnectionManager
@@ -51,12 +52,13 @@ _CLIENTS_FAULT = "Invalid UTF-8 sequence received from client."
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_long"}
 
 
-def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
+def create_app(server: KameServer, page: Path | None = None, counts: SharedCounts | None = None) -> FastAPI:
     """The app around a server that has been started.
 
     Args:
         server: has the sessions.
         page: folder of the page to talk by, served at `/`; None: there is none.
+        counts: of all processes of the server; None: it has one.
 
     Returns:
         the app; its `state.connections` is what `WebServer` counts connections by.
@@ -66,7 +68,7 @@ def create_app(server: KameServer, page: Path | None = None) -> FastAPI:
     """
     keep_tokens_out_of_logs()
     care, limits = server.config.care, server.config.limits
-    access = AccessControl(care, host=server.config.host)
+    access = AccessControl(care, host=server.config.host, counts=counts)
     connections = Connections(limits, access.counted_as, find_most_connections(limits))
     manager = ConnectionManager(server, access, Metrics(server, connections))
     app = FastAPI(

@@ -171,6 +171,16 @@ class Connections(Collector):
         self._requests = RateLimiter(limits.max_requests_per_s, REQUESTS_AT_ONCE_S * limits.max_requests_per_s)
 
     @property
+    def n_now(self) -> int:
+        """Connections now."""
+        return len(self._all)
+
+    @property
+    def n_before_entry(self) -> int:
+        """Of them, those without a session."""
+        return len(self._before_entry())
+
+    @property
     def may_enter(self) -> bool:
         """Whether there is room for one more web socket."""
         return len(self._all) - len(self._before_entry()) < self._most - self._most_before_entry

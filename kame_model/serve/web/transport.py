@@ -6,7 +6,6 @@ which closes what goes too far.
 """
 
 import asyncio
-import errno
 import logging
 import socket
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from data_schemas.config.serving import ServeConfig
+from kame_model.serve.web.accepting import accept_clients
 from kame_model.serve.web.access import Denied
 from kame_model.serve.web.connections import Connection, Connections
 
@@ -33,9 +33,6 @@ MAX_HEADERS = 128
 """The same parser takes no more headers."""
 MAX_HEAD_BYTES = 16_384
 """What is kept of a request whose head has not come whole; h11's own default."""
-_RETRY_S = 0.1
-_USED_UP = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_NO_LISTENER = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)
 _FULL = Denied(503, "too_many_connections", "Too many connections are open; try again later.")
 _TOO_FAST = Denied(429, "too_many_requests", "Your address asks too often; try again later.", retry_after_s=1)
 _UNREADABLE = Denied(400, "unreadable", "This is no request for a web socket.")
@@ -197,7 +194,10 @@ class WebServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts the app, and listens."""
         await super().startup([])  # uvicorn itself listens nowhere
-        for work in (self._connections.watch(), *map(self._accept, sockets or [])):
+        accept = partial(
+            accept_clients, take=self.take, backlog=self.config.backlog, give_way=self._connections.push_out_oldest
+        )
+        for work in (self._connections.watch(), *map(accept, sockets or [])):
             task = asyncio.create_task(work)
             task.add_done_callback(self._on_work_done)
             self._do(task)
@@ -215,35 +215,20 @@ class WebServer(uvicorn.Server):
         """Captures none."""
         yield
 
-    async def _accept(self, listener: socket.socket) -> None:
-        """Lets clients connect, one in each round of the event loop: those who talk do not wait for many."""
-        loop = asyncio.get_running_loop()
-        listener.setblocking(False)
-        listener.listen(self.config.backlog)
-        is_failing = False
-        while True:
-            try:
-                accepted, address = await loop.sock_accept(listener)
-            except OSError as error:
-                if error.errno in _NO_LISTENER:
-                    raise
-                if error.errno not in _USED_UP:  # that client has gone already (accept(2), "Error handling")
-                    await asyncio.sleep(0)
-                    continue
-                if not is_failing:  # descriptors are used up, by others of this process or of this machine
-                    _log.error("Nobody can connect: %s. Raise `ulimit -n` or limits.reserved_descriptors.", error)
-                is_failing = True
-                self._connections.push_out_oldest()
-                await asyncio.sleep(_RETRY_S)
-                continue
-            is_failing = False
-            if not self._connections.may_ask(address[0]):
-                self._refuse(accepted, _TOO_FAST)
-            elif (connection := self._connections.open(address[0])) is None:
-                self._refuse(accepted, _FULL)
-            else:
-                self._connect(accepted, connection)
-            await asyncio.sleep(0)
+    def take(self, accepted: socket.socket) -> None:
+        """Serves a client that has connected, from now on; the socket is closed when that is over."""
+        try:
+            peer = str(accepted.getpeername()[0])
+            accepted.setblocking(False)
+        except OSError:  # it has gone already
+            accepted.close()
+            return
+        if not self._connections.may_ask(peer):
+            self._refuse(accepted, _TOO_FAST)
+        elif (connection := self._connections.open(peer)) is None:
+            self._refuse(accepted, _FULL)
+        else:
+            self._connect(accepted, connection)
 
     def _refuse(self, accepted: socket.socket, denied: Denied) -> None:
         with accepted, suppress(OSError):

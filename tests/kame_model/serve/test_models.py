@@ -55,7 +55,7 @@ def test_a_rule_s_back_end_is_asked_with_its_own_model() -> None:
 
 
 def test_an_embedded_engine_has_the_one_model() -> None:
-    with pytest.raises(ValidationError, match="models: only an endpoint elsewhere"):
+    with pytest.raises(ValidationError, match="models: only a remote endpoint"):
         BackEndConfig.model_validate({"chat": {"engine": "llamacpp"}, "models": ["other"]})
 
 

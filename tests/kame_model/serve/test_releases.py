@@ -159,5 +159,5 @@ def test_a_release_without_codec_or_vocabulary_says_which_file_it_wants(
     folder = release("kame_finetune")
     (folder / name).unlink()
     checkpoint = load_checkpoint(folder)
-    with pytest.raises(ConfigError, match=f"it has no {name}"):
+    with pytest.raises(ConfigError, match=f"{name} is missing"):
         checkpoint.codec() if name == MIMI else checkpoint.tokenizer()

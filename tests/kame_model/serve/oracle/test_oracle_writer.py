@@ -15,10 +15,10 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.serve.oracle.writer import OracleWriter
 from kame_model.text.tokenizer import Tokenizer
-from pipelines.oracle.validate import Asked, Unusable, usable_text
+from pipelines.oracle.validate import Asked, Unusable, check_answer
 from spoken.chat_answers import speak_answer
-from spoken.first_paragraph import paragraph_text
-from spoken.whisper import Whispered
+from spoken.first_paragraph import strip_paragraph
+from spoken.oracle_text import OracleTextFilter
 from tests.support.answers import drawn_answer, for_the_eye, pieces_of
 from tests.support.vocabularies import make_moshi_like, make_vocabulary
 
@@ -36,7 +36,7 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 def trained_on(answer: str, *, is_cut: bool = False) -> str:
     """What training makes of an answer, as a writer of oracles that knows no hint is held to."""
     asked = Asked(level=0, hint="", instruction="", conversation="")
-    return usable_text(answer, is_cut, asked, OracleConfig(min_words=1))
+    return check_answer(answer, is_cut, asked, OracleConfig(min_words=1))
 
 
 def written(pieces: Iterable[str], tokenizer: Tokenizer) -> tuple[list[int], str]:
@@ -96,7 +96,7 @@ def test_tokens_are_those_of_training_with_thoughts_before_and_marks_for_the_eye
             said = trained_on(without_thought(thought + answer)[1])
         except Unusable:
             continue
-        if not all(isinstance(each, str) for each in speak_answer(paragraph_text(answer))):
+        if not all(isinstance(each, str) for each in speak_answer(strip_paragraph(answer))):
             continue  # what has left of a sentence that cannot be said stands
         n_answers += 1
         stream = ThoughtStream(is_expected=is_bare or draw.random() < 0.3)
@@ -112,13 +112,13 @@ def test_of_an_answer_that_was_cut_only_what_training_keeps_is_written(seed: int
     draw = random.Random(seed)
     answer = drawn_answer(draw)
     answer = answer[: max(1, int(share * len(answer)))]
-    stream, words = Whispered(MAX_WORDS), ""
+    stream, words = OracleTextFilter(MAX_WORDS), ""
     try:
         said = trained_on(answer, is_cut=True)
     except Unusable:
         return
     for word in " ".join(each for each in speak_answer(answer) if isinstance(each, str)).split():
-        words += stream.feed(word)
+        words += stream.add_words(word)
     assert (words + stream.finish(is_cut=True)).split() == said.split()
 
 

@@ -9,7 +9,7 @@ from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.requests import read_answer
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.session.conversation import Conversation
-from spoken.whisper import UnfitAnswer
+from spoken.oracle_text import UnusableAnswer
 from tests.support.timed_chat import Step, TimedChat
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -29,7 +29,7 @@ async def test_thinking_is_no_silence_and_takes_no_token_of_the_answer_s() -> No
 
 
 async def test_a_thought_that_takes_too_long_is_told_and_not_asked_for_again() -> None:
-    with pytest.raises(UnfitAnswer, match=r"still thinking after 3\.5 s") as raised:
+    with pytest.raises(UnusableAnswer, match=r"still thinking after 3\.5 s") as raised:
         await answer(*[THOUGHT] * 20, (0.1, "Saturn."), max_thought_s=3.5)
     assert "max_thought_s" in raised.value.remedy
     assert asyncio.get_running_loop().time() == pytest.approx(3.5)
@@ -45,7 +45,7 @@ async def test_silence_in_a_thought_or_after_it_is_silence() -> None:
 
 @pytest.mark.parametrize("end", [[], [(0.1, AnswerCut("cut"))]])
 async def test_nothing_but_thoughts_is_no_answer_and_would_come_again(end: list[Step]) -> None:
-    with pytest.raises(UnfitAnswer, match="nothing but what it thought") as raised:
+    with pytest.raises(UnusableAnswer, match="nothing but what it thought") as raised:
         await answer(THOUGHT, *end)
     assert "docs/llm.md" in raised.value.remedy
 

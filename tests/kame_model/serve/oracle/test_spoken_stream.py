@@ -11,8 +11,8 @@ from data_schemas.errors import RequestError
 from kame_model.serve.oracle import writer
 from kame_model.serve.oracle.writer import SpokenStream
 from spoken.chat_answers import speak_answer
-from spoken.plain_text import plain_text
-from spoken.whisper import UnfitAnswer
+from spoken.oracle_text import UnusableAnswer
+from spoken.plain_text import strip_markdown
 
 ANSWERS = (
     "I think it is one of the big planets, maybe the one with the bright rings.",
@@ -34,7 +34,7 @@ ANSWERS = (
 )
 
 
-def words_of(pieces: list[str | UnfitAnswer]) -> str:
+def words_of(pieces: list[str | UnusableAnswer]) -> str:
     return "".join(piece for piece in pieces if isinstance(piece, str))
 
 
@@ -52,7 +52,7 @@ def streamed(answer: str, cuts: list[int]) -> str:
 
 def whole(answer: str) -> str:
     """What is said of an answer that is written."""
-    return " ".join(each for each in speak_answer(plain_text(answer).strip()) if isinstance(each, str))
+    return " ".join(each for each in speak_answer(strip_markdown(answer).strip()) if isinstance(each, str))
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
@@ -79,7 +79,7 @@ def test_words_numbers_and_signs_in_any_order(words: list[str], cuts: list[int])
     if said := whole(answer):
         assert streamed(answer, [min(cut, len(answer)) for cut in cuts]).endswith(said)
     else:
-        with pytest.raises(UnfitAnswer):
+        with pytest.raises(UnusableAnswer):
             streamed(answer, [min(cut, len(answer)) for cut in cuts])
 
 
@@ -106,7 +106,7 @@ def test_only_the_first_line_counts_and_nobody_else_s_words() -> None:
 def test_what_cannot_be_said_would_come_again(answer: str, why: str) -> None:
     stream = SpokenStream()
     stream.feed(answer)
-    with pytest.raises(UnfitAnswer, match=why):
+    with pytest.raises(UnusableAnswer, match=why):
         stream.finish()
 
 
@@ -116,7 +116,7 @@ def test_an_empty_answer_is_the_back_end_s_failure(answer: str) -> None:
     stream.feed(answer)
     with pytest.raises(RequestError, match="empty") as raised:
         stream.finish()
-    assert not isinstance(raised.value, UnfitAnswer)
+    assert not isinstance(raised.value, UnusableAnswer)
 
 
 def test_marks_for_the_eye_hold_nothing_up() -> None:
@@ -130,7 +130,7 @@ def test_a_reading_that_changes_afterwards_is_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(writer, "speak_sentence", lambda text, _: text.replace("of", "off"))
     assert stream.feed("made of old wood ") == ["made of old "]
     stream.feed("to the end")
-    with pytest.raises(UnfitAnswer, match="otherwise than it was begun"):
+    with pytest.raises(UnusableAnswer, match="otherwise than it was begun"):
         stream.finish()
 
 
@@ -141,7 +141,7 @@ def test_what_stays_unsure_is_not_read_again_with_each_piece(monkeypatch: pytest
         read.append(text)
         return text
 
-    monkeypatch.setattr(writer, "plain_text", counted)
+    monkeypatch.setattr(writer, "strip_markdown", counted)
     stream = SpokenStream()
     assert [stream.feed("1   *") for _ in range(500)] == [[]] * 500
     assert len(read) < 250

@@ -309,8 +309,11 @@ async def test_as_many_sessions_as_are_set_find_connections_and_requests_beside_
     [
         ({"max_sessions_per_address": 40, "max_connections_per_address": 39}, "max_connections_per_address is 39"),
         ({"max_connections_per_address": 3}, "4 sessions of one address"),
-        ({"max_sessions": 9, "max_connections": 16}, "max_connections=16 leaves 8 of the 9"),
-        ({"max_sessions": 600, "max_connections": 600}, "max_connections=600 leaves 536 of the 600"),
+        (
+            {"max_sessions": 9, "max_connections": 16},
+            "9 sessions need as many connections, but max_connections=16 leaves 8,",
+        ),
+        ({"max_sessions": 600, "max_connections": 600}, "but max_connections=600 leaves 536,"),
     ],
 )
 async def test_fewer_connections_than_sessions_are_a_mistake_that_is_told(limits: dict[str, int], told: str) -> None:

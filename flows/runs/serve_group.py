@@ -1,0 +1,121 @@
+"""A server of several processes, from its configuration to its end; without any model of its own."""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from data_schemas.config.serving import ServeConfig
+from data_schemas.errors import ConfigError, KameError
+from flows.runs.listening import asked_to_end, check_certificate, listening, url_of, wait_for_first
+from kame_model.serve.processes.group import Launch, ProcessGroup
+from kame_model.serve.processes.shared_counts import COUNTS, SharedCounts
+
+_LOG = logging.getLogger(__name__)
+_COUNT_GPUS = "import torch; print(torch.cuda.device_count())"
+
+
+@dataclass(frozen=True, slots=True)
+class ServingGroup:
+    """A server of several processes that callers can reach at `url` (http or https)."""
+
+    url: str
+    group: ProcessGroup
+
+
+async def run_group(
+    config: ServeConfig,
+    read_again: Callable[[], ServeConfig],
+    on_ready: Callable[[ServingGroup], None],
+    on_drain: Callable[[ServingGroup], None],
+) -> None:
+    """Serves until SIGTERM or SIGINT, and then as flows/runs/serve.py, `run`; SIGHUP restarts one after another.
+
+    Args:
+        read_again: the configuration as it is now, at each SIGHUP.
+        on_ready: called when callers can come.
+        on_drain: called when nobody is let in any more.
+
+    Raises:
+        KameError: a process does not start.
+    """
+    check_certificate(config.care)
+    launch = Launch([sys.executable, "-m", "flows.runs.serve_process"], make_environment(config))
+    with listening(config) as listener, tempfile.TemporaryDirectory(prefix="kame-serve-") as folder:
+        counts = SharedCounts(Path(folder) / COUNTS)
+        group = ProcessGroup(config, launch, listener, Path(folder), counts)
+        running = ServingGroup(url_of(config, listener), group)
+        with asked_to_end() as asked:
+            await wait_for_first(group.start(), asked.wait())
+            if not asked.is_set():
+                on_ready(running)
+                with _restarting(group, config, read_again):
+                    await wait_for_first(asked.wait(), group.broken())
+            on_drain(running)
+            asked.clear()
+            ending = asyncio.create_task(group.end())
+            await wait_for_first(asyncio.wait([ending]), asked.wait())
+            if not ending.done():
+                await group.end(now=True)
+            await ending
+        counts.close()
+
+
+def make_environment(config: ServeConfig) -> Callable[[int], Mapping[str, str]]:
+    """The environment of each process, by its number: one GPU where there are any, and its share of the cores."""
+    gpus = [] if config.device == "cpu" else find_gpus()
+    if gpus and len(gpus) < config.processes:
+        _LOG.warning("%d processes share %d GPUs: each loads the model's weights.", config.processes, len(gpus))
+    n_threads = max(1, (os.cpu_count() or 1) // config.processes)
+
+    def environment(number: int) -> Mapping[str, str]:
+        own = {"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {}
+        return {"OMP_NUM_THREADS": str(n_threads), **os.environ, **own}
+
+    return environment
+
+
+def find_gpus() -> list[str]:
+    """The GPUs that this command may use, as CUDA_VISIBLE_DEVICES names them; asked by a process that ends then."""
+    done = subprocess.run([sys.executable, "-c", _COUNT_GPUS], capture_output=True, text=True, check=False)  # noqa: S603
+    n_gpus = int(done.stdout) if done.returncode == 0 else 0
+    named = [each.strip() for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
+    return (named or [str(number) for number in range(n_gpus)])[:n_gpus]
+
+
+@contextmanager
+def _restarting(group: ProcessGroup, config: ServeConfig, read_again: Callable[[], ServeConfig]) -> Iterator[None]:
+    """For the time of the block SIGHUP restarts the processes one after another, by the configuration as it is then."""
+    loop, restarts = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+    def restart() -> None:
+        if restarts:
+            _LOG.warning("The processes are being restarted already; send SIGHUP again when that is over.")
+            return
+        try:
+            new = read_again()
+            for name in ("host", "port", "processes"):
+                if getattr(new, name) != getattr(config, name):
+                    raise ConfigError(f"{name} cannot change while the server runs.", "Stop it and start it again.")
+            check_certificate(new.care)
+        except KameError as error:
+            _LOG.error("Nothing is restarted: %s", error)
+            return
+        task = asyncio.create_task(group.restart(new))
+        restarts.add(task)
+        task.add_done_callback(restarts.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, restart)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        for task in list(restarts):
+            task.cancel()

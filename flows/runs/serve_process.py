@@ -1,0 +1,76 @@
+"""One process of a server of several: `python -m flows.runs.serve_process`, started by flows/runs/serve_group.py.
+
+Its configuration comes by standard input, as JSON. What it fails with it tells its parent, which tells the user.
+"""
+
+import argparse
+import asyncio
+import logging
+import socket
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from data_schemas.config.serving import ServeConfig
+from data_schemas.errors import KameError
+from flows.runs.listening import asked_to_end, wait_for_first
+from flows.runs.serve import loaded, page_folder, web_running
+from kame_model.serve.processes.channel import Report, tell
+from kame_model.serve.processes.member import Member
+from kame_model.serve.processes.shared_counts import COUNTS, SharedCounts
+from kame_model.serve.web.app import create_app
+from kame_model.serve.web.transport import WebServer
+
+
+async def serve_member(config: ServeConfig, channel: socket.socket, number: int, folder: Path) -> None:
+    """Serves the callers that the parent gives, until SIGTERM, until the parent says so, or until it has ended.
+
+    Raises:
+        KameError: as flows/runs/serve.py, `serving`; or the device broke.
+    """
+    async with AsyncExitStack() as stack:
+        counts = SharedCounts(folder / COUNTS)
+        stack.callback(counts.close)
+        server = await stack.enter_async_context(loaded(config, counts))
+        app, member = create_app(server, page_folder(), counts), Member(channel, number, folder, counts)
+        member.answer_for_all(app)
+        web = WebServer(app, server.config)
+        await stack.enter_async_context(web_running(web, []))
+        await stack.enter_async_context(member.serving(server, app, web))
+        asked = stack.enter_context(asked_to_end())
+        orders = (asked, member.parent_is_gone, member.is_retired, member.is_over)
+        await wait_for_first(server.broken(), *(each.wait() for each in orders))
+        asked.clear()
+        within_s = None
+        if member.is_retired.is_set():  # it loses no call: sessions have an end of their own
+            within_s = config.limits.max_session_s
+            await member.let_in_those_who_came(app, config.limits.entry_timeout_s)
+        await wait_for_first(server.drain(within_s), asked.wait(), member.is_over.wait())
+
+
+def main() -> None:
+    """The process."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, kind in (("--channel", int), ("--number", int), ("--folder", Path)):
+        parser.add_argument(name, type=kind, required=True)
+    options = parser.parse_args()
+    config = ServeConfig.model_validate_json(sys.stdin.read())
+    logging.basicConfig(level=logging.WARNING, format=f"process {options.number}: %(message)s")
+    with socket.socket(fileno=options.channel) as channel:
+        try:
+            asyncio.run(serve_member(config, channel, options.number, options.folder))
+        except KameError as error:
+            failed = Report(
+                phase="failed",
+                error_kind=type(error).__name__,
+                error_what=error.what,
+                error_remedy=error.remedy,
+                unready="failed",
+            )
+            channel.setblocking(True)
+            tell(channel, failed)
+            sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

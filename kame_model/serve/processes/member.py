@@ -1,0 +1,136 @@
+"""One process of a server of several: it takes callers from the parent, and tells how it stands with it."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from kame_model.serve.processes.channel import END, RETIRE, Phase, Report, take_given, tell
+from kame_model.serve.processes.shared_counts import SharedCounts
+from kame_model.serve.processes.siblings import AcrossProcesses, FromSiblings, connect_others, socket_of
+from kame_model.serve.server import KameServer
+from kame_model.serve.web.transport import WebServer
+
+_LOOK_S = 0.05
+"""How often it is looked whether there is something to report."""
+
+
+class PrivateServer(uvicorn.Server):
+    """uvicorn at the socket where the other processes ask; whoever runs it has the signals."""
+
+    def __init__(self, app: FastAPI) -> None:
+        super().__init__(
+            uvicorn.Config(
+                FromSiblings(app),
+                log_level="warning",
+                lifespan="off",
+                ws="none",
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Captures none."""
+        yield
+
+
+class Member:
+    """The process's side of the channel.
+
+    Args:
+        channel: to the parent.
+        number: of this process.
+        folder: private, of all processes of the server.
+        counts: of all of them.
+
+    Attributes:
+        parent_is_gone: set when the parent has ended: callers cannot come any more.
+        is_retired: set when this process is to end as soon as its callers have.
+        is_over: set when it is to end now.
+    """
+
+    def __init__(self, channel: socket.socket, number: int, folder: Path, counts: SharedCounts) -> None:
+        channel.setblocking(False)
+        self.parent_is_gone, self.is_retired, self.is_over = (asyncio.Event() for _ in range(3))
+        self._channel, self._number, self._folder, self._counts = channel, number, folder, counts
+        self._last = Report()
+        self._n_taken = 0
+
+    @asynccontextmanager
+    async def serving(self, server: KameServer, app: FastAPI, web: WebServer) -> AsyncIterator[None]:
+        """Takes callers and tells the parent, for the time of the block; `web` has been started."""
+        loop, private = asyncio.get_running_loop(), socket_of(self._folder, self._number)
+        private.unlink(missing_ok=True)
+        async with AsyncExitStack() as stack:
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            listener.bind(str(private))
+            stack.callback(private.unlink, missing_ok=True)
+            asked = PrivateServer(app)
+            asking = asyncio.create_task(asked.serve([listener]))
+            stack.push_async_callback(asyncio.wait, [asking])
+            stack.callback(setattr, asked, "should_exit", True)
+            telling = asyncio.create_task(self._tell_changes(server, app))
+            stack.push_async_callback(_cancelled, telling)
+            loop.add_reader(self._channel, self._take, web)
+            stack.callback(loop.remove_reader, self._channel)
+            yield
+
+    async def let_in_those_who_came(self, app: FastAPI, within_s: float) -> None:
+        """Waits until whoever has connected already has his session or his answer: he was sent nowhere else."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while app.state.connections.n_before_entry:
+                    await asyncio.sleep(_LOOK_S)
+
+    def answer_for_all(self, app: FastAPI) -> None:
+        """Has the app answer for the other processes too; before it is started."""
+        others = partial(connect_others, self._folder, self._number)
+        app.add_middleware(AcrossProcesses, number=self._number, others=others, counts=self._counts)
+
+    def _take(self, web: WebServer) -> None:
+        """Takes what the parent gives now: one thing, so that those who talk do not wait for many."""
+        try:
+            given = take_given(self._channel)
+        except BlockingIOError:
+            return
+        if isinstance(given, socket.socket):
+            self._n_taken += 1
+            web.take(given)
+        elif given == RETIRE:
+            self.is_retired.set()
+        elif given == END:
+            self.is_over.set()
+        elif not given:
+            self.parent_is_gone.set()
+            asyncio.get_running_loop().remove_reader(self._channel)
+
+    async def _tell_changes(self, server: KameServer, app: FastAPI) -> None:
+        while True:
+            unready = server.unreadiness()
+            is_draining = unready is not None and unready.reason == "draining"
+            phase: Phase = "draining" if is_draining else "serving"
+            report = Report(
+                phase=phase,
+                n_sessions=len(server.sessions),
+                n_connections=app.state.connections.n_now,
+                n_free=server.n_free,
+                n_taken=self._n_taken,
+                unready="" if unready is None else unready.reason,
+            )
+            if report != self._last and tell(self._channel, report):
+                self._last = report
+            await asyncio.sleep(_LOOK_S)
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

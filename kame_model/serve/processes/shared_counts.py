@@ -1,0 +1,174 @@
+"""What all processes of a server count together: callers and wrong tokens by address, and the processes themselves.
+
+The counts stand in a SQLite file, which every process opens: SQLite's lock decides between two that let callers of one
+address in at the same moment. Times are of `time.monotonic`, which is one clock for all processes of a machine.
+"""
+
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+_LOG = logging.getLogger(__name__)
+COUNTS = "counts.sqlite"
+"""The file, in the private folder of a server's processes."""
+_WAIT_S = 0.5
+"""Longest wait for another process's lock: all callers' frames wait with it."""
+_MINUTE_S = 60.0
+_TABLES = """
+CREATE TABLE IF NOT EXISTS sessions (process INTEGER, address TEXT);
+CREATE INDEX IF NOT EXISTS sessions_by_address ON sessions (address);
+CREATE TABLE IF NOT EXISTS starts (process INTEGER, address TEXT, at_s REAL);
+CREATE INDEX IF NOT EXISTS starts_by_address ON starts (address);
+CREATE TABLE IF NOT EXISTS allowances (name TEXT, key TEXT, n_left REAL, at_s REAL, PRIMARY KEY (name, key));
+CREATE TABLE IF NOT EXISTS processes (number INTEGER PRIMARY KEY, state TEXT, n_deaths INTEGER);
+"""
+
+ProcessState = Literal["loading", "serving", "draining", "dead"]
+"""loading: it cannot take callers yet · serving · draining: its callers may finish · dead: it is started
+again."""
+
+
+class SharedCounts:
+    """The counts of one server, as one of its processes sees them.
+
+    Where the file cannot be read or written, which the log tells, a process goes by what it knows itself.
+
+    Args:
+        file: of all processes; made where it is not there.
+        process: the system's number of this process, by which its own callers are known.
+    """
+
+    def __init__(self, file: Path, process: int | None = None) -> None:
+        self._process = os.getpid() if process is None else process
+        self._database = sqlite3.connect(file, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+        self._database.execute("PRAGMA journal_mode=WAL")
+        self._database.execute("PRAGMA synchronous=OFF")  # nothing in it outlives the server
+        self._database.executescript(_TABLES)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._database.close()
+
+    @contextmanager
+    def deciding(self) -> Iterator[None]:
+        """For the time of the block no other process lets anybody in, or counts anything."""
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            _tell(error)
+            yield
+            return
+        try:
+            yield
+        finally:
+            self._do("COMMIT")
+
+    def n_present(self, address: str) -> int:
+        """Sessions of an address in the other processes."""
+        found = self._do("SELECT count(*) FROM sessions WHERE address = ? AND process != ?", address, self._process)
+        return int(found[0][0]) if found else 0
+
+    def n_started(self, address: str, now_s: float) -> int:
+        """Sessions that an address began in the other processes within the last minute."""
+        found = self._do(
+            "SELECT count(*) FROM starts WHERE address = ? AND process != ? AND at_s > ?",
+            address,
+            self._process,
+            now_s - _MINUTE_S,
+        )
+        return int(found[0][0]) if found else 0
+
+    def enter(self, address: str, now_s: float) -> None:
+        """Counts a session that this process has let in."""
+        self._do("INSERT INTO sessions VALUES (?, ?)", self._process, address)
+        self._do("DELETE FROM starts WHERE at_s <= ?", now_s - _MINUTE_S)
+        self._do("INSERT INTO starts VALUES (?, ?, ?)", self._process, address, now_s)
+
+    def leave(self, address: str) -> None:
+        """Counts a session of this process no more."""
+        self._do(
+            "DELETE FROM sessions WHERE rowid IN "
+            "(SELECT rowid FROM sessions WHERE process = ? AND address = ? LIMIT 1)",
+            self._process,
+            address,
+        )
+
+    def forget_process(self, process: int) -> int:
+        """Counts no session of a process that has ended; says how many there were."""
+        return len(self._do("DELETE FROM sessions WHERE process = ? RETURNING 1", process))
+
+    def note_state(self, number: int, state: ProcessState) -> None:
+        """Says how it stands with the process of a number; `dead` counts one more death."""
+        self._do(
+            "INSERT INTO processes VALUES (?, ?, ?) ON CONFLICT (number) DO UPDATE SET state = excluded.state, "
+            "n_deaths = n_deaths + excluded.n_deaths",
+            number,
+            state,
+            int(state == "dead"),
+        )
+
+    def states(self) -> dict[int, tuple[ProcessState, int]]:
+        """How it stands with each process, and how often it has died."""
+        return {number: (state, n) for number, state, n in self._do("SELECT * FROM processes ORDER BY number")}
+
+    def allowance(
+        self, name: str, per_s: float, most: float, clock_s: Callable[[], float] = time.monotonic
+    ) -> "SharedAllowance":
+        """Something that each key may use up at a rate, over all processes."""
+        return SharedAllowance(self, name, per_s, most, clock_s)
+
+    def read_left(self, name: str, key: str) -> tuple[float, float] | None:
+        """What a key had left of an allowance, and when; None: it has used nothing."""
+        found = self._do("SELECT n_left, at_s FROM allowances WHERE name = ? AND key = ?", name, key)
+        return (float(found[0][0]), float(found[0][1])) if found else None
+
+    def write_left(self, name: str, key: str, n_left: float, at_s: float, full_at_s: float) -> None:
+        """Notes what a key has left, and forgets those that had used nothing since `full_at_s`."""
+        self._do("DELETE FROM allowances WHERE name = ? AND at_s < ?", name, full_at_s)
+        self._do("INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?)", name, key, n_left, at_s)
+
+    def _do(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        try:
+            return self._database.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            _tell(error)
+            return []
+
+
+class SharedAllowance:
+    """An allowance for each key, as `RateLimiter` has it, over all processes of a server."""
+
+    def __init__(
+        self, counts: SharedCounts, name: str, per_s: float, most: float, clock_s: Callable[[], float]
+    ) -> None:
+        self._counts, self._name, self._per_s, self._most, self._clock_s = counts, name, per_s, most, clock_s
+
+    def left(self, key: str) -> float:
+        """How much a key may use now."""
+        return self._left(key, self._clock_s())
+
+    def take(self, key: str, amount: float = 1.0) -> bool:
+        """Uses some up, if the key has so much."""
+        now_s = self._clock_s()
+        with self._counts.deciding():
+            left = self._left(key, now_s)
+            if left < amount:
+                return False
+            self._counts.write_left(self._name, key, left - amount, now_s, now_s - self._most / self._per_s)
+        return True
+
+    def _left(self, key: str, now_s: float) -> float:
+        known = self._counts.read_left(self._name, key)
+        if known is None:
+            return self._most
+        n_left, at_s = known
+        return min(self._most, n_left + max(0.0, now_s - at_s) * self._per_s)
+
+
+def _tell(error: sqlite3.Error) -> None:
+    _LOG.error("What the server's processes count together is out of reach, each counts for itself: %s", error)

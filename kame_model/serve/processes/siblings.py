@@ -1,0 +1,218 @@
+"""HTTP of a server of several processes: whichever process is asked answers for all of them.
+
+Each process has its app at a private Unix socket too, where the others ask it; what they pass on is the caller's own
+request with the caller's address, so that it is judged there exactly as if it had come there first.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import httpx
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kame_model.serve.processes.shared_counts import SharedCounts
+
+ANSWER_WITHIN_S = 1.0
+"""A process that does not answer the others within so long is left out, seconds."""
+MAX_BODY_BYTES = 65_536
+_CALLER = b"kame-caller"
+"""Header of what a process passes on: the caller's address."""
+_OF_SESSIONS = ("/v1/sessions/", "/v1/recordings/")
+_SHARED = ("/readyz", "/metrics", "/v1/about", *_OF_SESSIONS)
+_LOG = logging.getLogger(__name__)
+
+
+class FromSiblings:
+    """ASGI app at a process's private socket: what another process passes on, as if its caller had asked here."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if scope["type"] == "http":
+            address = dict(scope["headers"]).get(_CALLER, b"unknown").decode()
+            headers = [(name, value) for name, value in scope["headers"] if name != _CALLER]
+            scope = {**scope, "client": (address, 0), "headers": headers, "kame.is_passed_on": True}
+        await self._app(scope, receive, send)
+
+
+class AcrossProcesses:
+    """ASGI middleware: answers for all processes of a server what is not of one alone.
+
+    `/readyz` and `/v1/about` say that a caller would be let in where any process would let it in; `/metrics` has the
+    figures of all, each with the label `process`; of `/v1/sessions/ID` and `/v1/recordings/ID` the process answers that
+    has the session. Whether the caller may ask is decided first, here.
+
+    Args:
+        number: of this process.
+        others: a connection to each other process that there is now, by number; asked anew for each request.
+        counts: of all processes.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        number: int,
+        others: Callable[[], Mapping[int, httpx.AsyncBaseTransport]],
+        counts: SharedCounts,
+    ) -> None:
+        self._app, self._number, self._others, self._counts = app, number, others, counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if scope["type"] != "http" or "kame.is_passed_on" in scope or not scope["path"].startswith(_SHARED):
+            await self._app(scope, receive, send)
+            return
+        body = await _read_body(receive)
+        own = await self._answer(scope, body)
+        for message in await self._combine(own, scope, body):
+            await send(message)
+
+    async def _answer(self, scope: Scope, body: bytes) -> list[Message]:
+        """What this process answers."""
+        answer: list[Message] = []
+        given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            return given.pop() if given else {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            answer.append(message)
+
+        await self._app(scope, receive, send)
+        return answer
+
+    async def _combine(self, own: list[Message], scope: Scope, body: bytes) -> list[Message]:
+        """The answer for all processes; the own one where the others need not be asked."""
+        path, status = scope["path"], own[0]["status"]
+        if path == "/metrics" and status == 200:
+            texts = {self._number: _body_of(own).decode()}
+            texts |= {number: answer.text for number, answer in await self._ask(scope, body) if answer.is_success}
+            return _with_body(own, join_metrics(texts, self._counts))
+        if path == "/readyz" and status != 200:
+            return next((_messages(each) for _, each in await self._ask(scope, body) if each.is_success), own)
+        if path == "/v1/about" and status == 200 and json.loads(_body_of(own))["refusal"] is not None:
+            answers = [each for _, each in await self._ask(scope, body) if each.is_success]
+            return next((_messages(each) for each in answers if each.json()["refusal"] is None), own)
+        if path.startswith(_OF_SESSIONS) and status == 404:
+            return next((_messages(each) for _, each in await self._ask(scope, body) if each.status_code != 404), own)
+        return own
+
+    async def _ask(self, scope: Scope, body: bytes) -> list[tuple[int, httpx.Response]]:
+        """What the other processes answer, those that do."""
+        others = dict(self._others())
+        answers = await asyncio.gather(*(self._ask_one(*each, scope, body) for each in others.items()))
+        return [(number, answer) for number, answer in zip(others, answers, strict=True) if answer is not None]
+
+    async def _ask_one(
+        self, number: int, transport: httpx.AsyncBaseTransport, scope: Scope, body: bytes
+    ) -> httpx.Response | None:
+        caller = scope["client"][0] if scope.get("client") else "unknown"
+        left_out = (_CALLER, b"content-length", b"transfer-encoding", b"connection", b"accept-encoding")
+        headers = [(name, value) for name, value in scope["headers"] if name not in left_out]
+        raw_path = scope.get("raw_path") or scope["path"].encode()
+        url = httpx.URL("http://process", raw_path=raw_path + (b"?" + scope["query_string"]).rstrip(b"?"))
+        try:
+            async with (
+                asyncio.timeout(ANSWER_WITHIN_S),
+                httpx.AsyncClient(transport=transport, timeout=ANSWER_WITHIN_S) as client,
+            ):
+                return await client.request(
+                    scope["method"], url, headers=[*headers, (_CALLER, caller.encode())], content=body
+                )
+        except (httpx.HTTPError, TimeoutError, OSError) as error:
+            _LOG.warning("Process %d does not answer, and is left out: %s", number, type(error).__name__)
+            return None
+
+
+def socket_of(folder: Path, number: int) -> Path:
+    """The private socket of a process."""
+    return folder / f"process-{number}.sock"
+
+
+def connect_others(folder: Path, number: int) -> dict[int, httpx.AsyncBaseTransport]:
+    """A connection to each process that has a private socket in a folder, but the one of this number."""
+    numbers = sorted(int(path.stem.removeprefix("process-")) for path in folder.glob("process-*.sock"))
+    return {each: httpx.AsyncHTTPTransport(uds=str(socket_of(folder, each))) for each in numbers if each != number}
+
+
+def join_metrics(texts: Mapping[int, str], counts: SharedCounts) -> bytes:
+    """The figures of several processes as one text for Prometheus, each with the label `process`.
+
+    Counters are not added up: one process that begins anew would look as if all had.
+
+    Args:
+        texts: what `/metrics` of each process says, by its number.
+        counts: how it stands with the processes.
+    """
+    registry = CollectorRegistry()
+    registry.register(_Joined(texts, counts))
+    return generate_latest(registry)
+
+
+class _Joined(Collector):
+    def __init__(self, texts: Mapping[int, str], counts: SharedCounts) -> None:
+        self._texts, self._counts = texts, counts
+
+    def describe(self) -> list[Metric]:
+        """Nothing: it is asked once."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All figures, each once with the samples of all processes."""
+        joined: dict[str, Metric] = {}
+        for number, text in sorted(self._texts.items()):
+            for family in text_string_to_metric_families(text):
+                metric = joined.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                for name, labels, value, *_ in family.samples:
+                    metric.add_sample(name, {"process": str(number), **labels}, value)
+        yield from joined.values()
+        states = GaugeMetricFamily(
+            "kame_process_serving", "1 where a process takes callers; 0: loading, draining or dead.", labels=["process"]
+        )
+        deaths = CounterMetricFamily(
+            "kame_process_deaths", "How often a process ended that was not told to.", labels=["process"]
+        )
+        for number, (state, n_deaths) in self._counts.states().items():
+            states.add_metric([str(number)], float(state == "serving"))
+            deaths.add_metric([str(number)], n_deaths)
+        yield states
+        yield deaths
+
+
+async def _read_body(receive: Receive) -> bytes:
+    """A request's body; of one that is too long a little more than may be, which the app then refuses."""
+    body = b""
+    while len(body) <= MAX_BODY_BYTES:
+        message = await receive()
+        body += message.get("body", b"")
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            break
+    return body
+
+
+def _body_of(messages: list[Message]) -> bytes:
+    return b"".join(each.get("body", b"") for each in messages[1:])
+
+
+def _with_body(own: list[Message], body: bytes) -> list[Message]:
+    headers = [(name, value) for name, value in own[0]["headers"] if name.lower() != b"content-length"]
+    start = {**own[0], "headers": [*headers, (b"content-length", str(len(body)).encode())]}
+    return [start, {"type": "http.response.body", "body": body}]
+
+
+def _messages(answer: httpx.Response) -> list[Message]:
+    """Another process's answer as this one's."""
+    headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in (b"date", b"server")]
+    return [
+        {"type": "http.response.start", "status": answer.status_code, "headers": headers},
+        {"type": "http.response.body", "body": answer.content},
+    ]

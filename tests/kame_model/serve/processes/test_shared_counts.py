@@ -1,0 +1,138 @@
+"""What the processes of one server count together."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.requests import HTTPConnection
+
+from data_schemas.config.serving import CareConfig, LimitsConfig
+from kame_model.serve.device.admission import Admission, Refused
+from kame_model.serve.device.frame_meter import FrameMeter
+from kame_model.serve.processes.shared_counts import COUNTS, SharedCounts
+from kame_model.serve.web.access import WRONG_AT_ONCE, WRONG_EVERY_S, AccessControl, Denied
+
+LIMITS = LimitsConfig(max_sessions_per_address=3, max_starts_per_minute=4)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[SharedCounts, SharedCounts]]:
+    """The counts of one server, as two of its processes have them."""
+    counts = SharedCounts(tmp_path / COUNTS, 101), SharedCounts(tmp_path / COUNTS, 102)
+    yield counts
+    for each in counts:
+        each.close()
+
+
+def enter(admission: Admission, address: str, present: list[str], now_s: float = 0.0) -> str:
+    """Lets a caller in; the reason where not."""
+    try:
+        admission.admit(address, present, 9, 1, now_s)
+    except Refused as refusal:
+        return refusal.reason
+    present.append(address)
+    return ""
+
+
+def test_sessions_of_an_address_are_counted_over_all_processes(pair: tuple[SharedCounts, SharedCounts]) -> None:
+    one, other = (Admission(LIMITS, FrameMeter(), counts) for counts in pair)
+    here: list[str] = []
+    there: list[str] = []
+    assert [enter(one, "a", here), enter(other, "a", there), enter(one, "a", here)] == ["", "", ""]
+    assert enter(other, "a", there) == "too_many_sessions"
+    asked = other.refusal("a", there, 9, 1, 0.0)
+    assert asked is not None
+    assert asked.reason == "too_many_sessions"
+    assert enter(other, "b", there) == ""
+    one.leave("a")
+    here.remove("a")
+    assert enter(other, "a", there) == ""
+
+
+def test_starts_of_an_address_are_counted_over_all_processes_for_a_minute(
+    pair: tuple[SharedCounts, SharedCounts],
+) -> None:
+    one, other = (Admission(LIMITS, FrameMeter(), counts) for counts in pair)
+    for second, admission in enumerate((one, other, one, other)):
+        present: list[str] = []
+        assert enter(admission, "a", present, second) == ""
+        admission.leave("a")
+    assert enter(one, "a", [], 10.0) == "too_many_starts"
+    assert enter(one, "a", [], 61.5) == ""
+
+
+def test_of_two_processes_that_let_an_address_in_at_once_no_more_come_in_than_may(tmp_path: Path) -> None:
+    """Each thread is a process here: it has a connection of its own to the file."""
+    entered: list[str] = []
+
+    def come(process: int) -> None:
+        counts = SharedCounts(tmp_path / COUNTS, process)
+        admission = Admission(LimitsConfig(max_sessions_per_address=4), FrameMeter(), counts)
+        present: list[str] = []
+        entered.extend(enter(admission, "a", present) for _ in range(10))
+        counts.close()
+
+    SharedCounts(tmp_path / COUNTS, 1).close()
+    threads = [threading.Thread(target=come, args=(process,)) for process in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert (entered.count(""), entered.count("too_many_sessions")) == (4, 36)
+
+
+def test_the_callers_of_a_process_that_has_died_count_no_more(pair: tuple[SharedCounts, SharedCounts]) -> None:
+    one, other = (Admission(LIMITS, FrameMeter(), counts) for counts in pair)
+    here: list[str] = []
+    assert [enter(one, "a", here) for _ in range(3)] == ["", "", ""]
+    assert enter(other, "a", []) == "too_many_sessions"
+    assert pair[1].forget_process(101) == 3
+    assert enter(other, "a", []) == ""
+
+
+def test_wrong_tokens_are_counted_over_all_processes(pair: tuple[SharedCounts, SharedCounts]) -> None:
+    now_s = [0.0]
+    controls = [
+        AccessControl(CareConfig(), {"KAME_SERVE_TOKEN": "right"}, clock_s=lambda: now_s[0], counts=counts)
+        for counts in pair
+    ]
+
+    def show(control: AccessControl, token: str, address: str = "192.0.2.1") -> int:
+        headers = [(b"authorization", f"Bearer {token}".encode())]
+        scope = {"type": "http", "headers": headers, "client": (address, 1), "query_string": b"", "path": "/"}
+        try:
+            control.check(HTTPConnection(scope))
+        except Denied as denied:
+            return denied.status
+        return 200
+
+    shown = [show(controls[number % 2], f"wrong-{number}") for number in range(WRONG_AT_ONCE)]
+    assert shown == [401] * WRONG_AT_ONCE
+    assert [show(each, "right") for each in controls] == [429, 429]
+    assert show(controls[0], "right", "192.0.2.2") == 200
+    now_s[0] += WRONG_EVERY_S + 0.1
+    assert show(controls[1], "right") == 200
+
+
+def test_states_and_deaths_are_kept_by_number(pair: tuple[SharedCounts, SharedCounts]) -> None:
+    pair[0].note_state(0, "loading")
+    pair[0].note_state(0, "serving")
+    pair[0].note_state(1, "dead")
+    pair[0].note_state(1, "dead")
+    pair[0].note_state(1, "loading")
+    assert pair[1].states() == {0: ("serving", 0), 1: ("loading", 2)}
+
+
+def test_a_process_that_cannot_count_with_the_others_goes_by_what_it_knows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts = SharedCounts(tmp_path / COUNTS, 1)
+    with sqlite3.connect(tmp_path / COUNTS, isolation_level=None) as spoiler:
+        spoiler.execute("DROP TABLE sessions")
+    admission = Admission(LIMITS, FrameMeter(), counts)
+    present: list[str] = []
+    assert [enter(admission, "a", present) for _ in range(4)] == ["", "", "", "too_many_sessions"]
+    assert "each counts for itself" in caplog.text
+    counts.close()
