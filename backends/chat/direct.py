@@ -28,12 +28,13 @@ from backends.chat.limits import Delays, Pace, retry_options
 from backends.chat.log import log_try
 from backends.chat.protocol import Endpoint
 from backends.chat.providers import Provider, full_url
+from backends.chat.servers import Server, Servers
 from data_schemas import ids
 from data_schemas.config import ChatConfig
 
 
 class DirectTransport:
-    """Asks an endpoint's `/chat/completions`.
+    """Asks an endpoint's `/chat/completions`; of several servers the one with the fewest requests to answer.
 
     Args:
         endpoint, config, provider: whom, how, and with which habits.
@@ -61,8 +62,13 @@ class DirectTransport:
         self._pace = pace
         self._delays = delays
         self._tried: dict[str, asyncio.Event] = {}
-        url = full_url(endpoint.base_url, provider, endpoint.model)
-        self._openai = open_async(url, faults.api_key, config.timeout_s, provider)
+        self._servers = pace.servers if len(pace.servers.all) > 1 else Servers([endpoint.base_url])
+        self._openai = {
+            server: open_async(
+                full_url(server.url, provider, endpoint.model), faults.api_key, config.timeout_s, provider
+            )
+            for server in self._servers.all
+        }
 
     async def fetch(self, key: str, payload: dict[str, Any]) -> StoredReply:
         """The answer to a payload that is not in the cache.
@@ -85,7 +91,8 @@ class DirectTransport:
 
     async def aclose(self) -> None:
         """Closes the connections."""
-        await self._openai.close()
+        for each in self._openai.values():
+            await each.close()
 
     async def _with_retries(self, request: str, body: dict[str, Any], tried: asyncio.Event) -> StoredReply:
         from tenacity import AsyncRetrying
@@ -136,13 +143,25 @@ class DirectTransport:
         return reply
 
     async def _send(self, request: str, body: dict[str, Any]) -> str:
-        """The body of the response."""
+        """The body of the response, of the first server that takes the request; each is asked once."""
+        tried: list[Server] = []
+        while True:
+            server = self._servers.choose(tried)
+            try:
+                with self._servers.asking(server):
+                    return await self._send_to(server, request, body)
+            except TryAgainError as fault:
+                tried.append(server)
+                if not self._servers.may_ask_another(fault, tried):
+                    raise
+
+    async def _send_to(self, server: Server, request: str, body: dict[str, Any]) -> str:
         import openai
 
         try:
             async with asyncio.timeout(self._config.timeout_s):  # openai's own limit is between two bytes
                 # Not `chat.completions.create`: it walks through every message, a fifth of a request's processor time.
-                return await self._openai.post("/chat/completions", cast_to=str, body=body)
+                return await self._openai[server].post("/chat/completions", cast_to=str, body=body)
         except TimeoutError as error:
             raise no_answer(f"no answer in {self._config.timeout_s:g} s") from error
         except openai.APIError as error:

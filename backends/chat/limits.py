@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backends.chat.faults import TryAgainError
+from backends.chat.servers import Servers
 from data_schemas.config import ChatConfig
 
 if TYPE_CHECKING:
@@ -182,9 +183,13 @@ class RateLimit:
 
 
 class Pace:
-    """What is known of one endpoint: when a request may begin, and its health. Share it among an endpoint's clients."""
+    """What is known of one endpoint: when a request may begin, its health, and who of its servers answers.
+
+    Share it among an endpoint's clients.
+    """
 
     def __init__(self, config: ChatConfig) -> None:
+        self.servers = Servers(config.base_urls)
         self.health = Health()
         self.places = AdaptiveLimit(config.n_in_flight)
         self.tokens = RateLimit(config.max_tokens_per_minute)

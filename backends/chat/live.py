@@ -5,8 +5,8 @@ the same provider, key and faults.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,6 +17,7 @@ from backends.chat.connection import open_async
 from backends.chat.faults import REFUSED, FaultTranslator, TryAgainError
 from backends.chat.protocol import Endpoint
 from backends.chat.providers import full_url, key_env_of, provider_of, read_api_key
+from backends.chat.servers import Server, Servers
 from backends.chat.thoughts import SET_THINKS, ThoughtStream
 from data_schemas.config import ChatConfig
 from data_schemas.errors import AnswerCut, AnswerRefused, BackendError, RequestError, UnexpectedThought
@@ -76,8 +77,13 @@ class OpenAILiveChat:
         self._thinks = config.thinks
         key = read_api_key(config)
         self._faults = FaultTranslator(endpoint, key, key_env_of(config), longest_wait_s=config.max_wait_s)
-        url = full_url(endpoint.base_url, self._provider, endpoint.model)
-        self._openai = open_async(url, key, config.timeout_s, self._provider)
+        self._servers = Servers(config.base_urls if len(config.base_urls) > 1 else [endpoint.base_url])
+        self._openai = {
+            server: open_async(
+                full_url(server.url, self._provider, endpoint.model), key, config.timeout_s, self._provider
+            )
+            for server in self._servers.all
+        }
 
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
         """The pieces of the answer to a chat-completions payload (without `model`); empty ones while it thinks.
@@ -116,7 +122,8 @@ class OpenAILiveChat:
 
     async def aclose(self) -> None:
         """Closes its connections."""
-        await self._openai.close()
+        for each in self._openai.values():
+            await each.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -131,7 +138,7 @@ class OpenAILiveChat:
         import openai
 
         try:
-            async with await self._opened(payload) as events:
+            async with self._opened(payload) as events:
                 async for event in events:
                     if (piece := answer.piece_of(event)) is not None:
                         yield piece
@@ -147,19 +154,40 @@ class OpenAILiveChat:
         if answer.is_cut:
             raise AnswerCut("The answer was cut at as many tokens as were asked for.")
 
-    async def _opened(self, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
-        """The answer's events, by a new connection where the one that was kept open has been closed meanwhile."""
+    @asynccontextmanager
+    async def _opened(self, payload: dict[str, Any]) -> AsyncIterator["openai.AsyncStream[object]"]:
+        """The answer's events, of the first server that takes the request; each is asked once."""
+        tried: list[Server] = []
+        while True:
+            server = self._servers.choose(tried)
+            is_open = False
+            try:
+                with self._servers.asking(server):
+                    async with await self._opened_by(server, payload) as events:
+                        is_open = True
+                        yield events
+                return
+            except TryAgainError as fault:
+                tried.append(server)
+                if is_open or not self._servers.may_ask_another(fault, tried):
+                    raise
+
+    async def _opened_by(self, server: Server, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
+        """A server's events, by a new connection where the one that was kept open has been closed meanwhile."""
         import openai
 
         try:
-            return await self._open(payload)
-        except openai.APIConnectionError as error:
+            return await self._open(server, payload)
+        except openai.APIError as error:
             fault = self._faults.translate(error, REQUEST)
-            if not isinstance(fault, TryAgainError) or fault.status != CUT_SHORT:
-                raise
-        return await self._open(payload)
+            if not isinstance(error, openai.APIConnectionError) or getattr(fault, "status", "") != CUT_SHORT:
+                raise fault from None  # its text may quote the key
+        try:
+            return await self._open(server, payload)
+        except openai.APIError as error:
+            raise self._faults.translate(error, REQUEST) from None
 
-    async def _open(self, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
+    async def _open(self, server: Server, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
         import openai
 
         asked = {**payload, "stream": True, "stream_options": {"include_usage": True}}
@@ -167,7 +195,7 @@ class OpenAILiveChat:
             asked.pop("stop", None)
         body = self._provider.body(asked, self._endpoint.model, self._extra)
         # Not `chat.completions.create`: it builds a tree of objects for each token.
-        return await self._openai.post(
+        return await self._openai[server].post(
             "/chat/completions", cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object]
         )
 

@@ -167,17 +167,23 @@ def price_of(config: ChatConfig, model: str) -> PriceConfig | None:
     return price.model_copy(update=dollars)
 
 
-def base_url_of(config: ChatConfig) -> str:
-    """Where a configuration's endpoint is, less the provider's path, which may hold the model's name.
+def base_urls_of(config: ChatConfig) -> list[str]:
+    """Where a configuration's servers are, one at least, less the provider's path, which may hold the model's name.
 
     Raises:
         ConfigError: neither it nor its provider tells.
     """
-    found = config.base_url or provider_of(config).base_url
+    theirs = provider_of(config).base_url
+    found = config.base_urls or ([theirs.rstrip("/")] if theirs else [])
     if not found:
         whose = f"The provider {config.provider!r}" if config.provider else "The chat engine 'openai'"
         raise ConfigError(f"{whose} has no base URL.", "Set chat.base_url (it ends in /v1), or chat.provider.")
-    return found.rstrip("/")
+    return found
+
+
+def base_url_of(config: ChatConfig) -> str:
+    """The first of `base_urls_of`; raises as it does."""
+    return base_urls_of(config)[0]
 
 
 def endpoint_name_of(config: ChatConfig) -> str:

@@ -20,7 +20,7 @@ from backends.chat.child_server import HOST, Child, ChildServer, NotReady, free_
 from backends.chat.llamacpp import file_digest
 from backends.chat.protocol import Endpoint
 from backends.chat.providers import digest_as_asked
-from backends.workers.environments import environment
+from backends.workers.environments import get_environment
 from data_schemas import ids
 from data_schemas.config import ChatConfig
 from data_schemas.errors import ConfigError
@@ -93,7 +93,7 @@ class VllmEngine:
     def _find(self) -> Path:
         if self._executable is not None:
             return self._executable
-        place = environment("vllm")
+        place = get_environment("vllm")
         if not place.is_installed():
             raise ConfigError("The chat engine 'vllm' is not installed.", "Type: kame backends install vllm")
         return place.python().with_name("vllm")

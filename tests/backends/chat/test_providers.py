@@ -196,5 +196,5 @@ def test_fields_of_the_users_own_are_sent_and_tell_answers_apart(tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["messages", "model", "stream"])
 def test_what_each_request_has_of_its_own_is_not_for_the_user_to_add(name: str) -> None:
-    with pytest.raises(ValidationError, match=f"{name} cannot be set here"):
+    with pytest.raises(ValidationError, match=f"{name} cannot be set in `extra`"):
         ChatConfig(extra={name: 1})

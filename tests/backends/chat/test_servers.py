@@ -1,0 +1,287 @@
+"""Several servers of one chat model: who is asked, who is left out, and that nothing depends on who answered."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from backends.chat.cache import StoredReply, reply_key
+from backends.chat.client import OpenAIChatClient
+from backends.chat.double import DoubleEngine
+from backends.chat.faults import NO_CONNECTION, TryAgainError, UnusableAnswerError, no_answer
+from backends.chat.live import OpenAILiveChat
+from backends.chat.providers import endpoint_name_of
+from backends.chat.remote import RemoteEngine
+from backends.chat.servers import FIRST_LEFT_OUT_S, LONGEST_LEFT_OUT_S, Server, Servers
+from data_schemas.config import BudgetConfig, ChatConfig
+from data_schemas.errors import BackendError, BudgetError, ConfigError
+from data_schemas.fingerprint import what_matters
+from tests.backends.chat.chatting import QUICK, asking, numbered, use
+from tests.support.chat_server import MODEL, Behaviour, ChatServer, served
+
+
+def config_of(*urls: str, **more: object) -> ChatConfig:
+    """The servers' configuration."""
+    return ChatConfig.model_validate({"engine": "openai", "base_url": list(urls), "model": MODEL, **more})
+
+
+@contextmanager
+def servers_of(*behaviours: Behaviour) -> Iterator[list[tuple[str, ChatServer]]]:
+    """Base URLs and servers."""
+    with ExitStack() as stack:
+        pairs = [stack.enter_context(served(behaviour)) for behaviour in behaviours]
+        yield [(f"{root}/v1", server) for root, server in pairs]
+
+
+def nobody() -> str:
+    """The base URL of a port at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+
+
+class Clock:
+    """Seconds that go on when they are told to."""
+
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def ask(servers: Servers, fault: TryAgainError | None = None) -> Server:
+    """One request, to its end."""
+    server = servers.choose()
+    try:
+        with servers.asking(server):
+            if fault is not None:
+                raise fault
+    except TryAgainError:
+        pass
+    return server
+
+
+def test_who_has_fewest_requests_to_answer_is_asked() -> None:
+    servers = Servers(["a", "b", "c"], Clock())
+    with ExitStack() as stack:
+        asked = []
+        for _ in range(6):
+            asked.append(servers.choose())
+            stack.enter_context(servers.asking(asked[-1]))
+        assert [each.url for each in asked] == ["a", "b", "c", "a", "b", "c"]
+    with servers.asking(servers.all[0]):
+        assert {ask(servers).url for _ in range(8)} == {"b", "c"}
+    assert [each.n_asked for each in servers.all] == [0, 0, 0]
+
+
+def test_a_server_that_failed_is_left_out_then_tried_by_one_request_and_trusted_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    servers = Servers(["http://key@a:1/v1", "http://b:2/v1"], clock)
+    assert ask(servers, TryAgainError("x", NO_CONNECTION, endpoint_gone=True)) is servers.all[0]
+    assert "The chat server at a:1 is left out for 2 s: no connection." in caplog.text
+    assert {ask(servers).url for _ in range(5)} == {"http://b:2/v1"}
+    clock.now_s += FIRST_LEFT_OUT_S
+    with servers.asking(servers.choose()) as _:
+        assert servers.all[0].n_asked == 1
+        assert ask(servers) is servers.all[1]  # one request alone finds out
+    assert "The chat server at a:1 answers again." in caplog.text
+    with servers.asking(servers.all[1]):
+        assert ask(servers) is servers.all[0]
+
+
+def test_the_longer_it_fails_the_longer_it_is_left_out_and_requests_together_count_as_one() -> None:
+    clock, fault = Clock(), TryAgainError("x", "500")
+    servers = Servers(["a", "b"], clock)
+    waits_s = []
+    for _ in range(8):
+        server = servers.all[0]
+        together = [servers.asking(server) for _ in range(5)]
+        for each in together:
+            each.__enter__()
+        clock.now_s += 1
+        for each in together:
+            assert not each.__exit__(type(fault), fault, None)  # the fault goes on to who asked
+        waits_s.append(server.left_out_s[1] - clock.now_s)
+        clock.now_s = server.left_out_s[1]
+    assert waits_s == [2, 4, 8, 16, 32, LONGEST_LEFT_OUT_S, LONGEST_LEFT_OUT_S, LONGEST_LEFT_OUT_S]
+
+
+def test_what_a_server_asks_to_wait_it_is_left_out() -> None:
+    clock = Clock()
+    servers = Servers(["a", "b"], clock)
+    ask(servers, TryAgainError("x", "429", overloaded=True, retry_after_s=300))
+    assert servers.all[0].left_out_s[1] == clock.now_s + 300
+
+
+def test_an_answer_without_a_text_and_the_only_server_leave_nobody_out() -> None:
+    servers = Servers(["a", "b"], Clock())
+    paid = StoredReply("", 1, None, 1)
+    ask(servers, UnusableAnswerError("no text", paid, is_final=False))
+    assert [each.n_failed for each in servers.all] == [0, 0]
+    only = Servers(["a"], Clock())
+    ask(only, TryAgainError("x", NO_CONNECTION, endpoint_gone=True))
+    assert (only.all[0].n_failed, ask(only)) == (0, only.all[0])
+
+
+def test_where_all_are_left_out_the_first_to_come_back_is_asked() -> None:
+    clock = Clock()
+    servers = Servers(["a", "b"], clock)
+    gone = TryAgainError("x", NO_CONNECTION, endpoint_gone=True)
+    ask(servers, gone)
+    clock.now_s += 1
+    ask(servers, gone)
+    assert servers.choose() is servers.all[0]
+    assert servers.choose([servers.all[0]]) is servers.all[1]
+
+
+def test_only_what_a_server_has_not_worked_on_goes_to_another_at_once() -> None:
+    servers = Servers(["a", "b"], Clock())
+    moves = [
+        (TryAgainError("x", NO_CONNECTION, endpoint_gone=True), True),
+        (TryAgainError("x", "429", overloaded=True), True),
+        (no_answer("x", was_taken=False), True),
+        (no_answer("x"), False),
+        (TryAgainError("x", "cut off", endpoint_gone=True, may_be_paid=True), False),
+        (TryAgainError("x", "500"), False),
+    ]
+    assert [servers.may_ask_another(fault, servers.all[:1]) for fault, _ in moves] == [moved for _, moved in moves]
+    assert not servers.may_ask_another(moves[0][0], servers.all)
+
+
+def test_a_list_is_typed_with_commas_or_written_in_yaml_and_each_url_is_checked() -> None:
+    typed = ChatConfig(engine="openai", base_url="http://a/v1, http://b/v1/")
+    assert typed.base_urls == config_of("http://a/v1", "http://b/v1").base_urls == ["http://a/v1", "http://b/v1"]
+    assert (typed.n_in_flight, ChatConfig(engine="openai", base_url="http://a/v1").n_in_flight) == (128, 64)
+    for wrong, told in (
+        (["http://a/v1", "b/v1"], "must begin with http"),
+        (["http://a/v1", "http://u:secret@b/v1"], "user, password"),
+        (["http://a/v1", "http://a/v1/"], "is listed twice"),
+        ([], "must begin with http"),
+    ):
+        with pytest.raises(ValidationError, match=told):
+            config_of(*wrong)
+    with pytest.raises(ValidationError, match="transport batch needs one base_url"):
+        config_of("http://a/v1", "http://b/v1", transport="batch")
+
+
+def test_identity_does_not_see_how_many_servers_there_are() -> None:
+    one, two = config_of("http://a/v1"), config_of("http://a/v1", "http://b:9/v1")
+    assert what_matters(one) == what_matters(two)
+    assert endpoint_name_of(one) == endpoint_name_of(two) == "a"
+    payload = numbered(1)[0]
+    keys = {reply_key(RemoteEngine(each).describe(), payload, 0) for each in (one, two)}
+    assert len(keys) == 1
+    named = [config_of(*urls, endpoint="ours") for urls in (["http://a/v1"], ["http://b/v1", "http://a/v1"])]
+    assert len({reply_key(RemoteEngine(each).describe(), payload, 0) for each in named}) == 1
+
+
+@pytest.mark.full
+def test_a_slow_server_gets_fewer_requests_and_every_answer_is_the_same(tmp_path: Path) -> None:
+    with servers_of(Behaviour(first_token_s=0.4), Behaviour()) as ((slow_url, slow), (quick_url, quick)):
+        config = config_of(slow_url, quick_url, max_in_flight=4, endpoint="ours")
+        endpoint = RemoteEngine(config).describe()
+        balanced = use(endpoint, tmp_path / "both", asking(numbered(30)), config)
+        alone = config_of(quick_url, max_in_flight=4, endpoint="ours")
+        single = use(RemoteEngine(alone).describe(), tmp_path / "one", asking(numbered(30)), alone)
+        assert [(each.text, each.request_id) for each in balanced] == [(each.text, each.request_id) for each in single]
+        assert 0 < len(slow.counts.bodies) < 10
+        assert len(slow.counts.bodies) + len(quick.counts.bodies) == 30 + 30
+        again = use(endpoint, tmp_path / "one", asking(numbered(30)), config)  # another list, the same answers
+        assert all(each.from_cache for each in again)
+
+
+@pytest.mark.full
+def test_a_dead_server_costs_no_try_and_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    dead = nobody()
+    with servers_of(Behaviour()) as ((url, server),):
+        config = config_of(dead, url, max_attempts=1, endpoint="ours")
+        with RemoteEngine(config, QUICK).serve() as endpoint:
+            outcomes = use(endpoint, tmp_path, asking(numbered(40)), config)
+        assert [type(each).__name__ for each in outcomes] == ["ChatReply"] * 40
+        assert len(server.counts.bodies) == 40
+    place = dead.removeprefix("http://").removesuffix("/v1")
+    assert f"The chat server at {place} is left out: no connection." in caplog.text  # at the start
+    assert caplog.text.count(f"The chat server at {place} is left out for 2 s: no connection.") == 1
+
+
+@pytest.mark.full
+def test_requests_of_a_server_that_answers_500_are_tried_again_at_another(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with servers_of(Behaviour(fault_share=1.0, faults=("500",)), Behaviour()) as ((bad_url, bad), (url, server)):
+        config = config_of(bad_url, url, max_attempts=2, max_in_flight=4, endpoint="ours")
+        outcomes = use(RemoteEngine(config).describe(), tmp_path, asking(numbered(40)), config)
+        assert [type(each).__name__ for each in outcomes] == ["ChatReply"] * 40
+        assert len(server.counts.bodies) == 40
+        assert 1 <= len(bad.counts.bodies) <= 8
+    assert "is left out for 2 s: HTTP 500." in caplog.text
+
+
+@pytest.mark.full
+def test_a_server_that_refuses_for_now_is_passed_over_without_a_pause(tmp_path: Path) -> None:
+    busy = Behaviour(fault_share=1.0, faults=("429",), retry_after_s=600)
+    with servers_of(busy, Behaviour()) as ((busy_url, refused), (url, server)):
+        config = config_of(busy_url, url, max_attempts=1, max_in_flight=4, endpoint="ours")
+        outcomes = use(RemoteEngine(config).describe(), tmp_path, asking(numbered(20)), config)
+        assert [type(each).__name__ for each in outcomes] == ["ChatReply"] * 20
+        assert (len(refused.counts.bodies) <= 4, len(server.counts.bodies)) == (True, 20)
+
+
+@pytest.mark.full
+def test_where_no_server_answers_the_run_stops_with_the_error_of_one(tmp_path: Path) -> None:
+    config = config_of(nobody(), nobody(), max_attempts=2, endpoint="ours")
+    with pytest.raises(BackendError, match=r"'ours' is not answering: 2 tries, no connection"):
+        use(RemoteEngine(config).describe(), tmp_path, asking(numbered(3)), config)
+    with (
+        pytest.raises(BackendError, match=r"'ours' at http://127.*, http://127.* is not answering as it should"),
+        RemoteEngine(config, QUICK).serve(),
+    ):
+        pytest.fail("nobody is there")
+
+
+@pytest.mark.full
+def test_a_server_without_the_model_is_named(tmp_path: Path) -> None:
+    with servers_of(Behaviour(), Behaviour()) as ((url, _), (other, _)):
+        config = config_of(url, other, model="another")
+        with pytest.raises(ConfigError, match=rf"has no model 'another' at {url}"), RemoteEngine(config).serve():
+            pytest.fail("it has no such model")
+        assert RemoteEngine(config_of(url, other, model=None)).describe().model == MODEL
+
+
+@pytest.mark.full
+def test_the_budget_counts_each_answer_once_whoever_gave_it(tmp_path: Path) -> None:
+    with servers_of(Behaviour(), Behaviour()) as ((url, one), (other, two)):
+        config = config_of(url, other, max_in_flight=2, endpoint="ours")
+        endpoint = RemoteEngine(config).describe()
+
+        async def spend(client: OpenAIChatClient) -> tuple[int, int]:
+            answers = [await client.ask(payload) for payload in numbered(6)]
+            n_tokens = sum(each.n_tokens_in + each.n_tokens_out for each in answers)
+            return n_tokens, client.usage.n_tokens_in + client.usage.n_tokens_out
+
+        told, counted = use(endpoint, tmp_path / "all", spend, config)
+        assert told == counted
+        assert min(len(each.counts.bodies) for each in (one, two)) == 3
+        with pytest.raises(BudgetError):
+            use(endpoint, tmp_path / "some", asking(numbered(6)), config, BudgetConfig(tokens=told // 2))
+
+
+@pytest.mark.full
+def test_a_live_answer_comes_from_another_server_where_one_is_gone() -> None:
+    with DoubleEngine(ChatConfig(engine="double")).serve() as there:
+        config = config_of(nobody(), there.base_url, model=there.model)
+
+        async def talk() -> list[str]:
+            async with OpenAILiveChat(RemoteEngine(config).describe(), config) as chat:
+                said = ["".join([piece async for piece in chat.stream(payload)]) for payload in numbered(3)]
+                assert chat.usage.n_failed == 0
+                return said
+
+        said = asyncio.run(talk())
+        assert all(said)
+        assert len(said) == 3
