@@ -1,4 +1,4 @@
-"""An example as the model sees it, and several of them padded to one length."""
+"""Training examples as model inputs and labels, and batches of them padded to one length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -19,10 +19,10 @@ class Example:
     Attributes:
         columns: int32[K, S + 1], delayed; the input is all but the last, the target all but the first.
         oracle: int32[S], the id fed at each input position.
-        text_labels: int32[S], `ZERO_ID` where nothing is to be predicted.
+        text_labels: int32[S], `ZERO_ID` where there is no label.
         audio_labels: int32[n_codebooks, S], the same for the own voice.
-        answer_mask: bool[S], where the text to be predicted is part of the answer's words.
-        oracle_fed: bool[S], where an oracle is being fed.
+        answer_mask: bool[S], where the text label is part of the answer's words.
+        oracle_fed: bool[S], where an oracle is fed.
     """
 
     columns: NDArray[np.int32]
@@ -41,12 +41,12 @@ class Example:
         text_card: int,
         card: int,
     ) -> Self:
-        """An example with the labels that its columns come to.
+        """Makes an example, whose labels are computed from its columns.
 
         Args:
-            columns: int32[K, S + 1], of `lay_sequence` or a chunk of it.
-            oracle: int32[S], of `lay_oracle`.
-            answer_mask: bool[S]; of a whole sequence, the mask of the T frames and False for the tail.
+            columns: int32[K, S + 1], from `lay_sequence`, or a chunk of it.
+            oracle: int32[S], from `lay_oracle`.
+            answer_mask: bool[S]; for a whole sequence, the mask of the T frames, then False for the tail.
             text_card: initial id of the text.
             card: initial id of the codes.
         """
@@ -55,7 +55,7 @@ class Example:
 
     @property
     def n_positions(self) -> int:
-        """Input positions S."""
+        """Number of input positions S."""
         return len(self.oracle)
 
 
@@ -81,24 +81,35 @@ class Batch:
 
     @property
     def inputs(self) -> torch.Tensor:
-        """int64[B, K, S], the columns that the model reads."""
+        """int64[B, K, S], the input columns."""
         return self.columns[..., :-1]
 
     @property
     def targets(self) -> torch.Tensor:
-        """int64[B, K, S], the column after each of them, for the depth transformer."""
+        """int64[B, K, S], the next column of each, for the depth transformer."""
         return self.columns[..., 1:]
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on another device."""
-        return type(self)(**{each.name: getattr(self, each.name).to(device) for each in fields(self)})
+        """Returns the batch on another device, see `copy_to_device`."""
+        return type(self)(**{each.name: copy_to_device(getattr(self, each.name), device) for each in fields(self)})
+
+
+def copy_to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
+    """Copies a tensor to another device; to a GPU from pinned memory and without waiting (non_blocking).
+
+    A copy from unpinned memory synchronises with the GPU's stream first, so the GPU would be idle afterwards. PyTorch
+    keeps the pinned memory until the copy is done.
+    """
+    if torch.device(device).type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 _FILL = {"columns": ZERO_ID, "oracle": PADDING_ID, "text_labels": ZERO_ID, "audio_labels": ZERO_ID}
 
 
 def collate(examples: Sequence[Example]) -> Batch:
-    """Examples of any lengths as one batch. Attention is causal: padding at the end changes nothing before it."""
+    """Combines examples of any lengths to one batch. Attention is causal, so padding at the end has no effect."""
     return Batch(
         **{
             each.name: _pad([getattr(example, each.name) for example in examples], _FILL.get(each.name, 0))
@@ -108,7 +119,7 @@ def collate(examples: Sequence[Example]) -> Batch:
 
 
 def _pad(arrays: Sequence[NDArray[np.generic]], fill: int) -> torch.Tensor:
-    """Arrays that differ in their last axis only, stacked; integers as int64, which embeddings take."""
+    """Pads arrays in their last axis and stacks them; integers become int64, as embeddings require."""
     n_last = max(array.shape[-1] for array in arrays)
     dtype = np.bool_ if arrays[0].dtype == np.bool_ else np.int64
     stacked = np.full((len(arrays), *arrays[0].shape[:-1], n_last), fill, dtype)

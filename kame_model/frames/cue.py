@@ -1,10 +1,10 @@
-"""Which token of its oracle a speaker has not said yet.
+"""The cue: the first token of the oracle that a speaker has not said yet.
 
-Of the oracle that counts, the longest beginning that stands in order in what was said since it came is said; the token
-after it is the cue. So slips heal: what was left out is still to be said, and what is said again, or is not the
-oracle's, changes nothing. An oracle that comes while the one before is being said, and begins like it, goes on where
-that one was: back-ends are asked again and again, and mostly answer the same. Training and serving go through the same
-positions in the same order.
+The longest prefix of the current oracle that occurs, in order, in what was said since it came counts as said; the token
+after it is the cue. So errors are corrected: an omitted token remains the cue, and tokens that are repeated or not in
+the oracle have no effect. If a new oracle comes while the previous one is being said, and has the same prefix, it
+continues at the same place, because back-ends are called repeatedly and mostly give the same answer. Training and
+serving process the same positions in the same order.
 """
 
 from collections.abc import Iterable
@@ -13,15 +13,14 @@ from kame_model.frames.ids import PADDING_ID
 
 
 class Cue:
-    """One speaker's oracle and how far it is said, position by position.
+    """Tracks one speaker's oracle and how much of it is said, position by position.
 
     Args:
         start_id: `text_card`.
 
     Attributes:
-        told: the tokens of the oracle that counts, as far as they were fed; while a newer one repeats its beginning,
-            those of both.
-        n_said: how many of them are said.
+        told: the tokens of the current oracle that were fed; while a newer one repeats its prefix, those of both.
+        n_said: number of these tokens that are said.
     """
 
     __slots__ = ("_n_fed", "_start_id", "n_said", "told")
@@ -34,15 +33,14 @@ class Cue:
 
     @property
     def token(self) -> int:
-        """The first token that is not said; padding where all that was fed is said."""
+        """The first token that is not said; padding if all tokens fed are said."""
         return self.told[self.n_said] if self.n_said < len(self.told) else PADDING_ID
 
     def feed(self, oracle: int) -> bool:
-        """Takes what is fed at a position; whether another oracle counts from here, none of which is said.
+        """Processes the oracle id of a position; returns whether a new oracle is current, none of which is said.
 
-        The start of one takes the place of one that is wholly said. Otherwise that goes on until a token of the newer
-        one differs, and from there the newer one counts: from its first token, where more than what both begin with
-        was said.
+        A new oracle replaces one that is completely said. Otherwise the old one stays current until a token of the new
+        one differs; then the new one is current, from its first token if more than the common prefix was said.
         """
         if oracle == self._start_id:
             self._n_fed = 0
@@ -62,18 +60,18 @@ class Cue:
         return False
 
     def say(self, text: int) -> bool:
-        """Takes what is said at a position, after what was fed there; whether it was the cue."""
+        """Processes the text said at a position, after `feed` for that position; returns whether it was the cue."""
         is_cue = text > PADDING_ID and text == self.token
         self.n_said += is_cue
         return is_cue
 
 
 def lay_cues(text: Iterable[int], oracle: Iterable[int], start_id: int) -> list[int]:
-    """The cues of a sequence, one at each of S input positions.
+    """Returns the cues of a sequence, one for each of S input positions.
 
     Args:
-        text: [S] the text that each position reads: what was said at the position before.
-        oracle: [S] what is fed there.
+        text: [S] the text input of each position, which was said at the position before.
+        oracle: [S] the oracle input of each position.
         start_id: `text_card`.
     """
     cue, tokens = Cue(start_id), list[int]()

@@ -1,8 +1,8 @@
-"""The text stream: a speaker's words as tokens on the frames in which they are said, and back.
+"""The text stream (inner monologue): a speaker's words as tokens on frames, and back.
 
-As kame_finetune lays them: one encoding of all the words joined by spaces; each token at the frame of its first
-character's share of the word's time, or the next free one; the frame before a run that follows padding is the end of
-padding; the rest is padding.
+As in kame_finetune, all words are joined by spaces and encoded together. Each token is placed at the frame of its first
+character, interpolated in the word's time, or at the next free frame. The last padding frame before tokens is the end
+of padding; all other frames are padding.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ class TextFrames:
 
     Attributes:
         tokens: int32[T], a token, `PADDING_ID` or `END_OF_PADDING_ID`.
-        word_of_frame: int32[T], the word that a frame's token is part of; -1: no token.
-        n_moved_tokens: tokens that found their frame taken and came later.
-        n_cut_tokens: tokens for which no frame was left before the end.
+        word_of_frame: int32[T], the index of the word of each frame's token; -1: no token.
+        n_moved_tokens: number of tokens that were moved to a later frame because theirs was taken.
+        n_cut_tokens: number of tokens dropped because no frame was left.
     """
 
     tokens: NDArray[np.int32]
@@ -35,9 +35,9 @@ class TextFrames:
 
 
 def lay_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -> TextFrames:
-    """A speaker's words, in any order, on the frames of the dialogue.
+    """Places a speaker's words, given in any order, on the frames of the dialogue.
 
-    Tokens never overtake each other, so the text read off the frames is the text said, whatever the times.
+    The order of tokens never changes, so the text read from the frames is the text said, for any word timings.
     """
     order = sorted(range(len(words)), key=lambda index: words[index].start_s)
     said = [words[index] for index in order]
@@ -61,13 +61,13 @@ def lay_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -
 
 
 def find_words(text: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """bool[T], the frames of a text that hold a token of a word."""
+    """Returns bool[T], the frames of a text that hold a token of a word."""
     is_word: NDArray[np.bool_] = (text != PADDING_ID) & (text != END_OF_PADDING_ID)
     return is_word
 
 
 def read_words(tokens: Sequence[int] | NDArray[np.integer], tokenizer: Tokenizer) -> list[tuple[int, str]]:
-    """The words of a text stream, each with the frame of its first token; as the tokenizer writes them."""
+    """Returns the words of a text stream, decoded by the tokenizer, each with the frame of its first token."""
     words: list[tuple[int, list[int]]] = []
     for frame, token in enumerate(map(int, tokens)):
         if token in (PADDING_ID, END_OF_PADDING_ID) or token < 0:

@@ -1,8 +1,9 @@
-"""The fourth stream: a dialogue's oracle events as tokens, and their places on the model's input positions.
+"""The oracle stream: a dialogue's oracle events as tokens, and their input positions.
 
-An event at frame f puts the start id (`text_card`) at input position f + 1, where text token f is, and one token a
-position after it; position 0 is the initial column and stays empty. The start of an event clears what is left of the
-one before. `lay_oracle` does so for a whole dialogue in training, `OracleQueue` one position at a time in the server.
+An event at frame f puts the start id (`text_card`) at input position f + 1, where text token f is, and one token at
+each position after it; position 0 is the initial column and has no oracle. The start of an event discards the rest of
+the previous one. `lay_oracle` does this for a whole dialogue in training, `OracleQueue` position by position in the
+server.
 """
 
 from collections import deque
@@ -22,19 +23,19 @@ OracleTokenEvent = tuple[int, Sequence[int] | NDArray[np.int32]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OracleTokens:
-    """One speaker's oracle events as tokens, before any choice is made; E events, in the order of their frames.
+    """One speaker's oracle events as tokens, before augmentation; E events sorted by frame.
 
-    The columns are those of kame_finetune's rows (`X_oracle_…`), ragged ones as values and offsets, so that they are
-    stored and memory-mapped as they are; `level` is ours.
+    The columns are those of kame_finetune's rows (`X_oracle_…`), with ragged ones as values and offsets for storage
+    and memory mapping; `level` is an addition.
 
     Attributes:
         frame: int32[E], `units.event_frame` of the event's time.
-        ratio: float32[E], words heard of the words of the user's turn, 0 to 1.
+        ratio: float32[E], share of the words of the user's turn that were heard, 0 to 1.
         level: int8[E], hint level 0 to 5.
         skip_forbid: bool[E], the last event of its run, which training never skips.
-        pred_values: int32, the predictions' tokens, one event after the other.
-        pred_offsets: int32[E + 1], where each event's begin; the last is their number.
-        hint_values: int32, the true answer's tokens, of events that had one as hint.
+        pred_values: int32, tokens of the predictions, concatenated.
+        pred_offsets: int32[E + 1], start of each event in `pred_values`; the last is the total number.
+        hint_values: int32, tokens of the true answer, for events that had it as hint.
         hint_offsets: int32[E + 1].
     """
 
@@ -60,10 +61,10 @@ class OracleTokens:
         preds: Sequence[Sequence[int]],
         hints: Sequence[Sequence[int]],
     ) -> Self:
-        """Events given as lists, one entry an event; `hints` has an empty entry where an event had no hint.
+        """Packs lists with one entry per event; an entry of `hints` is empty if the event had no hint.
 
         Raises:
-            ValueError: the lists differ in length, or the frames go back.
+            ValueError: if the lists differ in length, or the frames are not sorted.
         """
         if len({len(each) for each in (frame, ratio, level, skip_forbid, preds, hints)}) != 1:
             raise ValueError("events need a frame, ratio, level, skip_forbid, prediction and hint each")
@@ -79,20 +80,20 @@ class OracleTokens:
         )
 
     def pred(self, event: int) -> NDArray[np.int32]:
-        """The tokens of an event's prediction."""
+        """Returns the tokens of an event's prediction."""
         return self.pred_values[self.pred_offsets[event] : self.pred_offsets[event + 1]]
 
     def hint(self, event: int) -> NDArray[np.int32]:
-        """The tokens of an event's hint; none where it had none."""
+        """Returns the tokens of an event's hint; empty if it had none."""
         return self.hint_values[self.hint_offsets[event] : self.hint_offsets[event + 1]]
 
     def said(self, event: int) -> NDArray[np.int32]:
-        """What an event feeds: the hint once all the question is heard and there is one, else the prediction."""
+        """Returns the tokens to feed: the hint, if it exists and the whole question was heard, else the prediction."""
         hint = self.hint(event)
         return hint if self.ratio[event] >= 1 and len(hint) else self.pred(event)
 
     def events(self) -> list[OracleTokenEvent]:
-        """All events with what they feed, as validation and serving have them: nothing skipped, nothing moved."""
+        """Returns all events with the tokens to feed, without augmentation, as in validation and serving."""
         return [(int(frame), self.said(event)) for event, frame in enumerate(self.frame)]
 
 
@@ -103,16 +104,16 @@ def _pack(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np
 
 
 def lay_oracle(events: Iterable[OracleTokenEvent], n_positions: int, start_id: int) -> NDArray[np.int32]:
-    """The oracle stream of a sequence.
+    """Returns the oracle stream of a sequence.
 
     Args:
-        events: in the order of their coming. One without tokens writes nothing and clears nothing. Of two at one frame
-            the later one stands. One that starts outside the positions (in another chunk) writes nothing.
+        events: in the order in which they come. An event without tokens has no effect. Of two events at one frame, the
+            later one is used. An event that starts outside the positions (in another chunk) has no effect.
         n_positions: input positions S; T + 1 for a dialogue of T frames.
         start_id: `text_card`.
 
     Returns:
-        int32[S], `PADDING_ID` wherever nothing is fed.
+        int32[S], `PADDING_ID` where nothing is fed.
     """
     stream = np.full(n_positions, PADDING_ID, np.int32)
     for frame, tokens in sorted(events, key=lambda event: event[0]):
@@ -127,10 +128,10 @@ def lay_oracle(events: Iterable[OracleTokenEvent], n_positions: int, start_id: i
 
 
 class OracleQueue:
-    """What one session of a server still has to feed: first in, first out, one id for each input position.
+    """Queue of oracle tokens of one session in a server: first in, first out, one id per input position.
 
-    The ancestor indexed an oracle's tokens by the frames elapsed and lost some whenever the LLM was slow. Here a token
-    waits for its turn, and only the start of a newer oracle takes it away.
+    The original KAME server indexed tokens by elapsed frames and lost some whenever the LLM was slow. Here tokens wait
+    in the queue, and only the start of a newer oracle discards them.
 
     For the same events at the same frames it gives what `lay_oracle` lays out: push what came at frame f, then take
     `next()` for position f + 1. An oracle that is still being written comes by `start` and `extend`, and counts as an
@@ -149,12 +150,12 @@ class OracleQueue:
         self._fed = 0
 
     def start(self) -> int:
-        """Announces an oracle that will come in pieces; returns its number, by which newer is told from older."""
+        """Announces an oracle that will be streamed; returns its number, which increases with each oracle."""
         self._n_announced += 1
         return self._n_announced
 
     def extend(self, oracle: int, tokens: Iterable[int]) -> bool:
-        """Adds tokens to an oracle; False, and nothing is added, when a newer one has begun: its writing may stop."""
+        """Adds tokens to an oracle; if a newer one has begun, nothing is added and False is returned."""
         new = list(tokens)
         if oracle < self._fed:
             return False
@@ -166,19 +167,19 @@ class OracleQueue:
         return True
 
     def withdraw(self, oracle: int) -> None:
-        """Forgets what waits of an oracle, as if it had ended with what was fed; of another one nothing changes."""
+        """Discards the waiting tokens of an oracle, if it is the current one."""
         if oracle == self._fed:
             self._waiting.clear()
 
     def push(self, tokens: Iterable[int]) -> None:
-        """A whole oracle, which takes the place of the one before; one without tokens changes nothing."""
+        """Adds a complete oracle, which replaces the previous one; an empty one has no effect."""
         self.extend(self.start(), tokens)
 
     def next(self) -> int:
-        """The id to feed at this input position."""
+        """Returns the id to feed at this input position."""
         return self._waiting.popleft() if self._waiting else PADDING_ID
 
     def reset(self) -> None:
-        """Forgets everything, oracles on their way too, so that the next caller hears nothing of this one's."""
+        """Discards everything, including oracles that are still streaming, before another session uses the queue."""
         self._waiting.clear()
         self._fed = self.start()

@@ -1,4 +1,4 @@
-"""A dialogue as one sequence of columns, what the model is to predict of it, and chunks of a long one.
+"""A dialogue as one sequence of columns, its labels, and chunks of long sequences.
 
 Rows of a column: 0 the text of the speaker learnt, 1…n the codes of the own voice, n + 1…2n those of the other's.
 Columns before the delays: 0 the initial ids, 1…T the frames 0…T - 1, T + 1 the tail. The model reads columns 0…T and
@@ -16,7 +16,7 @@ from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent
 
 MAX_COLUMNS = 512
-"""Longest chunk of the released recipe (kame_finetune, `max_length`): 41 s. `data.max_columns` says another."""
+"""Longest chunk of the released recipe (kame_finetune, `max_length`): 41 s. `data.max_columns` overrides it."""
 
 
 class Chunk(NamedTuple):
@@ -33,11 +33,11 @@ def lay_sequence(
     text_card: int,
     layout: CodeLayout,
 ) -> NDArray[np.int32]:
-    """All columns of a dialogue, delayed.
+    """Returns all columns of a dialogue, with delays applied.
 
-    A row that comes d frames later starts with d more initial ids. After its last token comes text padding, or the
-    layout's `card`, which is no code and so never a label: the tail's text is trained, codes without delay are not, and
-    those a frame late are the last frame's. What is later than that falls off the end.
+    A row with a delay of d frames starts with d more initial ids. After its last token comes text padding, or the
+    layout's `card`, which is not a code and so never a label: in the tail, the text is trained, codes without delay are
+    not, and codes with a delay of one are those of the last frame. Anything later is cut off.
 
     Args:
         text: int32[T], text on frames of the speaker learnt.
@@ -50,7 +50,7 @@ def lay_sequence(
         int32[1 + 2 * n_codebooks, T + 2].
 
     Raises:
-        ValueError: the three are not equally long, or the voices have different codebooks.
+        ValueError: if the three differ in length, or the voices in their number of codebooks.
     """
     n_codebooks, n_frames = own.shape
     if text.shape != (n_frames,) or other.shape != own.shape:
@@ -65,13 +65,13 @@ def lay_sequence(
 
 
 def make_labels(columns: NDArray[np.int32], text_card: int, card: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """What is to be predicted at each of the S input positions of S + 1 columns: the next column, less all initial ids.
+    """Returns the labels of the S input positions of S + 1 columns: the next column without initial ids.
 
     Args:
         columns: int32[1 + 2 * n_codebooks, S + 1], delayed; a whole sequence or a chunk of one.
 
     Returns:
-        Text, int32[S], and the own voice's codes, int32[n_codebooks, S]; `ZERO_ID` where nothing is to be predicted.
+        Text, int32[S], and the own voice's codes, int32[n_codebooks, S]; `ZERO_ID` where there is no label.
     """
     n_codebooks = len(columns) // 2
     text, audio = columns[0, 1:], columns[1 : 1 + n_codebooks, 1:]
@@ -79,9 +79,9 @@ def make_labels(columns: NDArray[np.int32], text_card: int, card: int) -> tuple[
 
 
 def chunks(n_columns: int, max_columns: int = MAX_COLUMNS) -> list[Chunk]:
-    """Cuts a sequence into as few chunks as can be, their lengths differing by one column at most.
+    """Cuts a sequence into as few chunks as possible, whose lengths differ by at most one column.
 
-    Only the first has the initial column. The first column of a later one is read but predicted nowhere.
+    Only the first chunk has the initial column. The first column of a later chunk is input but never a label.
     """
     n_chunks = -(-n_columns // max_columns)
     shorter, n_longer = divmod(n_columns, n_chunks)
@@ -90,9 +90,9 @@ def chunks(n_columns: int, max_columns: int = MAX_COLUMNS) -> list[Chunk]:
 
 
 def select_events(events: Iterable[OracleTokenEvent], chunk: Chunk) -> list[OracleTokenEvent]:
-    """The oracle events that start in a chunk, at frames that `lay_oracle` places on the chunk's own positions.
+    """Returns the oracle events that start in a chunk, with frames relative to the chunk for `lay_oracle`.
 
-    An event at frame f starts at column f + 1. What is left of an earlier one at the chunk's border is lost, as in the
-    released recipe.
+    An event at frame f starts at column f + 1. The rest of an event that started in an earlier chunk is lost, as in
+    the released recipe.
     """
     return [(frame - chunk.start, tokens) for frame, tokens in events if chunk.start <= frame + 1 < chunk.stop]

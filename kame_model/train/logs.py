@@ -1,4 +1,4 @@
-"""What a run tells while it goes: a line of JSON a look, TensorBoard's files, losses that leap, and their picture."""
+"""What a run tells while it goes: a line of JSON a look, losses that leap, and their picture."""
 
 import io
 import json
@@ -17,6 +17,7 @@ from data_schemas.store import Store
 from kame_model.data.loader import Counts, MicroBatch
 from kame_model.model.loss import METRICS as LOSS_METRICS
 from kame_model.model.loss import means
+from kame_model.train.curves import Curves, flatten_numbers
 from kame_model.train.parallel import Processes
 
 N_TALLIES = 2 * len(LOSS_METRICS)
@@ -26,7 +27,6 @@ PREFIXES: Final[dict[Kind, str]] = {"dialogues": "dialogue_", "speech": "speech_
 """Begins the names of figures of steps of a kind that is not the run's main one."""
 
 METRICS = "metrics.jsonl"
-TENSORBOARD = "tensorboard"
 PICTURE = "losses.png"
 _PARTS = ("text", "semantic", "acoustic")
 _COLUMNS = {
@@ -37,28 +37,24 @@ _COLUMNS = {
 
 
 class MetricsLog:
-    """A run's `metrics.jsonl`: one object a line, each with `kind` and `step`; and TensorBoard's files beside it.
+    """A run's `metrics.jsonl`: one object a line, each with `kind` and `step`; and curves of the same numbers.
 
     Args:
         folder: of the run.
         step: steps done; lines of later ones, which a killed run left, are taken out.
-        tensorboard: whether to write those files.
+        curves: where the numbers are drawn too.
 
     Raises:
         StoreError: the disk is full.
     """
 
-    def __init__(self, folder: Path, step: int, tensorboard: bool) -> None:
+    def __init__(self, folder: Path, step: int, curves: Sequence[Curves] = ()) -> None:
         self._path = folder / METRICS
         self._forget_after(step)
-        self._board = None
-        if tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(folder / TENSORBOARD), purge_step=step + 1)
+        self._curves = curves
 
     def write(self, kind: str, step: int, figures: Mapping[str, Any]) -> None:
-        """One line; numbers of it, nested ones too, go to TensorBoard as `kind/name`.
+        """One line; numbers of it, nested ones too, are drawn as `kind/name`.
 
         Raises:
             StoreError: the disk is full.
@@ -67,9 +63,8 @@ class MetricsLog:
         try:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
-            if self._board is not None:
-                for name, value in _flatten(figures):
-                    self._board.add_scalar(f"{kind}/{name}", value, step)
+            for each in self._curves:
+                each.write(step, flatten_numbers(figures, kind))
         except OSError as error:
             raise StoreError(
                 f"Cannot write {self._path}: {error.strerror or error}.",
@@ -77,9 +72,9 @@ class MetricsLog:
             ) from error
 
     def close(self) -> None:
-        """Writes out what TensorBoard still holds."""
-        if self._board is not None:
-            self._board.close()
+        """Writes out what the curves still hold."""
+        for each in self._curves:
+            each.close()
 
     def _forget_after(self, step: int) -> None:
         if self._path.exists():
@@ -91,16 +86,6 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     """All whole lines of a `metrics.jsonl`; the last of a killed run may be cut, and is left out."""
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     return [json.loads(line) for line in lines]
-
-
-def _flatten(figures: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
-    flat: list[tuple[str, float]] = []
-    for name, value in figures.items():
-        if isinstance(value, Mapping):
-            flat += _flatten(value, f"{prefix}{name}/")
-        elif isinstance(value, int | float):
-            flat.append((prefix + name, float(value)))
-    return flat
 
 
 @dataclass(slots=True)

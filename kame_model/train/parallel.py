@@ -24,7 +24,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from backends.codec.moshi_codec import device_name
+from backends.codec.moshi_codec import choose_device
 from data_schemas.config.training import CheckpointKeeps, HardwareConfig
 from data_schemas.errors import ConfigError
 from kame_model.data.loader import ALONE, Share
@@ -53,7 +53,8 @@ class Processes:
     Attributes:
         device: where it computes.
         share: this process among all.
-        mesh: all of them, to shard weights over; None: it is alone.
+        mesh: all of them, to shard weights over: of one dimension, or of two, the copies of the weights and the shards
+            of a copy; None: it is alone.
         control: a group of their CPUs, for what must not wait for a GPU; None: it is alone.
     """
 
@@ -87,23 +88,30 @@ def find_device(wanted: str) -> torch.device:
         ConfigError: no such device.
     """
     try:
-        return torch.device(device_name(wanted))
+        return torch.device(choose_device(wanted))
     except RuntimeError as error:
         raise ConfigError(f"There is no device {wanted!r}.", "Choose cpu, cuda or auto.") from error
 
 
 @contextmanager
-def join_processes(wanted: str) -> Iterator[Processes]:
+def join_processes(wanted: str, n_replicas: int = 1) -> Iterator[Processes]:
     """The processes of this run for as long as the block lasts; under `torchrun` it joins the others.
 
     Args:
         wanted: hardware.device; each process of a machine takes a GPU of its own.
+        n_replicas: hardware.replicas. `torchrun` numbers processes node by node, so that with as many replicas as nodes
+            the shards of a copy are those of one node.
 
     Raises:
-        ConfigError: no such device.
+        ConfigError: no such device, or processes that cannot be divided so.
     """
-    device = find_device(wanted)
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    device, world = find_device(wanted), int(os.environ.get("WORLD_SIZE", "1"))
+    if world % n_replicas:
+        raise ConfigError(
+            f"{world} processes cannot hold {n_replicas} copies of the weights (hardware.replicas).",
+            "Set it to a number that divides the processes, such as the number of nodes; 1 shards over all of them.",
+        )
+    if world == 1:
         yield Processes(device)
         return
     if device.type == "cuda":
@@ -112,7 +120,11 @@ def join_processes(wanted: str) -> Iterator[Processes]:
     dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     try:
         share = Share(dist.get_rank(), dist.get_world_size())
-        mesh = init_device_mesh(device.type, (share.world,))
+        if n_replicas == 1:
+            mesh = init_device_mesh(device.type, (share.world,))
+        else:
+            shape = (n_replicas, share.world // n_replicas)
+            mesh = init_device_mesh(device.type, shape, mesh_dim_names=("replicas", "shards"))
         yield Processes(device, share, mesh, dist.new_group(backend="gloo"))
     finally:
         dist.destroy_process_group()
@@ -124,7 +136,7 @@ def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None
     Args:
         model: single-device code, with its weights or, to be sharded, on the meta device.
         config: which of the three.
-        mesh: the processes to shard over; None: one process, nothing is sharded.
+        mesh: the processes to shard over, see `Processes`; None: one process, nothing is sharded.
     """
     transformers = (model.lm.transformer, model.lm.depformer)
     layers: list[nn.Module] = [layer for each in transformers for layer in each.layers]

@@ -26,7 +26,9 @@ from kame_model.encode.token_dataset import TokenDataset
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import HUB_PREFIX, Tokenizer
 from kame_model.train.checkpoints import CHECKPOINTS, DONE, Checkpoints, list_saved
+from kame_model.train.curves import check_curves, open_curves
 from kame_model.train.free_copying import N_TRIALS, measure_copying
+from kame_model.train.free_dialogues import draw_dialogues, measure_dialogues
 from kame_model.train.logs import MetricsLog
 from kame_model.train.model import ForwardPass, build_model, build_shape
 from kame_model.train.parallel import Processes, join_processes
@@ -72,8 +74,11 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
     """
     if config.hardware.threads:
         torch.set_num_threads(config.hardware.threads)
+    check_curves(config)
     stop, out = stop or threading.Event(), Path(config.out)
-    with join_processes(config.hardware.device) as processes, set_by_signals(stop), _lock_folder(out, processes):
+    hardware = config.hardware
+    joining = join_processes(hardware.device, hardware.replicas)
+    with joining as processes, set_by_signals(stop), _lock_folder(out, processes):
         config = fill_config(config, processes.share.world)
         trainer, sizes = _assemble(config, processes)
         trainer.resume()
@@ -160,7 +165,7 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
         forward=forward,
         checkpoints=checkpoints,
         speedometer=Speedometer(frame_flops, peak, 1 + 2 * speaks_with.layout.n_codebooks),
-        measure_copying=_measure_copying(config, datasets[0], processes) if judged else None,
+        run_freely=_list_free_runs(config, datasets, forward) if judged else {},
     )
     return Trainer(config, parts), sizes
 
@@ -205,16 +210,28 @@ def _settle_shares(config: TrainConfig, datasets: list[TokenDataset]) -> SharesC
     return config.shares.model_copy(update=dict.fromkeys(missing, 0.0))
 
 
-def _measure_copying(
-    config: TrainConfig, dataset: TokenDataset, processes: Processes
-) -> Callable[[FrontEnd], dict[str, float]] | None:
-    """Of a run that copies, on one process: with several no process has all weights, and nothing runs freely."""
-    if config.shares.main != "copying" or processes.mesh is not None:
-        return None
-    pieces, draw = _read_pieces(config, dataset), random.Random(ids.seed_for("copy-trials", config.seed))
-    n_trials = min(N_TRIALS, config.keep.evaluate_examples)
-    trials = [copying.draw_trial(pieces, config.copying, draw) for _ in range(n_trials)]
-    return partial(measure_copying, trials=trials)
+def _list_free_runs(
+    config: TrainConfig, datasets: list[TokenDataset], forward: ForwardPass
+) -> dict[str, Callable[[FrontEnd], dict[str, float]]]:
+    """What is run freely at each look at validation: what is copied, or dialogues where oracles are learnt from.
+
+    Only on one process: with several no process has all weights. Dialogues need the vocabulary too, and weights of one
+    type, which adapters in bf16-mixed do not have.
+    """
+    if forward.processes.mesh is not None:
+        return {}
+    if config.shares.main == "copying":
+        pieces, draw = _read_pieces(config, datasets[0]), random.Random(ids.seed_for("copy-trials", config.seed))
+        n_trials = min(N_TRIALS, config.keep.evaluate_examples)
+        trials = [copying.draw_trial(pieces, config.copying, draw) for _ in range(n_trials)]
+        return {"copied": partial(measure_copying, trials=trials)}
+    is_mixed = config.lora is not None and forward.product_type != torch.float32
+    learns_oracles = config.shares.main == "dialogues" and config.data.learn != "b" and not config.data.feed.is_silent
+    if not learns_oracles or is_mixed or config.tokenizer is None or not config.keep.free_dialogues:
+        return {}
+    tokenizer = _read_vocabulary(config, datasets[0])
+    asked = draw_dialogues(datasets, tokenizer, config.keep.free_dialogues, config.seed)
+    return {"free": partial(measure_dialogues, asked=asked, tokenizer=tokenizer)} if asked else {}
 
 
 def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], kind: RowKind, n_examples: int) -> list[Judged]:
@@ -288,6 +305,10 @@ def _settle_best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
 
 
 def _read_pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
+    return copying.pieces_of(_read_vocabulary(config, dataset), dataset.layout)
+
+
+def _read_vocabulary(config: TrainConfig, dataset: TokenDataset) -> Tokenizer:
     if config.tokenizer is None:
         raise ConfigError(
             f"Copying, and answers of other words, need the vocabulary, and {dataset.folder} has none beside its rows.",
@@ -299,7 +320,7 @@ def _read_pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
             f"{config.tokenizer} is not the vocabulary that {dataset.folder} was encoded with.",
             "Name the file that `kame encode` was given.",
         )
-    return copying.pieces_of(tokenizer, dataset.layout)
+    return tokenizer
 
 
 @contextmanager
@@ -308,7 +329,8 @@ def _log_metrics(config: TrainConfig, trainer: Trainer, processes: Processes) ->
     if not processes.is_first:
         yield
         return
-    log = MetricsLog(Path(config.out), trainer.step, config.keep.tensorboard)
+    out = Path(config.out)
+    log = MetricsLog(out, trainer.step, open_curves(config, out, trainer.step))
     trainer.log = log
     try:
         yield

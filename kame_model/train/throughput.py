@@ -25,7 +25,21 @@ PEAK_FLOPS = {
     "RTX 4090": 165e12,
 }
 """Dense bf16 operations a second by a part of the device's name, from NVIDIA's data sheets (without sparsity; the
-H100's is the SXM's). fp32 on such a device is told against the same figure."""
+H100's is the SXM's). In a run's figures fp32 on such a device is told against the same figure."""
+
+PEAK_FLOPS_FP32 = {
+    "H200": 67e12,
+    "H100": 67e12,
+    "A100": 19.5e12,
+    "L40S": 91.6e12,
+    "RTX 4090": 82.6e12,
+}
+"""The same in fp32, without TF32, which PyTorch does not use for products unless it is told to."""
+
+
+def find_known_gpu(name: str) -> str | None:
+    """The key of `PEAK_FLOPS` that stands in a device's name, in capitals or not; None: it is not known."""
+    return next((part for part in PEAK_FLOPS if part.casefold() in name.casefold()), None)
 
 
 _STATM = Path("/proc/self/statm")
@@ -74,10 +88,9 @@ def find_peak_flops(device: torch.device, product_type: torch.dtype) -> float:
         product_type: of the run's products, in which an unknown device is measured.
     """
     if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-        known = [flops for part, flops in PEAK_FLOPS.items() if part in name]
-        if known:
-            return known[0]
+        known = find_known_gpu(torch.cuda.get_device_name(device))
+        if known is not None:
+            return PEAK_FLOPS[known]
     return _measure_flops(device, product_type)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -74,7 +75,8 @@ class Parts(NamedTuple):
     forward: ForwardPass
     checkpoints: Checkpoints
     speedometer: Speedometer
-    measure_copying: Callable[[FrontEnd], dict[str, float]] | None = None
+    run_freely: Mapping[str, Callable[[FrontEnd], dict[str, float]]] = MappingProxyType({})
+    """What is measured of a model that runs freely, by the kind of its lines of metrics."""
 
 
 class Trainer:
@@ -222,8 +224,12 @@ class Trainer:
         tallies = torch.zeros(N_TALLIES, dtype=torch.float64, device=device)
         n_frames = 0
         for place, micro in enumerate(batches):
-            if isinstance(model, FSDPModule) and config.hardware.reduce_gradients == "step":
-                model.set_requires_gradient_sync(place == len(batches) - 1)
+            if isinstance(model, FSDPModule):
+                is_last = place == len(batches) - 1
+                if config.hardware.reduce_gradients == "step":
+                    model.set_requires_gradient_sync(is_last)
+                if config.hardware.replicas > 1:
+                    model.set_requires_all_reduce(is_last)
             n_frames += count_frames(micro.batch)
             draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, micro.number))
             batch = (micro.batch if micro.with_guesses is None else self._with_own_past(micro)).to(device)
@@ -298,12 +304,12 @@ class Trainer:
             return False
         with nullcontext() if self._average is None else self._average.in_place():
             self.evaluation = self._parts.evaluator(self._parts.model)
-            copied = None if self._parts.measure_copying is None else self._parts.measure_copying(self._parts.model)
+            ran = {kind: measure(self._parts.model) for kind, measure in self._parts.run_freely.items()}
         self._evaluation_step = self.step
         if self.log is not None:
             self.log.write("evaluation", self.step, self.evaluation)
-            if copied is not None:
-                self.log.write("copied", self.step, copied)
+            for kind, figures in ran.items():
+                self.log.write(kind, self.step, figures)
         progress.evaluated(self.step, self.evaluation)
         looked = {"step": self.step, "evaluation_step": self.step, "evaluation": self.evaluation}
         score = read_score(looked, self._config.keep.best_by)

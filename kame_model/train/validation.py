@@ -10,7 +10,7 @@ from torch.distributed.fsdp import FSDPModule
 from data_schemas.config.model import LossConfig
 from kame_model.data.example import Judged
 from kame_model.data.plan import cut_by_frames
-from kame_model.frames.batch import Batch, collate
+from kame_model.frames.batch import Batch, collate, copy_to_device
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.loss import METRICS, compute_loss, means
@@ -54,7 +54,7 @@ class Evaluator:
         sums = torch.zeros(len(COLUMNS), 2 * len(METRICS) + 1, dtype=torch.float64)
         for number in self._mine:
             on_cpu, wrong_oracle = self._batches[number % len(self._batches)]
-            right, wrong = on_cpu.to(device), wrong_oracle.to(device)
+            right, wrong = on_cpu.to(device), copy_to_device(wrong_oracle, device)
             for row, oracle in enumerate((right.oracle, wrong, torch.full_like(wrong, PADDING_ID))):
                 batch = replace(right, oracle=oracle)
                 logits = self._forward(model, batch, with_audio=self._with_audio)

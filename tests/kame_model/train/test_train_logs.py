@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kame_model.train.curves import TensorBoard
 from kame_model.train.logs import METRICS, N_COUNTS, MetricsLog, SpikeWatch, Window, Windows, read_metrics
 
 pytestmark = pytest.mark.full
@@ -54,12 +55,12 @@ def test_steps_of_copying_again_have_a_window_of_their_own() -> None:
 
 
 def test_metrics_after_the_step_that_is_gone_on_from_are_forgotten(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path, 0, tensorboard=False)
+    log = MetricsLog(tmp_path, 0)
     for step in range(1, 6):
         log.write("train", step, {"loss": 1 / step})
     with (tmp_path / METRICS).open("a") as file:
         file.write('{"kind": "train", "st')  # killed in the middle of a line
-    MetricsLog(tmp_path, 3, tensorboard=False).write("train", 4, {"loss": 0.1})
+    MetricsLog(tmp_path, 3).write("train", 4, {"loss": 0.1})
     kept = [(line["step"], line["loss"]) for line in read_metrics(tmp_path / METRICS)]
     assert kept == [(1, 1), (2, 0.5), (3, 1 / 3), (4, 0.1)]
 
@@ -67,7 +68,7 @@ def test_metrics_after_the_step_that_is_gone_on_from_are_forgotten(tmp_path: Pat
 def test_tensorboard_has_the_numbers_too(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    log = MetricsLog(tmp_path, 0, tensorboard=True)
+    log = MetricsLog(tmp_path, 0, [TensorBoard(tmp_path, 0)])
     log.write("evaluation", 7, {"right": {"loss": 2.5}, "said": "text"})
     log.close()
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()

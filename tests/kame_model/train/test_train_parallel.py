@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.support.train_runs import (
     Asking,
     Forking,
     run_as_noting_gradients,
+    run_as_until_asked,
     run_tiny,
     tiny_dataset,
     tiny_run,
@@ -111,6 +113,49 @@ def test_between_micro_batches_each_process_holds_the_gradients_of_its_shard_alo
     held = [json.loads((tmp_path / "two" / f"gradients-{rank}.json").read_text()) for rank in range(2)]
     assert [sum(each) for each in zip(*held, strict=True)] == [0, n_trained, n_trained] * 2
     assert max(map(max, held)) < 0.6 * n_trained, "one holds more than its shard"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reducing", ["micro-batch", "step"])
+def test_two_groups_that_each_hold_all_weights_train_as_one_process(
+    tmp_path: Path, forking: Forking, reducing: str
+) -> None:
+    rows = tiny_dataset(tmp_path / "rows")
+    how: dict[str, Any] = {"max_steps": 3, "optim": {"accumulation": 8}}
+    n_trained = train(tiny_run(tmp_path / "alone", rows, **how)).n_trained
+    how["hardware"] = {"replicas": 2, "reduce_gradients": reducing}
+    assert forking.run_together(tiny_run(tmp_path / "four", rows, **how), 4, run_as_noting_gradients) == [0] * 4
+    held = [json.loads((tmp_path / "four" / f"weights-{rank}.json").read_text())[0] for rank in range(4)]
+    assert held[:2] == held[2:], "both groups have the same shards"
+    assert sum(held[:2]) == n_trained
+    assert max(held) < 0.6 * n_trained
+    alike(told(tmp_path / "four"), told(tmp_path / "alone"))
+    right = weights(tmp_path / "alone")
+    for name, each in weights(tmp_path / "four").items():
+        torch.testing.assert_close(each, right[name], atol=2e-4, rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_other_numbers_of_processes_and_replicas(tmp_path: Path, forking: Forking) -> None:
+    rows, how = tiny_dataset(tmp_path / "rows"), {"optim": {"accumulation": 4}}
+    train(tiny_run(tmp_path / "alone", rows, **how))
+    of_two = tiny_run(tmp_path / "changing", rows, **how, hardware={"replicas": 2})
+    assert forking.run_together(of_two, 4, partial(run_as_until_asked, 2)) == [0] * 4
+    assert told(tmp_path / "changing")[-1]["step"] == 2
+    assert forking.run_together(of_two, 2, partial(run_as_until_asked, 4)) == [0] * 2  # each has all weights
+    assert forking.run_together(tiny_run(tmp_path / "changing", rows, **how), 2) == [0] * 2
+    alike(told(tmp_path / "changing"), told(tmp_path / "alone"))
+
+
+def test_processes_that_cannot_be_divided_into_replicas_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tiny_run(tmp_path / "run", tiny_dataset(tmp_path / "rows"), hardware={"replicas": 2})
+    with pytest.raises(ConfigError, match="1 processes cannot hold 2 copies"):
+        train(run)
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(ConfigError, match="3 processes cannot hold 2 copies"):
+        train(run)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16-mixed"])

@@ -1,0 +1,86 @@
+"""Memory, work and speed of training as computed: full and with adapters, on 1, 4 and 8 GPUs.
+
+    python -m benchmarks.memory_table [--presets small moshi-7b] [--lora-rank 64] [--gpus 1 4 8]
+
+Nothing is measured: the figures are those of `kame plan` (`kame_model/estimate.py`), with each preset's recipe of
+dialogues and as many micro-batches a step as the GPUs can share. A row fits where a process takes no more than the size
+by which a GPU is sold; what its driver and fragmentation take is not counted.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator, Sequence
+
+from data_schemas.rates import RateBook
+from flows.settings import build_train_config
+from kame_model.estimate import AIMED_MFU, count_activation_bytes, describe_codes, estimate_memory, shape_of
+from kame_model.train.throughput import PEAK_FLOPS, count_flops_per_frame, count_weights
+
+SIZES_GB = {"80 GB": 80, "141 GB": 141}
+"""GPUs by what they are sold as having, in units of 10^9 bytes: H100 or A100, and H200."""
+
+HEAD = [
+    *("preset", "trained", "weights", "GFLOP a frame", "GPUs", "GB each"),
+    *(f"fits {name}" for name in SIZES_GB),
+    f"frames/s of all H100 or H200 at an MFU of {AIMED_MFU:.0%}",
+]
+
+
+def list_rows(presets: Sequence[str], lora_rank: int, gpus: Sequence[int]) -> Iterator[list[str]]:
+    """Rows of the table, as text."""
+    for preset in presets:
+        for rank in (None, lora_rank):
+            yield from _list_rows_of(preset, rank, gpus)
+
+
+def _list_rows_of(preset: str, lora_rank: int | None, gpus: Sequence[int]) -> Iterator[list[str]]:
+    typed = {
+        "data.datasets": [{"path": "to-be-made"}],
+        "init_from": "weights",
+        "lora.rank": lora_rank,
+        "optim.accumulation": math.lcm(8, *gpus),
+    }
+    config = build_train_config(preset, "dialogues", None, typed)
+    model = shape_of(config, *describe_codes("mimi"))
+    n_weights, n_trained = count_weights(model)
+    flops = count_flops_per_frame(model, with_audio=True)
+    activations = count_activation_bytes(config, model)
+    what = "all" if lora_rank is None else f"LoRA {lora_rank}"
+    for n_gpus in gpus:
+        figure = estimate_memory(config, model, RateBook([]), "H200", n_gpus, activations)
+        taken_gb = (figure.value or 0.0) / 1e9
+        yield [
+            preset,
+            f"{what}: {n_trained / 1e6:,.0f} M",
+            f"{n_weights / 1e6:,.0f} M",
+            f"{flops / 1e9:,.3g}",
+            str(n_gpus),
+            f"{taken_gb:,.0f}",
+            *("yes" if taken_gb <= size else "does not fit" for size in SIZES_GB.values()),
+            f"{n_gpus * AIMED_MFU * PEAK_FLOPS['H100'] / flops:,.0f}",
+        ]
+
+
+def as_table(rows: Sequence[Sequence[str]]) -> str:
+    """Markdown."""
+    return "\n".join(map(_as_line, [HEAD, ["---"] * len(HEAD), *rows]))
+
+
+def _as_line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Computes and prints."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory_table", description="Training, as computed.")
+    parser.add_argument("--presets", nargs="+", default=["small", "moshi-7b"])
+    parser.add_argument("--lora-rank", type=int, default=64)
+    parser.add_argument("--gpus", type=int, nargs="+", default=[1, 4, 8])
+    options = parser.parse_args()
+    print(as_table([]))
+    for row in list_rows(options.presets, options.lora_rank, options.gpus):
+        print(_as_line(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""How a front-end answers while it is trained: a few validation dialogues run freely, told by their own oracles.
+
+The measure is that of `kame evaluate recall`, on fewer dialogues and under one delay: a curve that shows when a run
+begins to answer, no figure to be published.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+
+from data_schemas import ids
+from data_schemas.config.model import SamplingConfig
+from data_schemas.config.recall import RecallConfig
+from kame_model.encode.token_dataset import TokenDataset
+from kame_model.evaluate.free_running import MakesGenerator, plan_batches, run_freely, script_for
+from kame_model.evaluate.recall_items import select_rows
+from kame_model.evaluate.turns import Asked, Turn, count_words, find_turns, judge_turn, said_words
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.streaming import FrontEndGen
+from kame_model.text.tokenizer import Tokenizer
+
+DELAY_S: Final = 0.32
+"""How long the back-end takes; the delay of `kame evaluate recall` where one is to stand for all."""
+
+_BATCH_SIZE: Final = 32
+
+
+def draw_dialogues(datasets: Sequence[TokenDataset], tokenizer: Tokenizer, n_dialogues: int, seed: int) -> list[Asked]:
+    """Validation dialogues whose answer follows an oracle that knows it, the datasets in turn, by the run's seed.
+
+    Args:
+        datasets: of the tokenizer's vocabulary.
+    """
+    choice = RecallConfig(splits=["validation"], n_items=n_dialogues, items_seed=seed)
+    found = [find_turns(select_rows(each, choice), tokenizer) for each in datasets]
+    turns = [each[at] for at in range(n_dialogues) for each in found if at < len(each)]
+    return turns[:n_dialogues]
+
+
+def measure_dialogues(
+    front_end: FrontEnd, asked: Sequence[Asked], tokenizer: Tokenizer, generator: MakesGenerator = FrontEndGen
+) -> dict[str, float]:
+    """Shares of the turns, each dialogue run once with the right oracle; text and sound are the model's own.
+
+    `once`: the key words of the answer were said once, and no other answer. `first`: of all answers that were said the
+    first is the right one, of turns where another could be told. `words`: of the words that the oracle tells, those
+    said in their order. `silent`: nothing was said. `recorded_once`: `once` of the recording, the most to be expected.
+
+    Args:
+        front_end: on one device, all weights of one type; its mode stays. Nothing global is drawn from.
+        asked: at least one.
+    """
+    was_training, sampling = front_end.training, SamplingConfig()
+    front_end.eval()
+    turns: list[dict[str, float]] = []
+    with torch.random.fork_rng():
+        for batch in plan_batches([each.row.n_frames for each in asked], _BATCH_SIZE):
+            group = [asked[at] for at in batch]
+            scripts = [script_for(each, None, "right", DELAY_S, 0.0, tokenizer) for each in group]
+            runs = run_freely(front_end, scripts, sampling, ids.seed_for("free dialogues") % 2**63, generator)
+            for each, ran in zip(group, runs, strict=True):
+                turns += [_judge(turn, each, ran.text.tolist(), tokenizer) for turn in each.turns]
+    front_end.train(was_training)
+    names = dict.fromkeys(name for each in turns for name in each)
+    of_each = {name: [each[name] for each in turns if name in each] for name in names}
+    return {name: sum(values) / len(values) for name, values in of_each.items()} | {"turns": float(len(turns))}
+
+
+def _judge(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> dict[str, float]:
+    """Figures of one turn; `first` is not there where no other answer could be told."""
+    said = said_words(text, tokenizer, turn.start, turn.end)
+    answered = judge_turn(turn, said)
+    recorded = judge_turn(turn, said_words(asked.row.a.text, tokenizer, turn.start, turn.end))
+    counts = count_words(turn.told, [each.word for each in said])
+    first = {} if answered.is_right_first is None else {"first": float(answered.is_right_first)}
+    return {
+        "once": float(answered.is_said_once),
+        **first,
+        "words": counts.n_in_order / max(1, counts.n_told),
+        "silent": float(not said),
+        "recorded_once": float(recorded.is_said_once),
+    }
