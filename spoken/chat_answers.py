@@ -7,8 +7,8 @@ what it is about, and with none after it: so it is the same while the answer is 
 from typing import Final
 
 from spoken.reader import speak
-from spoken.rules.rule import reading_about
-from spoken.sentences import parted
+from spoken.rules.rule import use_topic
+from spoken.sentences import split_sentences
 from spoken.spoken_text import Unspeakable
 
 MAX_CHARS: Final = 1000
@@ -30,7 +30,7 @@ def speak_sentence(sentence: str, before: str = "") -> str:
     """
     if len(sentence) > MAX_CHARS:
         raise Unspeakable("too_long", f"{sentence[:80]} ... ({len(sentence)} characters)")
-    with reading_about(before[-_TOLD:]):
+    with use_topic(before[-_TOLD:]):
         said = speak(sentence)
     last = sentence.rstrip("\"'”’)] ")[-1:]
     return said + last if last in {".", "?", "!"} and said[-1].isalpha() else said
@@ -40,11 +40,11 @@ def speak_answer(answer: str) -> list[str | Unspeakable]:
     """Each sentence of an answer as it is said, or why it is left out.
 
     Args:
-        answer: one paragraph, without what is for the eye alone (`spoken.first_paragraph.paragraph_text`).
+        answer: one paragraph, without what is for the eye alone (`spoken.first_paragraph.strip_paragraph`).
     """
     said: list[str | Unspeakable] = []
     at = 0
-    for sentence in parted(answer):
+    for sentence in split_sentences(answer):
         at = answer.index(sentence, at)
         try:
             said.append(speak_sentence(sentence, answer[max(0, at - _TOLD) : at]))

@@ -1,7 +1,7 @@
-"""How a conversation is told to a chat model: the oracles of training data and the live server's are asked for alike.
+"""Formats a conversation as a prompt for a chat model, in the same way for training data and for the live server.
 
-A request has a system text, worked examples, and last the conversation: a line for each turn before, and the turn that
-is being heard.
+A request has a system message, worked examples, and then the conversation: one line for each earlier turn, and the turn
+that is being heard.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,27 +22,27 @@ CUT_OFF: Final = " ..."
 """Stands behind what was said of a turn that was not, or is not yet, said to its end."""
 
 
-def history_line(role: str, said: str, *, is_whole: bool) -> str:
-    """One turn of the history; `is_whole`: it was said to its end."""
+def format_history_line(role: str, said: str, *, is_whole: bool) -> str:
+    """Formats one turn of the history; `is_whole` states whether the turn was spoken to its end."""
     return f"{role}: {said}{'' if is_whole else CUT_OFF}"
 
 
 def fill_request(form: str, history: Sequence[str], heard: str) -> str:
-    """The text of a request.
+    """Fills the history and the current turn into a prompt template.
 
     Args:
-        form: of a prompt file; `{history}` and `{heard}` are replaced, in this order.
-        history: what was said before, a `history_line` a turn.
-        heard: the words of the present turn so far.
+        form: the template from a prompt file; `{history}` and `{heard}` are replaced, in this order.
+        history: one line for each earlier turn, made by `format_history_line`.
+        heard: the words of the current turn so far.
     """
     said = "".join(f"{line}\n" for line in history)
     return form.strip().replace("{history}", said).replace("{heard}", heard)
 
 
 def to_messages(system: str, examples: Iterable[tuple[str, str]], request: str) -> list[Message]:
-    """The messages of a request; `examples` are requests with their replies.
+    """Builds the chat messages of a request; `examples` are pairs of request and reply.
 
-    What all requests share comes first, so that a server's prefix cache serves most of each.
+    The part that all requests share comes first, so that a server's prefix cache can reuse it.
     """
     messages = [{"role": "system", "content": system.strip()}]
     for asked, reply in examples:

@@ -9,7 +9,7 @@ from typing import Final
 import regex  # type: ignore[import-untyped]
 
 from spoken.conversation import ROLE_LABEL
-from spoken.plain_text import plain_text
+from spoken.plain_text import strip_markdown
 
 OWN_LABEL: Final = regex.compile(r"(?i)^\W*(?:Assistant|AI)(?: \(\w+\))?:\s*")
 """What a model writes before its own words as if it wrote down the conversation."""
@@ -23,9 +23,9 @@ _ANNOUNCEMENT: Final = regex.compile(
 )
 
 
-def paragraph_text(line: str) -> str:
+def strip_paragraph(line: str) -> str:
     """A line as plain text, without quotation marks around it."""
-    return plain_text(line).strip().strip('"').strip()
+    return strip_markdown(line).strip().strip('"').strip()
 
 
 def says_nothing(paragraph: str) -> bool:
@@ -38,7 +38,7 @@ def may_announce(begun: str) -> bool:
     return _ANNOUNCEMENT.fullmatch(begun, partial=True) is not None
 
 
-def own_words(paragraph: str) -> tuple[str, bool]:
+def cut_own_words(paragraph: str) -> tuple[str, bool]:
     """A paragraph without its label, up to where it speaks for somebody else; and whether it does."""
     own = OTHER_LABEL.sub("", OWN_LABEL.sub("", paragraph))
     other = ROLE.search(own)

@@ -17,7 +17,7 @@ from data_schemas import ids
 from data_schemas.errors import ConfigError
 from spoken.pronunciations import Pronunciations
 from spoken.spoken_text import Unspeakable
-from spoken.written.traced import Traced
+from spoken.written.traced import TracedText
 
 OURS: Final = Path(__file__).with_name("lexicon.tsv")
 _SAID: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*(?: [A-Za-z]+(?:'[A-Za-z]+)*)*")
@@ -53,7 +53,7 @@ class Lexicon:
         """Its spellings, for those who speak, align and listen."""
         return Pronunciations(self.spelt)
 
-    def over(self, other: "Lexicon") -> "Lexicon":
+    def merge_over(self, other: "Lexicon") -> "Lexicon":
         """Both, where this one's entries come first: a word that one of them says is spelt as that tells, if at all."""
         said = set(self.entries.values())
         kept = {word: spelt for word, spelt in other.spelt.items() if word not in said}
@@ -66,7 +66,7 @@ class Lexicon:
         forms = "|".join(re.escape(form) for form in sorted(self.entries, key=len, reverse=True))
         return re.compile(rf"(?<![A-Za-z\d])(?:{forms})(?=(?:'s)?(?![A-Za-z\d]))")
 
-    def hold(self, text: Traced) -> tuple[Traced, dict[str, str]]:
+    def hold(self, text: TracedText) -> tuple[TracedText, dict[str, str]]:
         """The text with one character in place of each entry found, and what those characters are said as.
 
         Raises:
@@ -109,7 +109,7 @@ def read_lexicon(path: Path) -> Lexicon:
         columns = [column.strip() for column in line.split("\t")]
         while len(columns) > _N_COLUMNS - 1 and not columns[-1]:
             columns.pop()
-        if fault := _fault(columns, entries, spelt):
+        if fault := _find_fault(columns, entries, spelt):
             raise ConfigError(f"{path}, line {number}: {fault}.", _REMEDY)
         entries[columns[0]] = columns[1]
         if len(columns) == _N_COLUMNS:
@@ -117,17 +117,17 @@ def read_lexicon(path: Path) -> Lexicon:
     return Lexicon(entries, spelt)
 
 
-def lexicon_of(path: str | None) -> Lexicon:
+def load_lexicon(path: str | None) -> Lexicon:
     """Ours, under that of the file at `path` if there is one.
 
     Raises:
         ConfigError: as `read_lexicon`.
     """
     ours = read_lexicon(OURS)
-    return ours if path is None else read_lexicon(Path(path)).over(ours)
+    return ours if path is None else read_lexicon(Path(path)).merge_over(ours)
 
 
-def _fault(columns: Sequence[str], entries: Mapping[str, str], spelt: Mapping[str, str]) -> str:
+def _find_fault(columns: Sequence[str], entries: Mapping[str, str], spelt: Mapping[str, str]) -> str:
     if len(columns) == 1:
         return "there is no tab between the written form and how it is said"
     if len(columns) > _N_COLUMNS:
@@ -142,10 +142,10 @@ def _fault(columns: Sequence[str], entries: Mapping[str, str], spelt: Mapping[st
             return f"{column!r} is not words of the letters A to Z with single spaces"
     if written in entries:
         return f"{written!r} has an entry before"
-    return _fault_of_spelling(said, columns[2], spelt) if len(columns) == _N_COLUMNS else ""
+    return _find_spelling_fault(said, columns[2], spelt) if len(columns) == _N_COLUMNS else ""
 
 
-def _fault_of_spelling(said: str, spelling: str, spelt: Mapping[str, str]) -> str:
+def _find_spelling_fault(said: str, spelling: str, spelt: Mapping[str, str]) -> str:
     if " " in said:
         return f"{said!r} is not one word, and only of one word is there another spelling for engines"
     if spelt.get(said, spelling) != spelling:

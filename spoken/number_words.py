@@ -9,11 +9,11 @@ from itertools import takewhile
 from typing import Final
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return text.split()
 
 
-_LOW: Final = _words(
+_LOW: Final = _split_words(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
 )
@@ -21,7 +21,7 @@ _UNITS: Final = {word: value for value, word in enumerate(_LOW[:10])}
 _TEENS: Final = {word: value for value, word in enumerate(_LOW[10:], start=10)}
 _TENS: Final = {
     word: 10 * value
-    for value, word in enumerate(_words("twenty thirty forty fifty sixty seventy eighty ninety"), start=2)
+    for value, word in enumerate(_split_words("twenty thirty forty fifty sixty seventy eighty ninety"), start=2)
 }
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ORDINALS: Final = {
@@ -39,7 +39,7 @@ _JOINERS: Final = {"and", "point", "oh", "o"}
 """Parts of a number only where number words stand on both sides ("point" also in front of one)."""
 
 
-def cardinal_of(word: str) -> str | None:
+def find_cardinal(word: str) -> str | None:
     """The number word in `word`, which may be an ordinal ("twentieth", "thirds"); None where it is no number."""
     if word in _PLAIN:
         return word
@@ -51,39 +51,39 @@ def cardinal_of(word: str) -> str | None:
     return stem[:-2] if stem.endswith("th") and stem[:-2] in _PLAIN else None
 
 
-def number_at(words: Sequence[str], at: int) -> int:
+def count_number_words(words: Sequence[str], at: int) -> int:
     """How many words from `at` on make one run of numbers; 0 where none starts there.
 
     "a hundred" starts one, "point five" and "minus five" too; "and", "point" and "oh" go with it only inside.
     """
     if words[at] in _SIGNS:
-        follows_number = at > 0 and cardinal_of(words[at - 1]) is not None
-        n_words = 0 if follows_number or at + 1 == len(words) else number_at(words, at + 1)
+        follows_number = at > 0 and find_cardinal(words[at - 1]) is not None
+        n_words = 0 if follows_number or at + 1 == len(words) else count_number_words(words, at + 1)
         return n_words and n_words + 1
     starts_with_a = words[at] == "a" and at + 1 < len(words) and words[at + 1] in {"hundred", *_SCALES}
     starts_with_point = words[at] == "point" and at + 1 < len(words) and words[at + 1] in _UNITS
-    if cardinal_of(words[at]) is None and not starts_with_a and not starts_with_point:
+    if find_cardinal(words[at]) is None and not starts_with_a and not starts_with_point:
         return 0
     end = at + 1
     while end < len(words):
-        if cardinal_of(words[end]) is not None:
+        if find_cardinal(words[end]) is not None:
             end += 1
-        elif _joins(words, end):
+        elif _joins_number(words, end):
             end += 2
         else:
             break
     return end - at
 
 
-def _joins(words: Sequence[str], at: int) -> bool:
+def _joins_number(words: Sequence[str], at: int) -> bool:
     """Whether the word belongs to the number around it; "and" does only after a hundred or more."""
-    if words[at] not in _JOINERS or at + 1 == len(words) or cardinal_of(words[at + 1]) is None:
+    if words[at] not in _JOINERS or at + 1 == len(words) or find_cardinal(words[at + 1]) is None:
         return False
     return words[at] != "and" or words[at - 1] in {"hundred", *_SCALES}
 
 
-def single_numbers(words: Sequence[str]) -> list[int]:
-    """How many words each number of a run has that `number_at` found: two of "seventy two seventy two" and of a year.
+def split_numbers(words: Sequence[str]) -> list[int]:
+    """The number of words of each number in a run that `count_number_words` found: two in "seventy two seventy two".
 
     Which of them belong together ("nineteen fourteen") only who knows what is meant can tell.
     """
@@ -94,9 +94,9 @@ def single_numbers(words: Sequence[str]) -> list[int]:
         if words[at] in _SIGNS | {"oh", "o", "and"}:
             at += 1
         elif words[at] != "point":
-            at += _whole(words[at:])[1]
+            at += _parse_whole_number(words[at:])[1]
         if at > start and words[start] in _SIGNS and at < len(words) and words[at] != "point":
-            at += _whole(words[at:])[1]
+            at += _parse_whole_number(words[at:])[1]
         if at < len(words) and words[at] == "point":
             decimals = takewhile(lambda word: word in _UNITS or word in {"oh", "o"}, words[at + 1 :])
             at += 1 + sum(1 for _ in decimals)
@@ -104,14 +104,14 @@ def single_numbers(words: Sequence[str]) -> list[int]:
     return lengths
 
 
-def value_of(words: Sequence[str]) -> str:
-    """The digits of a run of number words, as `number_at` found it; `#` stands after an ordinal.
+def parse_number_words(words: Sequence[str]) -> str:
+    """The digits of a run of number words, as `count_number_words` found it; `#` stands after an ordinal.
 
     "two thousand eight" is 2008, and so is "twenty oh eight"; "three point one four" is 3.14; "twenty first" is 21#;
     "minus two" is -2.
     """
     if words[0] in _SIGNS:
-        return "-" + value_of(words[1:])
+        return "-" + parse_number_words(words[1:])
     digits: list[str] = []
     at = 0
     while at < len(words):
@@ -125,7 +125,7 @@ def value_of(words: Sequence[str]) -> str:
         elif words[at] == "and":
             at += 1
         else:
-            number, n_words = _whole(words[at:])
+            number, n_words = _parse_whole_number(words[at:])
             digits.append(str(number))
             at += n_words
             if words[at - 1] not in _PLAIN:
@@ -133,13 +133,13 @@ def value_of(words: Sequence[str]) -> str:
     return "".join(digits)
 
 
-def _whole(words: Sequence[str]) -> tuple[int, int]:
+def _parse_whole_number(words: Sequence[str]) -> tuple[int, int]:
     """The whole number that the words begin with, and how many of them it takes."""
     total, part, n_words = 0, 0, 0
     room = 10**15  # what is added next must be below this: 20 leaves room for 1 to 9, a thousand for 1 to 999
     scale_room = 10**15
     for word in words:
-        plain = "one" if word == "a" else "" if word == "and" else cardinal_of(word)
+        plain = "one" if word == "a" else "" if word == "and" else find_cardinal(word)
         if plain is None:
             break
         if plain in _SCALES:

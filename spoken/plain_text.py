@@ -1,4 +1,4 @@
-"""A chat model's words without what it adds for the eye: emoji, and the marks of Markdown around words.
+"""Strips Markdown and emoji from a chat model's text.
 
 One rule for what is trained on and for what is said live. `*` is a sign where people calculate ("3 * 4", "a*b"), and an
 underscore where something is left blank or named; by the characters beside a mark, and the word before and after, it is
@@ -36,16 +36,16 @@ _OPERAND_BEGINS: Final = re.compile(r"\s*[+-]?(?:\d|\(|[A-Za-z](?![A-Za-z]))")
 """A number, a bracket or a single letter: between two of them `*` is "times"."""
 
 
-def plain_text(written: str) -> str:
-    """A line without emoji, signs of headings and emphasis, sources and addresses of links; may be empty."""
+def strip_markdown(written: str) -> str:
+    """Removes emoji, Markdown headings and emphasis, source numbers and link addresses; the result may be empty."""
     if _FENCE.fullmatch(written):
         return ""
     if not written.isascii():
-        written = _PICTURES.sub(_gap, written)
-    return _without_marks(_SOURCE.sub("", _LINK.sub(r"\1", _HEADING.sub("", written))))
+        written = _PICTURES.sub(_replace_emoji, written)
+    return _strip_emphasis(_SOURCE.sub("", _LINK.sub(r"\1", _HEADING.sub("", written))))
 
 
-def _gap(picture: re.Match[str]) -> str:
+def _replace_emoji(picture: re.Match[str]) -> str:
     """What stands for emoji: nothing at either end, inside brackets and before a mark, else a space."""
     text, (start, end) = picture.string, picture.span()
     if picture[1] is None:  # joiners alone
@@ -55,11 +55,11 @@ def _gap(picture: re.Match[str]) -> str:
     return "" if is_first or is_before_mark or end == len(text) else " "
 
 
-def _without_marks(text: str) -> str:
+def _strip_emphasis(text: str) -> str:
     pieces: list[str] = []
     at, is_open = 0, False
     for mark in _MARK.finditer(text):
-        opens, closes = _sides(text, *mark.span())
+        opens, closes = _find_sides(text, *mark.span())
         is_kept = not (opens or closes) or _is_meant(text, mark, is_open=is_open and closes, opens=opens)
         if not is_kept:
             is_open = opens
@@ -68,7 +68,7 @@ def _without_marks(text: str) -> str:
     return "".join([*pieces, text[at:]])
 
 
-def _sides(text: str, start: int, end: int) -> tuple[bool, bool]:
+def _find_sides(text: str, start: int, end: int) -> tuple[bool, bool]:
     """Whether a mark stands before a word, and whether after one; between two letters or two spaces it does neither."""
     left, right = text[start - 1 : start] or " ", text[end : end + 1] or " "
     opens = bool(_OPENS.match(left) and _BEFORE_WORD.match(right))

@@ -23,15 +23,15 @@ class Pronunciations:
         """What identifies its content; part of the digest of engines that are told these spellings."""
         return ids.digest("pronunciations", sorted(self.spelt.items()))
 
-    def of(self, word: str) -> str:
+    def respell_word(self, word: str) -> str:
         """How one spoken word is spelt, also with "'s" at its end; itself where nothing else is known of it."""
         plain = word.removesuffix("'s")
         return self.spelt[plain] + word[len(plain) :] if plain in self.spelt else word
 
-    def in_text(self, spoken_text: str) -> str:
+    def respell_text(self, spoken_text: str) -> str:
         """A spoken text as engines are told it, marks and all."""
-        return re.sub(WORD, lambda match: self.of(match[0]), spoken_text)
+        return re.sub(WORD, lambda match: self.respell_word(match[0]), spoken_text)
 
-    def of_words(self, words: Iterable[str]) -> list[list[str]]:
+    def respell_words(self, words: Iterable[str]) -> list[list[str]]:
         """The words that engines are told for each word."""
-        return [self.of(word).split() for word in words]
+        return [self.respell_word(word).split() for word in words]

@@ -1,8 +1,8 @@
-"""Written text to spoken text: `speak` and `read_aloud`, by rules alone. What has no sure reading is refused.
+"""Text normalisation for speech (written text to spoken text) by rules: `speak` and `read_aloud`.
 
-The lexicon is asked first. Rewritings then bring the text to one form, and a scanner goes over it once; at each place
-the first rule that fits reads what stands there. Signs and brackets are then called by their name, as their neighbours
-show it.
+Text without a certain reading is rejected. The lexicon is applied first. Rewritings then normalise the notation, and a
+scanner passes over the text once; at each position the first matching rule reads the token. Signs and brackets are then
+named according to their neighbours.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,24 +14,24 @@ from typing import Final
 from spoken.formulas.brackets import say_brackets
 from spoken.formulas.signs import say_sign, say_times
 from spoken.formulas.tokens import Line, Token
-from spoken.lexicon import Lexicon, lexicon_of
-from spoken.rules.rule import Inner, Saying, note
+from spoken.lexicon import Lexicon, load_lexicon
+from spoken.rules.rule import NestedFormula, Saying, record_fired_rule
 from spoken.rules.table import RULES
 from spoken.rules.words import PLAIN, is_plain
-from spoken.spoken_text import REASONS, SPOKEN, Spoken, Unspeakable
+from spoken.spoken_text import REASONS, SPOKEN, SpokenText, Unspeakable
 from spoken.written.normalise import REWRITINGS, normalise
-from spoken.written.traced import Span, Traced
+from spoken.written.traced import Span, TracedText
 
 __all__ = [
     "REASONS",
     "SPOKEN",
     "Reader",
-    "Spoken",
+    "SpokenText",
     "Unspeakable",
+    "get_reader",
     "read_aloud",
-    "reader_in_use",
-    "reading_with",
     "speak",
+    "use_reader",
 ]
 
 MAX_CHARS: Final = 5000
@@ -55,7 +55,7 @@ class Reader:
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
 
-    def read(self, text: str) -> Spoken:
+    def read(self, text: str) -> SpokenText:
         """A text as it is said: words and the marks `, . ? ! ; :`, a full match of `SPOKEN`, with written spans.
 
         Acronyms stay in capitals ("DNA": the phonemiser spells them); initials with dots, and capitals that look like a
@@ -66,15 +66,15 @@ class Reader:
         """
         if len(text) > MAX_CHARS:
             raise Unspeakable("too_long", f"{text[:80]} ... ({len(text)} characters)")
-        held, entries = self.lexicon.hold(Traced.of(text))
+        held, entries = self.lexicon.hold(TracedText.from_written(text))
         normal = normalise(held)
-        words = _joined(_words(normal.text, entries))
+        words = _attach_marks(_read_words(normal.text, entries))
         if not words:
             raise Unspeakable("blank", text[:200])
         spoken = " ".join(word for word, _ in words)
         if SPOKEN.fullmatch(spoken) is None:
             raise Unspeakable("symbol", spoken[:200])
-        return Spoken(text, spoken, _spans(words, normal))
+        return SpokenText(text, spoken, _find_spans(words, normal))
 
 
 def _scan(text: str, entries: Mapping[str, str], depth: int) -> list[Token]:
@@ -102,12 +102,12 @@ def _match(text: str, at: int, entries: Mapping[str, str], depth: int) -> tuple[
         return "word", plain.end(), plain[0]
     for rule in RULES:
         if (match := rule.pattern.match(text, at)) and match.end() > at:
-            note(rule.name)
-            return rule.kind, match.end(), _resolved(rule.reading(match), entries, depth)
-    raise _no_rule(text, at)
+            record_fired_rule(rule.name)
+            return rule.kind, match.end(), _resolve_saying(rule.reading(match), entries, depth)
+    raise _make_unspeakable(text, at)
 
 
-def _resolved(saying: Saying, entries: Mapping[str, str], depth: int) -> str:
+def _resolve_saying(saying: Saying, entries: Mapping[str, str], depth: int) -> str:
     """The words of a reading whose parts may have to be read by themselves."""
     if isinstance(saying, str):
         return saying
@@ -115,14 +115,14 @@ def _resolved(saying: Saying, entries: Mapping[str, str], depth: int) -> str:
         raise Unspeakable("formula", str(saying)[:80])
     pieces = []
     for part in saying:
-        if isinstance(part, Inner):
-            pieces += [word for word, _ in _words(part.text, entries, depth + 1)]
+        if isinstance(part, NestedFormula):
+            pieces += [word for word, _ in _read_words(part.text, entries, depth + 1)]
         else:
             pieces.append(part)
     return " ".join(pieces)
 
 
-def _no_rule(text: str, at: int) -> Unspeakable:
+def _make_unspeakable(text: str, at: int) -> Unspeakable:
     char, near = text[at], text[max(0, at - 15) : at + 15]
     if char in _FORMULA_SIGNS:
         return Unspeakable("formula", near)
@@ -131,7 +131,7 @@ def _no_rule(text: str, at: int) -> Unspeakable:
     return Unspeakable("non_latin" if char.isalpha() else "symbol", near)
 
 
-def _words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[Word]:
+def _read_words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[Word]:
     """The words and marks of a normal text; `depth` above 0: a part of a formula."""
     line = Line(_scan(text, entries, depth), is_formula=depth > 0)
     brackets = say_brackets(line)
@@ -139,7 +139,7 @@ def _words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[Word]:
     for at, token in enumerate(line.tokens):
         if token.kind == "operator":
             said = say_sign(line, at)
-            note(f"{token.text} as {said!r}")
+            record_fired_rule(f"{token.text} as {said!r}")
         elif token.kind in {"open", "close"}:
             said = brackets[at]
         else:
@@ -150,10 +150,10 @@ def _words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[Word]:
     return words
 
 
-def _joined(words: list[Word]) -> list[Word]:
-    """Marks on the word before; of several in a row the strongest.
+def _attach_marks(words: list[Word]) -> list[Word]:
+    """Attaches punctuation marks to the preceding word; of several in a row, the strongest is kept.
 
-    No mark stands in front of the first word, and only one that ends a sentence after the last.
+    Marks before the first word are dropped; after the last word only one that ends a sentence is kept.
     """
     kept: list[Word] = []
     for piece, span in words:
@@ -170,28 +170,28 @@ def _joined(words: list[Word]) -> list[Word]:
     return kept
 
 
-def _spans(words: list[Word], normal: Traced) -> tuple[Span, ...]:
+def _find_spans(words: list[Word], normal: TracedText) -> tuple[Span, ...]:
     """The written characters of each word, to the letter where it stands in the text as it is said."""
-    places = {place: normal.span(*place) for place in {place for _, place in words}}
+    places = {place: normal.find_span(*place) for place in {place for _, place in words}}
     return tuple(places[place] for _, place in words)
 
 
-def rule_names() -> list[str]:
-    """The names of all rules, by which `noting_rules` tells them; the readings of signs are not among them."""
+def list_rule_names() -> list[str]:
+    """Lists the names of all rules as `record_fired_rules` records them; readings of signs are not included."""
     return [each.name for each in (*REWRITINGS, *RULES)]
 
 
 @cache
-def _ours() -> Reader:
-    return Reader(lexicon_of(None))
+def _make_default_reader() -> Reader:
+    return Reader(load_lexicon(None))
 
 
 _IN_USE: ContextVar[Reader | None] = ContextVar("reader in use", default=None)
 
 
 @contextmanager
-def reading_with(reader: Reader) -> Iterator[None]:
-    """Within it, `read_aloud` and `speak` read with this reader's lexicon instead of ours alone."""
+def use_reader(reader: Reader) -> Iterator[None]:
+    """Makes `read_aloud` and `speak` use this reader, and so its lexicon, inside the `with` block."""
     token = _IN_USE.set(reader)
     try:
         yield
@@ -199,18 +199,18 @@ def reading_with(reader: Reader) -> Iterator[None]:
         _IN_USE.reset(token)
 
 
-def reader_in_use() -> Reader:
-    """The reader of our own lexicon, unless `reading_with` says otherwise."""
-    return _IN_USE.get() or _ours()
+def get_reader() -> Reader:
+    """Returns the current reader: the one set by `use_reader`, or else the default with our own lexicon."""
+    return _IN_USE.get() or _make_default_reader()
 
 
-def read_aloud(text: str) -> Spoken:
+def read_aloud(text: str) -> SpokenText:
     """`Reader.read` with the reader in use.
 
     Raises:
         Unspeakable: as `Reader.read`.
     """
-    return reader_in_use().read(text)
+    return get_reader().read(text)
 
 
 def speak(text: str) -> str:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 REFUSAL: Final = (
     r"^(?:i'm |i am |we're |we are )?(?:very |so )?sorry\b|^(?:apologies|i apologi[sz]e)\b"
@@ -41,8 +41,8 @@ _GUESSES: Final = re.compile(
 def find_refusal(said: str) -> str:
     """The words, in small letters, by which a whole spoken answer refuses to be one; empty where it does not."""
     lowered = said.lower()
-    if found := _REFUSES.search(" ".join(spoken_words(lowered))):
+    if found := _REFUSES.search(" ".join(split_words(lowered))):
         return found[0]
     unsure = _IS_UNSURE.search(lowered)
     is_guessed = _GUESSES.search(_CLAUSE.sub("", lowered)) is not None
-    return " ".join(spoken_words(unsure[0])) if unsure and not is_guessed else ""
+    return " ".join(split_words(unsure[0])) if unsure and not is_guessed else ""

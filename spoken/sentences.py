@@ -1,4 +1,4 @@
-"""Where the sentences of a written text end, also of one that is still being written.
+"""Sentence splitting of written text, including text that is still being streamed.
 
 The cascade says sentence after sentence, and of an answer only those sentences are left out that cannot be said
 (`spoken.chat_answers`). Two sentences taken for one cost little, one taken for two is garbled: in doubt none ends.
@@ -28,8 +28,8 @@ _INITIALS: Final = re.compile(r"\d*[A-Za-z](?:\.[A-Za-z])*")
 _LISTED: Final = re.compile(r"\d{1,2}")
 
 
-def sentence_end(text: str, start: int = 0) -> int | None:
-    """Where the sentence ends that begins at `start`, behind its marks; None where no end is sure yet.
+def find_sentence_end(text: str, start: int = 0) -> int | None:
+    """Returns the end of the sentence that starts at `start`, after its punctuation; None if no end is certain yet.
 
     A line's end is one. No point ends one after "Dr." or the number of a list, nor before a small letter, but after an
     ordinary word; after "U.S.", "etc." or "5 ft." it does only where the next word is one that begins sentences.
@@ -78,10 +78,10 @@ def _is_listed(before: str, word: str) -> bool:
     return not rest or rest.endswith((":", ";")) or re.search(rf"\b{int(word) - 1}\. ", rest) is not None
 
 
-def parted(text: str) -> list[str]:
-    """The sentences of a whole text, each with its marks and without the spaces about it."""
+def split_sentences(text: str) -> list[str]:
+    """Splits a complete text into sentences, each with its punctuation and without surrounding spaces."""
     sentences, at = [], 0
-    while (end := sentence_end(text, at)) is not None:
+    while (end := find_sentence_end(text, at)) is not None:
         sentences.append(text[at:end].strip())
         at = end
     return [each for each in (*sentences, text[at:].strip()) if each]

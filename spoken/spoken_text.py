@@ -1,7 +1,7 @@
-"""What counts as spoken text, and the refusal of what cannot be made so.
+"""Defines spoken text (letters, apostrophes and six punctuation marks) and the error for text that cannot be read out.
 
-The set is closed on purpose: speech engines drop or guess at digits and symbols, aligners give them no time, so none
-may reach them. Capitals stay, because the phonemiser spells "DNA" out by itself.
+The set is closed on purpose: speech engines drop or guess digits and symbols, and aligners give them no time, so none
+may reach them. Capitals are kept because the phonemiser spells out "DNA" by itself.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spoken.number_words import cardinal_of, number_at
+from spoken.number_words import count_number_words, find_cardinal
 
 WORD: Final = r"[A-Za-z]+(?:'[A-Za-z]+)*"
 """Pattern of a spoken word."""
@@ -58,10 +58,10 @@ class Unspeakable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class SpokenText:
     """A text and how it is said; `spans[i]` are the characters `[start, end)` of `written` that word i came from.
 
-    A word that stands for nothing written has no span. The length of `spans` is that of `spoken_words(text)`.
+    A word that stands for nothing written has no span. The length of `spans` is that of `split_words(text)`.
     """
 
     written: str
@@ -74,64 +74,64 @@ class Spoken:
         return len(self.spans)
 
 
-def joined(pieces: Sequence[Spoken]) -> Spoken:
-    """Spoken texts one after the other, joined by single spaces, each word still at its written place."""
+def join_spoken(pieces: Sequence[SpokenText]) -> SpokenText:
+    """Joins spoken texts with single spaces; each word keeps the span of its written form."""
     spans: list[tuple[int, int] | None] = []
     at = 0
     for piece in pieces:
         spans += [None if span is None else (span[0] + at, span[1] + at) for span in piece.spans]
         at += len(piece.written) + 1
-    return Spoken(" ".join(each.written for each in pieces), " ".join(each.text for each in pieces), tuple(spans))
+    return SpokenText(" ".join(each.written for each in pieces), " ".join(each.text for each in pieces), tuple(spans))
 
 
-def spoken_words(text: str) -> list[str]:
-    """The words of a spoken text without punctuation: what the aligner gets and what word counts are made of."""
+def split_words(text: str) -> list[str]:
+    """Splits a spoken text into words without punctuation, as the aligner and all word counts use them."""
     return re.findall(WORD, text)
 
 
-def lowered_words(text: str) -> list[str]:
-    """The words of a spoken text in small letters, to compare them."""
-    return [word.lower() for word in spoken_words(text)]
+def split_lower_words(text: str) -> list[str]:
+    """Splits a spoken text into lower-case words, for comparison."""
+    return [word.lower() for word in split_words(text)]
 
 
-def last_place(wanted: Sequence[str], words: Sequence[str]) -> int | None:
-    """Where some words last stand in others; None where they do not (`places`)."""
-    return next(reversed(places(wanted, words)), None)
+def find_last_words(wanted: Sequence[str], words: Sequence[str]) -> int | None:
+    """Returns the index of the last occurrence of some words in others, or None (see `find_words`)."""
+    return next(reversed(find_words(wanted, words)), None)
 
 
-def places(wanted: Sequence[str], words: Sequence[str]) -> list[int]:
-    """The places where some words stand in others, capitals aside.
+def find_words(wanted: Sequence[str], words: Sequence[str]) -> list[int]:
+    """Returns the indices at which some words occur in others, ignoring case.
 
     A number is found only as a whole: "six" neither in "thirty six" nor in "six and a half" or "minus six".
     """
     sought, said = [word.lower() for word in wanted], [word.lower() for word in words]
-    inside = _inside_numbers(said)
+    inside = _find_inner_places(said)
     starts = range(len(said) - len(sought) + 1)
     return [at for at in starts if said[at : at + len(sought)] == sought and not {at, at + len(sought)} & inside]
 
 
-def _inside_numbers(words: Sequence[str]) -> set[int]:
-    """The places between two words of one number, by the second word."""
+def _find_inner_places(words: Sequence[str]) -> set[int]:
+    """Returns the indices of words that continue a number, which no match may start or end at."""
     inside: set[int] = set()
     at = 0
     while at < len(words):
-        end = at + number_at(words, at)
+        end = at + count_number_words(words, at)
         if end > at:
-            end += _n_fraction(words[end : end + 3])
+            end += _count_fraction_words(words[end : end + 3])
             inside.update(range(at + 1, end))
         at = max(end, at + 1)
     return inside
 
 
-def _n_fraction(words: Sequence[str]) -> int:
-    """How many words after a whole number are a fraction of it: "and a half", "quarters"."""
+def _count_fraction_words(words: Sequence[str]) -> int:
+    """Counts the words after a whole number that are its fraction: "and a half", "quarters"."""
     if words[:1] and words[0] in _FRACTIONS:
         return 1
     is_part = len(words) == len(("and", "a", "half")) and words[0] == "and"
-    is_part = is_part and (words[1] == "a" or cardinal_of(words[1]) is not None)
-    return 3 * (is_part and (words[2] in _FRACTIONS or cardinal_of(words[2]) not in {None, words[2]}))
+    is_part = is_part and (words[1] == "a" or find_cardinal(words[1]) is not None)
+    return 3 * (is_part and (words[2] in _FRACTIONS or find_cardinal(words[2]) not in {None, words[2]}))
 
 
-def word_set(text: str) -> frozenset[str]:
-    """A set of words written as one string, for the word lists of the rules."""
+def make_word_set(text: str) -> frozenset[str]:
+    """Makes a set from words written as one string, for the word lists of the rules."""
     return frozenset(text.split())

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from spoken.formulas.tokens import NUMBERS, Line, Token, is_operand
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
 _JOINING: Final = frozenset("=+*×÷/<>≤≥≠≈±√∛")
 """Signs that make brackets beside them part of a formula."""
@@ -19,11 +19,11 @@ _MAX_NESTED: Final = 12
 _MAX_ARGUMENTS: Final = 4
 """With as many commas in its brackets or more, a letter before them is no function."""
 
-_CALLED: Final = word_set("f g h u v y z F G H P E V T U C Q N O φ ψ Φ Ψ phi psi sigma pi")
+_CALLED: Final = make_word_set("f g h u v y z F G H P E V T U C Q N O φ ψ Φ Ψ phi psi sigma pi")
 """Letters that a bracket right after them makes a function of what is in it; after others it is a factor."""
 
-_CALLED_OF: Final = word_set("x p q r s w i e c d k m D X Y R S M I v a b nu rho W")
-_ARGUMENTS: Final = word_set("t x n z 0 P Q q s T")
+_CALLED_OF: Final = make_word_set("x p q r s w i e c d k m D X Y R S M I v a b nu rho W")
+_ARGUMENTS: Final = make_word_set("t x n z 0 P Q q s T")
 """Letters that are functions of one of these: "p(x)", "x(t)"."""
 
 _QUANTITIES: Final = frozenset("TPVNCQ")
@@ -94,7 +94,7 @@ def say_brackets(line: Line) -> dict[int, str]:
         if token.kind == "open":
             opened.append(at)
             if len(opened) > _MAX_NESTED:
-                raise line.refuse(at)
+                raise line.make_refusal(at)
         elif token.kind == "close" and opened:
             start = opened.pop()
             said[start], said[at] = _say(Pair(start, at, line))
@@ -104,7 +104,7 @@ def say_brackets(line: Line) -> dict[int, str]:
         beside = line.tokens[at - 1 : at] if line.tokens[at].kind == "open" else line.tokens[at + 1 : at + 2]
         is_unit = line.tokens[at].kind == "open" and bool(beside) and beside[0].kind in NUMBERS  # "40 (J / mole at"
         if is_unit or (beside and beside[0].kind == "operator" and beside[0].text in _JOINING):
-            raise line.refuse(at)
+            raise line.make_refusal(at)
         said[at] = ","
     return said
 
@@ -115,10 +115,10 @@ def _say(pair: Pair) -> tuple[str, str]:
         return _say_call(pair)
     if pair.line.tokens[pair.start].text != "(" or pair.line.tokens[pair.end].text != ")":
         if pair.is_maths or pair.is_glued or _joins(pair):
-            raise pair.line.refuse(pair.start)
+            raise pair.line.make_refusal(pair.start)
         return ",", ","
     if not pair.inside and pair.is_glued:
-        raise pair.line.refuse(pair.start)  # "a density f()"
+        raise pair.line.make_refusal(pair.start)  # "a density f()"
     if not pair.inside or not (pair.is_maths and _joins(pair)):
         return _say_prose(pair)
     if before is not None and is_operand(before) and pair.is_glued:
@@ -130,7 +130,7 @@ def _say(pair: Pair) -> tuple[str, str]:
         after is not None and after.kind == "suffix" and (" " in pair.inside[0].text or "/" in pair.inside[0].written)
     ):
         if before is not None and before.kind == "variable" and pair.inside[0].kind == "variable":
-            raise pair.line.refuse(pair.start)  # "v (t) = 5 t" or a factor
+            raise pair.line.make_refusal(pair.start)  # "v (t) = 5 t" or a factor
         is_factor = before is not None and before.kind == "close" and pair.is_glued
         follows = after is not None and (after.kind == "number" or (after.kind == "open" and after.text == "("))
         if not is_factor and not (follows and "/" in pair.inside[0].written):

@@ -19,7 +19,7 @@ from spoken.formulas.tokens import (
 from spoken.rules.chemistry import COMPOUND
 from spoken.rules.money import FUNCTION_WORDS
 from spoken.rules.unit_names import WORDS_AS_UNITS
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
 SIGNS: Final = "=+*×÷/<>≤≥≠≈~±√∛-—&#%→⇌•_|↔⇒←∀∃⊃∨∧¬∩∪⊂⊆∈∉∥∠∂∇△⊥‖∖↑↓@∝≡≪≫∓∜"
 """Signs that are tokens of their own; those that no function here names are refused with their neighbours."""
@@ -31,7 +31,7 @@ _COMPARED: Final = {
     "<": "less than", ">": "greater than", "≤": "less than or equal to", "≥": "greater than or equal to",
     "≠": "not equal to", "≈": "approximately equal to",
 }  # fmt: skip
-_RATES: Final = word_set(
+_RATES: Final = make_word_set(
     "hour day week month year decade minute second person mole mile gallon pound kilogram liter hr sec"
 )
 
@@ -55,7 +55,7 @@ def say_sign(line: Line, at: int) -> str:
     named = {"=": _say_equals, "/": _say_slash, "-": _say_hyphen, "~": _say_prefix, "#": _say_prefix,
              "→": _say_arrow, "⇌": _say_arrow}  # fmt: skip
     if sign not in named:
-        raise place.refuse()
+        raise place.make_refusal()
     return named[sign](place)
 
 
@@ -73,7 +73,7 @@ def _say_binary(place: Place) -> str:
     if starts_term(place) and (is_operand(left) or _closes(left)):
         is_unit_lost = left is not None and left.kind == "quantity" and _is_long_word(place.right)  # "0.2 cal/g × Cdeg"
         if sign.text == "×" and (is_unit_lost or (not place.in_equation and _is_size(place))):
-            raise place.refuse()
+            raise place.make_refusal()
         return name
     is_sided = sign.space_before == sign.space_after
     if starts_term(place) and ends_term(left) and (place.in_equation or sign.text not in "+±" or is_sided):
@@ -84,7 +84,7 @@ def _say_binary(place: Place) -> str:
         return name  # "The answer is +10 kJ."
     if sign.text == "+" and is_operand(left) and (right is None or right.kind in {"mark", "close"}):
         return name
-    raise place.refuse()
+    raise place.make_refusal()
 
 
 def _is_long_word(token: Token | None) -> bool:
@@ -93,7 +93,7 @@ def _is_long_word(token: Token | None) -> bool:
 
 def _is_size(place: Place) -> bool:
     """ "a 4 m × 3 m room", "of dimensions 3 × 4"."""
-    cue = place.beside(-2)
+    cue = place.get_neighbour(-2)
     if cue is not None and cue.text.lower() in {"dimension", "dimensions", "size"}:
         return True
     return all(each is not None and each.kind == "quantity" and each.written[-1].isalpha()
@@ -104,13 +104,13 @@ def _say_prefix(place: Place) -> str:
     """Signs that belong to the number after them: about five, number one."""
     if place.right is not None and place.right.kind in NUMBERS and not is_operand(place.left):
         return {"~": "about", "#": "number"}[place.sign.text]
-    raise place.refuse()
+    raise place.make_refusal()
 
 
 def _say_slash(place: Place) -> str:
     left, right, sign = place.left, place.right, place.sign
     if left is None or right is None:
-        raise place.refuse()
+        raise place.make_refusal()
     if left.kind in NUMBERS and right.kind in NUMBERS:
         return "divided by"
     if left.kind == "close" or right.kind in {"open", "function"} or (left.kind in OPERANDS and right.kind in OPERANDS):
@@ -118,11 +118,11 @@ def _say_slash(place: Place) -> str:
     if left.kind == "word" and right.kind in OPERANDS and place.in_equation:
         return "divided by"
     if right.kind != "word" or left.kind not in OPERANDS | {"word"}:
-        raise place.refuse()
-    before = place.beside(-2)
+        raise place.make_refusal()
+    before = place.get_neighbour(-2)
     is_amount = any(
         each is not None and each.kind in NUMBERS and not each.text.endswith("percent")
-        for each in (before, place.beside(-3))
+        for each in (before, place.get_neighbour(-3))
     )
     if left.kind in NUMBERS or right.text in _RATES or right.text.startswith(("cubic ", "square ")):
         return "per"
@@ -131,23 +131,23 @@ def _say_slash(place: Place) -> str:
     pair = (left.text.lower(), right.text.lower())
     are_things = re.search("[^siu]s$", right.text) is not None  # "5 letters/digits"
     if is_amount and not right.text.endswith("s") and not left.text.endswith("s"):
-        raise place.refuse()
+        raise place.make_refusal()
     is_rate = is_amount and left.text.endswith("s") and not are_things
     if is_rate or (before is not None and before.text == "/" and pair[0] in _RATES):
         return "per"
     if sign.space_before != sign.space_after or " " in left.text + right.text:
-        raise place.refuse()
+        raise place.make_refusal()
     return "or" if left.text[1:].islower() and right.text.islower() else "slash"
 
 
 def _say_arrow(place: Place) -> str:
     """ "yields" in a reaction, else "to"; of a reaction that goes both ways "in equilibrium with"."""
     if not (ends_term(place.left) and starts_term(place)):
-        raise place.refuse()
+        raise place.make_refusal()
     if place.sign.text == "⇌":
         return "in equilibrium with"
-    if (cue := place.beside(-2)) is not None and cue.text == "as":
-        raise place.refuse()  # "approaches"
+    if (cue := place.get_neighbour(-2)) is not None and cue.text == "as":
+        raise place.make_refusal()  # "approaches"
     tokens = place.line.tokens[max(0, place.at - 4) : place.at + 5]
     beside = "".join(f" {token.written}" if token.space_before else token.written for token in tokens).split()
     bare = [re.sub(r"^\d+|[_{}]|\([a-z]+\)[.,;:?]?$|[.,;:?(]$", "", each) for each in beside]
@@ -156,17 +156,17 @@ def _say_arrow(place: Place) -> str:
 
 # ── comparison ──
 
-_DOMAINS: Final = word_set(
+_DOMAINS: Final = make_word_set(
     "let for of even odd on over in with interval range domain all any every each some integer integers number numbers "
     "constant"
 )
 """Words after which "x > 0" tells what x is, not that it is so."""
 
-_CLAUSES: Final = word_set("if that when where whether because since as then which while unless until say says")
+_CLAUSES: Final = make_word_set("if that when where whether because since as then which while unless until say says")
 """Words that begin a sentence of its own, whose verb must be said."""
 
 
-_IS: Final = word_set("is are was were be it's that's")
+_IS: Final = make_word_set("is are was were be it's that's")
 _SCORED: Final = re.compile(
     r"\b(?:won|wins?|winning|beat|beating|lost|loses?|losing|defeat\w*|scor\w+|finish\w*|ended|ends?|tied|drew|lead\w*|led"
     r"|record|victor\w+|loss|vot\w+|ruled|ruling|decision)\b"
@@ -174,7 +174,7 @@ _SCORED: Final = re.compile(
 """What a score of two numbers that fall is told of."""
 
 
-def _first_of_term(place: Place) -> int:
+def _find_term_start(place: Place) -> int:
     """Where the term begins that ends before a sign: numbers, letters, signs and whole brackets, but no words."""
     tokens, depth, at = place.line.tokens, 0, place.at
     while at > 0:
@@ -196,36 +196,36 @@ def _say_comparison(place: Place) -> str:
     """ "is less than"; without "is" after "for all x"; a chain such as "0 < x < 1" is refused, as nobody follows it."""
     name, left, right = _COMPARED[place.sign.text], place.left, place.right
     if not starts_term(place):
-        raise place.refuse()
-    start = _first_of_term(place)
+        raise place.make_refusal()
+    start = _find_term_start(place)
     words = [token.text.lower() for token in place.line.tokens[max(0, start - 2) : start]]
     if set(words[-1:] if start < place.at else words[-2:-1]) & _COMPARED.keys():
-        raise place.refuse()
+        raise place.make_refusal()
     if left is not None and (is_operand(left) or left.kind in {"close", "word"}):
         is_prefix = left.kind == "word" and place.sign.space_before and not place.sign.space_after
         if left.text.lower() in _IS or (is_prefix and not is_operand(left)):
             return name  # "a chance of <5%"
         if all(token is not None and token.kind == "word" and token.text[:1].isupper() and len(token.text) > 1
                for token in (left, right)):  # fmt: skip
-            raise place.refuse()  # "Settings > Privacy"
+            raise place.make_refusal()  # "Settings > Privacy"
         is_domain = start < place.at and words and words[-1] in _DOMAINS and not set(words[:-1]) & _CLAUSES
         return name if is_domain else f"is {name}"
     if right is not None and right.kind in NUMBERS and place.sign.text in "<>":
         return name.replace("greater", "more")
-    raise place.refuse()
+    raise place.make_refusal()
 
 
 def _say_equals(place: Place) -> str:
     if ends_term(place.left) and starts_term(place):
-        start = _first_of_term(place)
+        start = _find_term_start(place)
         follows_let = 0 < start < place.at and place.line.tokens[start - 1].text.lower() == "let"
         return "equal" if follows_let else "equals"
-    raise place.refuse()
+    raise place.make_refusal()
 
 
 # ── hyphens ──
 
-_BEFORE_NUMBERS: Final = word_set("at of is to from by was be between and or than equals minus it's that's")
+_BEFORE_NUMBERS: Final = make_word_set("at of is to from by was be between and or than equals minus it's that's")
 """Words after which "- 5" is a number below zero, not a dash."""
 
 _UNCOUNTED: Final = (FUNCTION_WORDS - {"people", "per", "more"}) | {"today", "now", "later", "tomorrow", "again"}
@@ -252,16 +252,16 @@ def _say_hyphen(place: Place) -> str:
         if is_operand(left) and right.kind == "operator" and right.text in "√∛":
             return "minus"
         if sign.space_after:
-            beyond = place.beside(2)
+            beyond = place.get_neighbour(2)
             if left.kind == "number" and right.text in WORDS_AS_UNITS:
-                raise place.refuse("number")  # "a 120 - volt line"
+                raise place.make_refusal("number")  # "a 120 - volt line"
             if closes and beyond is not None and beyond.kind == "open" and not beyond.space_before:
-                raise place.refuse()
+                raise place.make_refusal()
             is_value = right.kind in {*NUMBERS, "variable", "open"} or _is_numbered(right)
             if left.text.lower() in _BEFORE_NUMBERS and is_value:
                 return "minus"
             if right.kind == "quantity" and not place.in_equation:
-                raise place.refuse("number")  # "freezing point - 98°C": a dash or a sign
+                raise place.make_refusal("number")  # "freezing point - 98°C": a dash or a sign
             return "minus" if place.in_equation and starts_term(place) and is_term(left) else ","
         return "" if is_term(left) and is_term(right) else _say_minus_or_dash(place)
     if not sign.space_before:
@@ -302,7 +302,7 @@ def _say_minus_or_dash(place: Place) -> str:
     if right.kind == "word" and (follows_sign or (is_tight and len(right.written) == 1)):
         return "minus"
     is_group = right.kind == "open" and (place.in_equation or is_tight)
-    beyond = place.beside(2)
+    beyond = place.get_neighbour(2)
     is_counted = beyond is not None and beyond.kind == "word"  # "- 3 apples"
     opens_list = left is None or left.text in ",:([{"
     is_listed = opens_list and (right.kind == "quantity" or (right.kind == "number" and not is_counted))
@@ -315,42 +315,42 @@ def _say_between_numbers(place: Place, left: Token, right: Token) -> str:
     if place.in_equation:
         return "minus"
     if place.sign.space_before != place.sign.space_after:
-        raise place.refuse("number")
-    before, beyond = place.beside(-2), place.beside(2)
+        raise place.make_refusal("number")
+    before, beyond = place.get_neighbour(-2), place.get_neighbour(2)
     if any(token is not None and token.kind == "operator" and token.text in "×*/+÷√" for token in (before, beyond)):
         if before is not None and before.kind == "operator" and place.is_tight:
-            raise place.refuse()
+            raise place.make_refusal()
         return "minus"
     is_counted = beyond is not None and beyond.kind == "word" and beyond.text not in _UNCOUNTED and len(beyond.text) > 1
     if re.fullmatch(r"\d{3}-\d{4}", f"{left.written}-{right.written}") and not is_counted:
-        raise place.refuse("number")
+        raise place.make_refusal("number")
     cue = before.text.lower() if before is not None else ""
     if _is_rising(left, right):
         if place.is_tight or is_counted or "quantity" in {left.kind, right.kind} or len(right.written) == len("1914"):
             return "and" if cue == "between" else "to"
-        raise place.refuse()
+        raise place.make_refusal()
     chained = any(token is not None and token.text in {"-", "+"} for token in (before, beyond))
     if left.written == right.written and not chained:
         return ""  # a "50-50 chance"
-    if place.is_tight and (cue == "from" or place.line.tells(_SCORED, place.at)):
+    if place.is_tight and (cue == "from" or place.line.has_nearby(_SCORED, place.at)):
         return "to"
     if not place.is_tight or "." in left.written + right.written:
         return "minus"
-    raise place.refuse()
+    raise place.make_refusal()
 
 
 def _is_rising(left: Token, right: Token) -> bool:
     """Whether two numbers rise, or are of a kind without a size here, such as times of day."""
-    low, high = _value(left), _value(right)
+    low, high = _get_value(left), _get_value(right)
     return low is None or high is None or low < high
 
 
-def _value(token: Token) -> float | None:
+def _get_value(token: Token) -> float | None:
     found = re.match(r"[$£€¥]? ?(\d[\d.,]*)(?![\d:/]| ?[ap]\.?m)", token.written)
     return float(found[1].replace(",", "").rstrip(".")) if found else None
 
 
-_MULTIPLIES: Final = word_set("expression product products multiply multiplied factors calculate compute evaluate")
+_MULTIPLIES: Final = make_word_set("expression product products multiply multiplied factors calculate compute evaluate")
 """Words of sums, in which "9 x 80" is a product and no measure."""
 
 

@@ -74,11 +74,11 @@ class Line:
                 start = at + 1
         return flags
 
-    def tells(self, pattern: re.Pattern[str], at: int) -> bool:
+    def has_nearby(self, pattern: re.Pattern[str], at: int) -> bool:
         """Whether a pattern stands in the 20 tokens before the one at `at`, or in the four after it."""
         return pattern.search(" ".join(token.text for token in self.tokens[max(0, at - 20) : at + 5])) is not None
 
-    def refuse(self, at: int, reason: str = "formula") -> Unspeakable:
+    def make_refusal(self, at: int, reason: str = "formula") -> Unspeakable:
         """The refusal of the token at `at`, with its neighbours for the eye."""
         return Unspeakable(reason, " ".join(token.written for token in self.tokens[max(0, at - 3) : at + 4]))
 
@@ -98,14 +98,14 @@ class Place:
     @property
     def left(self) -> Token | None:
         """The token before it."""
-        return self.beside(-1)
+        return self.get_neighbour(-1)
 
     @property
     def right(self) -> Token | None:
         """The token after it."""
-        return self.beside(1)
+        return self.get_neighbour(1)
 
-    def beside(self, offset: int) -> Token | None:
+    def get_neighbour(self, offset: int) -> Token | None:
         """The token so many places further on, or back."""
         at = self.at + offset
         return self.line.tokens[at] if 0 <= at < len(self.line.tokens) else None
@@ -120,9 +120,9 @@ class Place:
         """Whether no space stands on either side of it."""
         return not (self.sign.space_before or self.sign.space_after)
 
-    def refuse(self, reason: str = "formula") -> Unspeakable:
+    def make_refusal(self, reason: str = "formula") -> Unspeakable:
         """The refusal of this token."""
-        return self.line.refuse(self.at, reason)
+        return self.line.make_refusal(self.at, reason)
 
 
 def is_operand(token: Token | None) -> bool:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
 MONTH_NAMES: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -41,7 +41,7 @@ FULL_WITHOUT_DOT: Final = {"vs": "versus", "etc": "et cetera", "Mr": "Mister", "
                            "PM": "P M", "pm": "P M"}  # fmt: skip
 """Also without a dot; the capitals are those that the phonemiser or the aligner would take for a word."""
 
-EMPHASISED: Final = word_set(
+EMPHASISED: Final = make_word_set(
     "ALL ALSO ALWAYS AN AND ANY ARE AT BEST BOTH BUT BY CANNOT CORRECT DO DOES EACH EVERY EXACTLY EXCEPT FALSE FEWER "
     "FIRST FOR FROM HAS HAVE HE HOW IF IN INCORRECT IS LAST LEAST LESS MORE MOST MUST NEVER NO NONE NOR NOT OF OFF ON "
     "ONE ONLY OR OTHER OUT SHE SHOULD SOME THAN THAT THE THEIR THEY THIS THREE TO TOTAL TRUE TWO WAS WERE WHAT WHEN "
@@ -74,13 +74,13 @@ RULERS: Final = (
 """Names that more than one king, queen or pope bore, so that a numeral of several letters after them is an ordinal."""
 
 
-def _roman(number: int) -> str:
+def _write_roman(number: int) -> str:
     """A number below 50 as a Roman numeral."""
     tens, ones = divmod(number, 10)
     return ("X" * tens if tens < 4 else "XL") + ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")[ones]
 
 
-ROMAN_VALUES: Final = {_roman(number): number for number in range(1, 50)}
+ROMAN_VALUES: Final = {_write_roman(number): number for number in range(1, 50)}
 ROMAN: Final = "|".join(sorted(ROMAN_VALUES, key=len, reverse=True))
 """Pattern of a Roman numeral below 50; larger ones are mostly short forms ("CD", "MC")."""
 

@@ -4,9 +4,9 @@ import re
 from typing import Final
 
 from spoken.rules.elements import NAMES
-from spoken.rules.maths import charge
-from spoken.rules.numerals import cardinal
-from spoken.rules.rule import Match, Rule, refusal, rule
+from spoken.rules.maths import spell_charge
+from spoken.rules.numerals import spell_cardinal
+from spoken.rules.rule import Match, Rule, make_refusal, make_rule
 from spoken.spoken_text import Unspeakable
 
 _ELEMENT: Final = f"(?:{'|'.join(sorted(NAMES, key=len, reverse=True))})"
@@ -32,27 +32,27 @@ def spell_compound(text: str) -> str:
     for piece in re.findall(rf"{_ELEMENT}|\d+", text):
         if piece.startswith("0"):
             raise Unspeakable("code", text)
-        spoken += [cardinal(int(piece))] if piece.isdigit() else list(piece.upper())
+        spoken += [spell_cardinal(int(piece))] if piece.isdigit() else list(piece.upper())
     return " ".join(spoken)
 
 
-def _compound(match: Match) -> str:
+def _read_compound(match: Match) -> str:
     """A formula, maybe with its charge and state."""
     said = spell_compound(match["formula"])
     if sign := match["sign"] or match["sign3"]:
         size = match["size"] or match["size3"] or ("2" if match["sign2"] else "")
-        said += f" {charge(size, sign)}"
+        said += f" {spell_charge(size, sign)}"
     if match["state"]:
         state = re.sub(r"[^a-z]", "", match["state"])
         said += f" {_STATES.get(state, state)}"
     return said
 
 
-def _ion(match: Match) -> str:
-    return f"{spell_compound(match[1])} {charge('', match[2])}"
+def _read_ion(match: Match) -> str:
+    return f"{spell_compound(match[1])} {spell_charge('', match[2])}"
 
 
-def _name(match: Match) -> str:
+def _read_name(match: Match) -> str:
     """Letters and digits that are a name: "B12", "CD4", "p53", "G6PD"."""
     pieces = re.findall(r"[A-Z]?[a-z]{2,}|[A-Za-z]+|\d+", match[0])
     if len(pieces) > 6 or any(len(piece) > 1 and piece.startswith("0") for piece in pieces):
@@ -60,7 +60,7 @@ def _name(match: Match) -> str:
     said = []
     for piece in pieces:
         if piece.isdigit():
-            said.append(cardinal(int(piece)))
+            said.append(spell_cardinal(int(piece)))
         elif len(piece) > 1 and (piece.isupper() or not re.search("[aeiouy]", piece)):
             said.append(piece if piece.isupper() and match[0].startswith(piece) and len(piece) > 2 else " ".join(piece))
         else:
@@ -79,37 +79,37 @@ _STANDS: Final = r"(?<![A-Za-z\d_.])"
 _FOLLOWS: Final = r"(?<![A-Za-z_.])(?<!\.\d)(?<!\.\d\d)"
 
 CHEMISTRY_RULES: Final[list[Rule]] = [
-    refusal("isotope or unit", "formula",
+    make_refusal("isotope or unit", "formula",
             rf"(?<![\w.,$])\d{{2,3}}(?:{_SURE}|Co|Xe|Ra|Po|He|Li|Ar|Al|Si|Ni)(?![\w^'_(])"
             r"|(?<!\w)(?:He|In|As|At|Be|No)-\d", "a 60Co source"),
-    refusal("alleles", "formula", r"(?<![A-Za-z\d'])([A-Z])(?=[a-z](?![A-Za-z\d'^_]))(?i:\1)(?<!Aa|Mm|Ee|Oo|Ii)",
+    make_refusal("alleles", "formula", r"(?<![A-Za-z\d'])([A-Z])(?=[a-z](?![A-Za-z\d'^_]))(?i:\1)(?<!Aa|Mm|Ee|Oo|Ii)",
             "the Bb parent"),
-    refusal("charge behind a count", "formula",
+    make_refusal("charge behind a count", "formula",
             rf"{_STANDS}{_ATOMS}{{1,6}}(?:\d[1-4][+-](?![\w(])|[+-]\((?:aq|g|s|l)\))", "the ion SO42-"),
-    refusal("mass behind its element", "formula",
+    make_refusal("mass behind its element", "formula",
             rf"{_STANDS}(?:(?:{_SURE}|[A-Z][a-z]|U|C)\^\{{?\d{{2,3}}(?![\d+-])|{_ELEMENT} ?\^ ?\{{?\d+\}}? ?[A-Z])",
             "Au^197"),
-    refusal("label", "code", r"(?<![\w-])[A-Z]-\d{1,2}[A-Z](?!\w)|(?<!\w)Ha(?=:)", "an H-1B form"),
-    refusal("isomer", "formula", rf"[RSEZ+-]\)-\d|{_STANDS}{_ELEMENT}-\d+m(?!\w)", "(R)-2-butanol"),
-    refusal("letters told by their case", "formula",
+    make_refusal("label", "code", r"(?<![\w-])[A-Z]-\d{1,2}[A-Z](?!\w)|(?<!\w)Ha(?=:)", "an H-1B form"),
+    make_refusal("isomer", "formula", rf"[RSEZ+-]\)-\d|{_STANDS}{_ELEMENT}-\d+m(?!\w)", "(R)-2-butanol"),
+    make_refusal("letters told by their case", "formula",
             r"(?<![\w\\^'])([A-Za-z]) ?[<>≤≥/] ?(?!\1)(?i:\1)(?![\w'(^])", "where r < R"),
-    rule("ion", "word", rf"{_STANDS}({_IONS})([+-])(?=$|[,.;:)\]/?]| (?![A-Z\d(+=]|[a-z] ))", _ion,
+    make_rule("ion", "word", rf"{_STANDS}({_IONS})([+-])(?=$|[,.;:)\]/?]| (?![A-Z\d(+=]|[a-z] ))", _read_ion,
          "Na+ and Cl- ions", "N A plus and C L minus ions"),
-    refusal("bond of two atoms", "formula", rf"{_STANDS}{_ELEMENT} [-—] {_ELEMENT} bond", "the C - H bond"),
-    refusal("group of atoms", "formula", rf"{_ATOMS}{{1,6}}\({_ATOMS}{{1,8}}\)_?\{{?\d", "it has Al(OH)_3"),
-    refusal("value behind a charge", "formula", rf"{_ATOMS}\^?\{{?[+-]\}}? ?\(\d", "the value of H_2^{+}(2.6 eV)"),
-    refusal("charge that may be a hyphen", "formula", rf"{_STANDS}(?=[A-Za-z_]*\d){_ATOMS}{{2,6}}-(?=[ ,.;:)?]|$)",
+    make_refusal("bond of two atoms", "formula", rf"{_STANDS}{_ELEMENT} [-—] {_ELEMENT} bond", "the C - H bond"),
+    make_refusal("group of atoms", "formula", rf"{_ATOMS}{{1,6}}\({_ATOMS}{{1,8}}\)_?\{{?\d", "it has Al(OH)_3"),
+    make_refusal("value behind a charge", "formula", rf"{_ATOMS}\^?\{{?[+-]\}}? ?\(\d", "the value of H_2^{+}(2.6 eV)"),
+    make_refusal("charge that may be a hyphen", "formula", rf"{_STANDS}(?=[A-Za-z_]*\d){_ATOMS}{{2,6}}-(?=[ ,.;:)?]|$)",
             "the ion BrO3- here"),
-    rule("chemical formula", "word",
+    make_rule("chemical formula", "word",
          rf"{_FOLLOWS}{_NOT_A_WORD}(?P<formula>(?=[^\s]{{0,60}}\d|[A-Za-z()]{{1,60}}(?:\^\{{? ?\d?[+-]|{_STATE}))"
          rf"{_ATOMS}{{1,14}})"
-         rf"(?:{_CHARGE})?(?P<state>{_STATE})?(?![A-Za-z_]|\()", _compound,
+         rf"(?:{_CHARGE})?(?P<state>{_STATE})?(?![A-Za-z_]|\()", _read_compound,
          "CO_2 (g) and Fe^{3+}", "C O two gas and F E three plus"),
-    rule("element", "word",
+    make_rule("element", "word",
          rf"(?<![A-Za-z\d_/])(?<!/\()(?<!/ )(?:{_SURE})(?![A-Za-z\d_^'(/])", lambda m: NAMES[m[0]],
          "Na and Zn", "sodium and zinc"),
-    rule("name with a number", "word",
+    make_rule("name with a number", "word",
          r"(?<![A-Za-z\d_])(?:[A-Z][A-Za-z]{0,4}|[a-z]{1,3})\d{1,4}(?:[A-Z][A-Za-z]{0,3}\d{0,2})?[a-z]?(?![\w^(/])",
-         _name, "vitamin B12 and p53", "vitamin B twelve and p fifty three"),
+         _read_name, "vitamin B12 and p53", "vitamin B twelve and p fifty three"),
 ]  # fmt: skip
 """Tried before words."""

@@ -5,8 +5,17 @@ from typing import Final
 
 from spoken.rules.abbreviations import MONTHS
 from spoken.rules.money import FUNCTION_WORDS
-from spoken.rules.numerals import START, cardinal, decade, ordinal, written_number, year
-from spoken.rules.rule import Match, Rule, after, before, refusal, rule, starts_sentence, topic
+from spoken.rules.numerals import START, spell_cardinal, spell_decade, spell_number, spell_ordinal, spell_year
+from spoken.rules.rule import (
+    Match,
+    Rule,
+    get_text_after,
+    get_text_before,
+    get_topic,
+    make_refusal,
+    make_rule,
+    starts_sentence,
+)
 from spoken.spoken_text import Unspeakable
 
 _YEAR_CUE: Final = re.compile(
@@ -42,23 +51,23 @@ _OF_ATOMS: Final = re.compile(r"(?i)\b(?:electron|atom|molecul|lattice|bond|nucl
 """Of such texts nobody can tell "10 pm" as a time from picometers."""
 
 
-def _clock(match: Match) -> str:
+def _read_clock(match: Match) -> str:
     hour, minute = int(match["hour"]), int(match["minute"] or "0")
     half = (match.groupdict().get("half") or "").lower()[:1]
-    if half == "p" and match["half"] == "pm" and ":" not in match[0] and _OF_ATOMS.search(topic(match)):
+    if half == "p" and match["half"] == "pm" and ":" not in match[0] and _OF_ATOMS.search(get_topic(match)):
         raise Unspeakable("number", match[0])
     if not 1 <= hour <= (12 if half else 23) or minute > 59:
         raise Unspeakable("number", match[0])
-    is_last = starts_sentence(after(match)) or _NAME_AND_VERB.match(after(match)) is not None
+    is_last = starts_sentence(get_text_after(match)) or _NAME_AND_VERB.match(get_text_after(match)) is not None
     stop = "." if half and match["half"].endswith(".") and is_last else ""
     if half and hour == 12 and not minute:
         return ("midnight" if half == "a" else "noon") + stop
     if not minute:
         if hour > 12:
             raise Unspeakable("number", match[0])
-        said = cardinal(hour) + ("" if half or re.match(" ?o'clock", after(match)) else " o'clock")
+        said = spell_cardinal(hour) + ("" if half or re.match(" ?o'clock", get_text_after(match)) else " o'clock")
     else:
-        said = f"{cardinal(hour)} {'oh ' if minute < 10 else ''}{cardinal(minute)}"
+        said = f"{spell_cardinal(hour)} {'oh ' if minute < 10 else ''}{spell_cardinal(minute)}"
     if not half:
         return said
     if half == "a":
@@ -70,29 +79,29 @@ def _clock(match: Match) -> str:
 _OF_RATIOS: Final = re.compile(r"\bratios?\b|\bproportion|\bodds\b|\bscale\b|\bmix", re.IGNORECASE)
 
 
-def _colon(match: Match) -> str:
+def _read_colon(match: Match) -> str:
     """Numbers about a colon: a ratio, or a time of day."""
     parts = re.split(r" ?: ?", match[0])
-    is_ratio = _OF_RATIOS.search(topic(match)) is not None
+    is_ratio = _OF_RATIOS.search(get_topic(match)) is not None
     could_be_time = match["hour"].isdigit() and len(match["minute"]) == 2 and " " not in match[0]
     could_be_time = could_be_time and int(match["minute"]) < 60 and int(match["hour"]) <= 24
     if re.fullmatch(r"\d{1,2}:[0-5]\d(?::[0-5]\d|\.\d+)", match[0]) and not is_ratio:
         raise Unspeakable("number", match[0])  # a time of day, or how long something took
     if is_ratio or match["third"] or not could_be_time:
-        return " to ".join(written_number(part) for part in parts)
-    return _clock(match)
+        return " to ".join(spell_number(part) for part in parts)
+    return _read_clock(match)
 
 
-def _date(match: Match) -> str:
-    if re.search(r"\b(?:[Ii]n|[Dd]uring|[Ll]ast|[Nn]ext|[Tt]his|[Ee]very) $", before(match)) and re.match(
-        " [a-z]", after(match)
+def _read_date(match: Match) -> str:
+    if re.search(r"\b(?:[Ii]n|[Dd]uring|[Ll]ast|[Nn]ext|[Tt]his|[Ee]very) $", get_text_before(match)) and re.match(
+        " [a-z]", get_text_after(match)
     ):
-        raise Unspeakable("number", match[0] + after(match)[:15])  # "in May 5 girls"
+        raise Unspeakable("number", match[0] + get_text_after(match)[:15])  # "in May 5 girls"
     if match["month"]:
-        day = f"{match['month']} {ordinal(int(match['day']))}"
+        day = f"{match['month']} {spell_ordinal(int(match['day']))}"
     else:
-        day = f"the {ordinal(int(match['first']))} of {match['later']}"
-    return f"{day}, {year(int(match['year']))}" if match["year"] else day
+        day = f"the {spell_ordinal(int(match['first']))} of {match['later']}"
+    return f"{day}, {spell_year(int(match['year']))}" if match["year"] else day
 
 
 _ONLY_YEARS: Final = re.compile(
@@ -107,7 +116,7 @@ def is_year(match: Match) -> bool:
     """Whether four digits are read in pairs: a cue before, nothing counted after."""
     if not re.fullmatch(r"1\d\d\d|20[0-4]\d", match[0]):
         return False
-    left, right = before(match), after(match)
+    left, right = get_text_before(match), get_text_after(match)
     if match[0].startswith("10"):
         return match[0] != "1000" and _ONLY_YEARS.fullmatch(f"{left}|{right}") is not None
     earlier, later = re.search(r"\b(1[1-9]\d\d) ?- ?$", left), re.match(r" ?- ?((?:1[1-9]|20)\d\d)\b(?! ?=)", right)
@@ -134,24 +143,24 @@ def is_year(match: Match) -> bool:
 
 
 DATE_RULES: Final[list[Rule]] = [
-    refusal("date in figures", "number",
+    make_refusal("date in figures", "number",
             rf"{START}(?:\d+/\d+/\d+|(?:1[6-9]|20)\d\d/\d\d(?!\d)|\d+-\d+-\d+(?! ?[-+=*/×\d]))", "due on 5/6/2020"),
-    refusal("year with a letter", "code", r"(?<![\w.'])(?:b|d|fl)\. ?\d{3,4}(?!\d)", "Old Songs, d. 1750"),
-    refusal("letter with a slash", "code", r"(?<![A-Za-z.])(?:w|c|y)/(?:o\b|(?=[ \da-z]))", "tea w/milk"),
-    rule("time of day", "quantity",
-         rf"{START}(?!(?:1[3-9]|[2-9]\d) ?pm)(?P<hour>\d{{1,2}})(?:[:.](?P<minute>[0-5]\d))? ?{_HALF}", _clock,
+    make_refusal("year with a letter", "code", r"(?<![\w.'])(?:b|d|fl)\. ?\d{3,4}(?!\d)", "Old Songs, d. 1750"),
+    make_refusal("letter with a slash", "code", r"(?<![A-Za-z.])(?:w|c|y)/(?:o\b|(?=[ \da-z]))", "tea w/milk"),
+    make_rule("time of day", "quantity",
+         rf"{START}(?!(?:1[3-9]|[2-9]\d) ?pm)(?P<hour>\d{{1,2}})(?:[:.](?P<minute>[0-5]\d))? ?{_HALF}", _read_clock,
          "at 3:05 PM or 12 AM", "at three oh five in the afternoon or midnight"),
-    rule("ratio or time", "quantity",
+    make_rule("ratio or time", "quantity",
          rf"{START}(?P<hour>\d{{1,4}}(?:\.\d+)?) ?: ?(?P<minute>\d{{1,4}}(?:\.\d+)?)(?P<third>(?: ?: ?\d{{1,3}})*)"
-         r"(?![\d:]|[.,]\d|(?<!\d:\d\d) [A-Z])", _colon, "at 12:00 o'clock", "at twelve o'clock"),
-    rule("date", "quantity",
+         r"(?![\d:]|[.,]\d|(?<!\d:\d\d) [A-Z])", _read_colon, "at 12:00 o'clock", "at twelve o'clock"),
+    make_rule("date", "quantity",
          rf"(?:(?<![A-Za-z])(?P<month>{MONTHS}) (?P<day>[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
          rf"|{START}(?P<first>[1-9]|[12]\d|3[01])(?:st|nd|rd|th)? (?P<later>{MONTHS})(?=[,.;]| [12]\d{{3}}|$))"
          r"(?:,? ?(?P<year>1[0-9]\d\d|20[0-4]\d))?(?![\d:/%]|[.,]\d)"
-         r"(?! (?:people|men|women|students|days|weeks|times|more|new)\b)", _date,
+         r"(?! (?:people|men|women|students|days|weeks|times|more|new)\b)", _read_date,
          "on July 4, 1776 and June 3rd", "on July fourth, seventeen seventy six and June third"),
-    rule("decade", "quantity", rf"(?:{START}|(?<= ))(?<![=<≤>≥])(?<![=<≤>≥] )'?(\d{{1,3}}0)(?:' ?)?s\b(?![\^/])",
-         lambda m: decade(int(m[1])), "in the 1960s", "in the nineteen sixties"),
-    refusal("parts about a colon", "number", r"\d ?: ?\d", "a map of 1:1000000"),
+    make_rule("decade", "quantity", rf"(?:{START}|(?<= ))(?<![=<≤>≥])(?<![=<≤>≥] )'?(\d{{1,3}}0)(?:' ?)?s\b(?![\^/])",
+         lambda m: spell_decade(int(m[1])), "in the 1960s", "in the nineteen sixties"),
+    make_refusal("parts about a colon", "number", r"\d ?: ?\d", "a map of 1:1000000"),
 ]  # fmt: skip
 """Tried before plain numbers."""

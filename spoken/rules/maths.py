@@ -3,8 +3,17 @@
 import re
 from typing import Final
 
-from spoken.rules.numerals import cardinal, power
-from spoken.rules.rule import Inner, Match, Rule, Saying, after, before, refusal, rule
+from spoken.rules.numerals import spell_cardinal, spell_power
+from spoken.rules.rule import (
+    Match,
+    NestedFormula,
+    Rule,
+    Saying,
+    get_text_after,
+    get_text_before,
+    make_refusal,
+    make_rule,
+)
 from spoken.spoken_text import Unspeakable
 
 GREEK: Final = {
@@ -40,7 +49,7 @@ _HARD: Final = re.compile(r"[/=<>≤≥√∫∑(]|[a-z]{3}.*\W|\W.*[a-z]{3}|_.*
 """What makes an exponent or index too hard to follow by ear: a fraction, a function, an equation."""
 
 
-def _first(match: Match, start: int, count: int = 3) -> str | None:
+def _find_first_group(match: Match, start: int, count: int = 3) -> str | None:
     """The one of several alternative groups that matched."""
     return next((match[at] for at in range(start, start + count) if match[at] is not None), None)
 
@@ -53,40 +62,42 @@ def say_power(exponent: str) -> Saying:
     """
     exponent = exponent.strip()
     if re.fullmatch(r"(?:- ?|\+)?(?:\d+(?:\.\d+)?|[A-Za-z])", exponent):
-        return power(exponent.replace(" ", ""))
+        return spell_power(exponent.replace(" ", ""))
     if found := re.fullmatch(r"(\d?) ?([+-])|([+-])(\d)", exponent):
-        return charge(found[1] or found[4] or "", found[2] or found[3])
+        return spell_charge(found[1] or found[4] or "", found[2] or found[3])
     if exponent in {"th", "st", "nd", "rd"} or _HARD.search(exponent) or not re.search(r"\w", exponent):
         raise Unspeakable("formula", f"^{exponent[:40]}")
-    return ["to the", Inner(exponent), "power"]
+    return ["to the", NestedFormula(exponent), "power"]
 
 
-def charge(size: str, sign: str) -> str:
+def spell_charge(size: str, sign: str) -> str:
     """The charge of an ion: "two plus", "minus"."""
-    return f"{cardinal(int(size)) if size else ''} {'plus' if sign == '+' else 'minus'}".strip()
+    return f"{spell_cardinal(int(size)) if size else ''} {'plus' if sign == '+' else 'minus'}".strip()
 
 
-def _power(match: Match) -> Saying:
+def _read_power(match: Match) -> Saying:
     """ "3^x - x^2" is "three to the power of x, minus x squared"."""
-    said = say_power(_first(match, 1) or "")
-    goes_on = isinstance(said, str) and said.startswith("to the power") and re.match(r" ?[-+*×•] ?\w", after(match))
+    said = say_power(_find_first_group(match, 1) or "")
+    goes_on = (
+        isinstance(said, str) and said.startswith("to the power") and re.match(r" ?[-+*×•] ?\w", get_text_after(match))
+    )
     return f"{said} ," if goes_on else said
 
 
-def _index(match: Match) -> Saying:
+def _read_index(match: Match) -> Saying:
     """ "x_1", "V_max", "a_{n+1}": of a fraction, a function or an index of several letters there is no reading."""
-    index = (_first(match, 1) or "").strip()
-    if _HARD.search(index) or re.match(r"/\d", after(match)):
+    index = (_find_first_group(match, 1) or "").strip()
+    if _HARD.search(index) or re.match(r"/\d", get_text_after(match)):
         raise Unspeakable("formula", match[0])
     if index.isdigit() and len(index) < 5:
         if match.string[: match.start()].endswith(("log", "Log")) or (len(index) > 1 and index[0] != "1"):
             raise Unspeakable("formula", match[0])
-        return cardinal(int(index))
+        return spell_cardinal(int(index))
     if re.fullmatch(r"[A-Za-z]", index):
         return index
     if re.fullmatch(r"[A-Za-z]+", index):
         return _say_letters(index)
-    return ["sub", Inner(index), ","]
+    return ["sub", NestedFormula(index), ","]
 
 
 def _say_letters(letters: str) -> str:
@@ -95,9 +106,9 @@ def _say_letters(letters: str) -> str:
     return letters if is_word and not letters.isupper() else " ".join(letters)
 
 
-def _function(match: Match) -> Saying:
+def _read_function(match: Match) -> Saying:
     name = CALLED_FUNCTIONS[match["name"] or match["called"]]
-    if match["called"] == "sqrt" and re.search(r"[\d)] ?$", before(match)):
+    if match["called"] == "sqrt" and re.search(r"[\d)] ?$", get_text_before(match)):
         name = f"times {name}"
     raised, base = (match["raised"] or "").strip("{}() "), (match["base"] or "").strip("{}() ")
     if raised == "-1":
@@ -105,22 +116,22 @@ def _function(match: Match) -> Saying:
     if raised:
         said = say_power(raised)
         return [name, *([said] if isinstance(said, str) else said), "of"]
-    return [name, "base", Inner(base), "of"] if base else f"{name} of"
+    return [name, "base", NestedFormula(base), "of"] if base else f"{name} of"
 
 
 _SUMS: Final = {"∫": "the integral", "∬": "the double integral", "∮": "the contour integral", "∑": "the sum",
                 "∏": "the product"}  # fmt: skip
 
 
-def _sum(match: Match) -> Saying:
-    if re.search(r"\b(?:integral|sum|product)(?: of)?:? $", before(match)):
-        raise Unspeakable("formula", before(match)[-15:] + match[0])  # told twice
-    low, high = _first(match, 2), _first(match, 5)
-    words: list[str | Inner] = [_SUMS[match[1]]]
+def _read_sum(match: Match) -> Saying:
+    if re.search(r"\b(?:integral|sum|product)(?: of)?:? $", get_text_before(match)):
+        raise Unspeakable("formula", get_text_before(match)[-15:] + match[0])  # told twice
+    low, high = _find_first_group(match, 2), _find_first_group(match, 5)
+    words: list[str | NestedFormula] = [_SUMS[match[1]]]
     if low is not None:
-        words += ["over" if high is None else "from", Inner(low)]
+        words += ["over" if high is None else "from", NestedFormula(low)]
     if high is not None:
-        words += ["to", Inner(high)]
+        words += ["to", NestedFormula(high)]
     return [*words, "of"]
 
 
@@ -128,29 +139,29 @@ _ARGUMENT: Final = r"(?= ?[(√\[{|]| ?\d| ?[α-ωΔ]| [a-zA-Z](?![a-zA-Z])| (?:
 _BASE: Final = r"(?: ?_ ?(?P<base>\{[^{}]{1,20}\}|\d+|[a-z]))?"
 _RAISED: Final = r"(?: ?\^ ?(?P<raised>\{[^{}]{1,20}\}|\(-1\)|-?\d|[a-z]))?"
 MATHS_RULES: Final[list[Rule]] = [
-    rule("sum or integral", "function", rf"([∫∬∮∑∏]){_BOUNDS}", _sum, r"\sum_{i=1}^{n} i",
+    make_rule("sum or integral", "function", rf"([∫∬∮∑∏]){_BOUNDS}", _read_sum, r"\sum_{i=1}^{n} i",
          "the sum from i equals one to n of i"),
-    refusal("function run into its number or argument", "formula",
+    make_refusal("function run into its number or argument", "formula",
             r"\d(?:sin|cos|tan|log|ln|exp)[a-z](?![a-z])", "the value 2cost"),
-    refusal("limit", "formula", r"(?<![A-Za-z])lim(?:sup|inf)?(?![a-z])", r"\lim_{x \to 0} f(x)"),
-    refusal("program", "formula", r"\[ ?\[|[A-Za-z]\[[^\]]*\] ?=", "a[2] = 5"),
-    rule("function", "function",
+    make_refusal("limit", "formula", r"(?<![A-Za-z])lim(?:sup|inf)?(?![a-z])", r"\lim_{x \to 0} f(x)"),
+    make_refusal("program", "formula", r"\[ ?\[|[A-Za-z]\[[^\]]*\] ?=", "a[2] = 5"),
+    make_rule("function", "function",
          rf"(?<![A-Za-z])(?:(?P<name>{'|'.join(_FUNCTIONS)}){_BASE}{_RAISED}(?![A-Za-z]){_ARGUMENT}"
-         rf"|(?P<called>{'|'.join(CALLED_FUNCTIONS)})(?=\())", _function,
+         rf"|(?P<called>{'|'.join(CALLED_FUNCTIONS)})(?=\())", _read_function,
          "sin^2(x) + log_2 8", "sine squared of x plus log base two of eight"),
-    rule("prime", "suffix",
+    make_rule("prime", "suffix",
          r"(?<=[A-Za-z)])(?<![A-Za-z]{2})(?<!'[A-Za-z])('{1,3})"
          r"(?=[ ]?[(=+\-,)*/]|$| (?:is|are|was|be|and|or|of|to|at|by|in|on|from|with|for|has|have|can|relative)\b"
          r"|[.?;:](?: |$))",
          lambda m: ["prime", "double prime", "triple prime"][len(m[1]) - 1], "f'(2) = 6", "f prime of two equals six"),
-    refusal("prime or quote", "formula",
+    make_refusal("prime or quote", "formula",
             r"(?<=_[A-Za-z\d])'|(?<=[^A-Za-z'][B-Zb-z])'(?![A-Za-z])|'(?= ?[+=*/^]|-| - \d| - [a-z]\b)",
             "a state y' that"),
-    rule("power", "suffix", rf"(?<=[\w)\]}}'α-ωΑ-Ω|])\^ ?(?:{_SIMPLE}|{_BRACED}|{_ROUND})", _power,
+    make_rule("power", "suffix", rf"(?<=[\w)\]}}'α-ωΑ-Ω|])\^ ?(?:{_SIMPLE}|{_BRACED}|{_ROUND})", _read_power,
          "x^2 + e^{-x}", "x squared plus e to the power of minus x"),
-    rule("index", "suffix",
+    make_rule("index", "suffix",
          rf"(?<=[\w)\]}}α-ωΑ-Ω'])(?<!_)_ ?(?:(\d+|[A-Za-z]{{1,4}}(?![A-Za-z])|[α-ωΓ-Ω∞]|[A-Z][a-z]+|[a-z]+)|{_BRACED}"
-         rf"|{_ROUND})", _index, "x_1 + V_max", "x one plus V max"),
-    rule("Greek letter", "variable", f"[{''.join(GREEK)}]", lambda m: GREEK[m[0]], "2π", "two pi"),
+         rf"|{_ROUND})", _read_index, "x_1 + V_max", "x one plus V max"),
+    make_rule("Greek letter", "variable", f"[{''.join(GREEK)}]", lambda m: GREEK[m[0]], "2π", "two pi"),
 ]  # fmt: skip
 """Tried before words and numbers that stand by themselves."""

@@ -3,11 +3,11 @@
 import re
 from typing import Final
 
-from spoken.rules.numerals import END, NUM, START, cardinal, is_one, written_number
-from spoken.rules.rule import Match, Rule, after, before, refusal, rule
-from spoken.spoken_text import word_set
+from spoken.rules.numerals import END, NUM, START, is_one, spell_cardinal, spell_number
+from spoken.rules.rule import Match, Rule, get_text_after, get_text_before, make_refusal, make_rule
+from spoken.spoken_text import make_word_set
 
-FUNCTION_WORDS: Final = word_set(
+FUNCTION_WORDS: Final = make_word_set(
     "a about after although among an and are as at because before but by can could did does during each for from "
     "had has have he her his how if in is it its many may no not of on or people she should since so than that "
     "the their there they this through to until was we were what when where which while who why will with within would "
@@ -36,14 +36,16 @@ _JOINED: Final = "(?:,|,? (?:and|or))"
 """Between amounts before one noun: "$20 and $10 bills", "a 90° or 180° pulse"."""
 
 
-def _plural(name: str) -> str:
+def _make_plural(name: str) -> str:
     return {"penny": "pence", "yen": "yen"}.get(name, name + "s")
 
 
 def measures_noun(match: Match) -> bool:
     """Whether "the 5 kg ..." goes on with the noun that it describes; of "the 5 km covered" one cannot tell so."""
-    noun = re.match(r" ([a-z]{3,})", after(match))
-    is_one = re.search(rf"\b(?:the|this|that|each|its|another|{_OWN}) $", before(match), re.IGNORECASE) is not None
+    noun = re.match(r" ([a-z]{3,})", get_text_after(match))
+    is_one = (
+        re.search(rf"\b(?:the|this|that|each|its|another|{_OWN}) $", get_text_before(match), re.IGNORECASE) is not None
+    )
     return is_one and noun is not None and noun[1] not in FUNCTION_WORDS and not noun[1].endswith(("ed", "ing", "ly"))
 
 
@@ -51,42 +53,42 @@ def follows_as_noun(match: Match) -> bool:
     """Whether "a $5 ..." or "a 5 kg ..." goes on with the noun that it describes."""
     mark = re.escape(match.groupdict().get("sign") or match["unit"])
     other = rf"(?:{mark} ?{_FIGURES}|{_FIGURES} ?{mark})"
-    noun = re.match(rf"(?:{_JOINED} {other})*[ -](?:\d+-|off )?([a-z]+)", after(match))
+    noun = re.match(rf"(?:{_JOINED} {other})*[ -](?:\d+-|off )?([a-z]+)", get_text_after(match))
     if noun is None or noun[1] in FUNCTION_WORDS:
         return False
-    left = re.sub(rf"(?:{other}{_JOINED} )+$", "", before(match))
+    left = re.sub(rf"(?:{other}{_JOINED} )+$", "", get_text_before(match))
     return _ARTICLE.search(left) is not None or _DESCRIBED.match(noun[1]) is not None
 
 
-def _money(match: Match) -> str:
+def _read_money(match: Match) -> str:
     amount, scale = match["amount"], match["scale"]
     unit, small = _CURRENCIES[match["sign"]]
     attributive = follows_as_noun(match)
     if scale:
-        name = unit if attributive else _plural(unit)
-        return f"{written_number(amount)} {_SCALES.get(scale, scale)} {name}"
+        name = unit if attributive else _make_plural(unit)
+        return f"{spell_number(amount)} {_SCALES.get(scale, scale)} {name}"
     whole, _, decimals = amount.partition(".")
     one = is_one(amount)
     if not decimals or not int(decimals) or len(decimals) > 2 or not small:
-        spoken = written_number(amount if decimals and int(decimals) else whole)
+        spoken = spell_number(amount if decimals and int(decimals) else whole)
         singular = attributive or one or (whole == "1" and not int(decimals or "0"))
-        return f"{spoken} {unit if singular else _plural(unit)}"
+        return f"{spoken} {unit if singular else _make_plural(unit)}"
     n_small = int(decimals.ljust(2, "0"))
-    cents = f"{cardinal(n_small)} {small if n_small == 1 or attributive else _plural(small)}"
+    cents = f"{spell_cardinal(n_small)} {small if n_small == 1 or attributive else _make_plural(small)}"
     if not int(whole.replace(",", "") or "0"):
         return cents
-    return f"{written_number(whole)} {unit if whole == '1' or attributive else _plural(unit)} and {cents}"
+    return f"{spell_number(whole)} {unit if whole == '1' or attributive else _make_plural(unit)} and {cents}"
 
 
 MONEY_RULES: Final[list[Rule]] = [
-    refusal("sum and a fraction", "number", rf"(?:{_SIGN}) ?\d+[ -]\d/\d", "$3 1/2"),
-    rule("money", "quantity",
+    make_refusal("sum and a fraction", "number", rf"(?:{_SIGN}) ?\d+[ -]\d/\d", "$3 1/2"),
+    make_rule("money", "quantity",
          rf"(?P<sign>{_SIGN}) ?(?P<amount>{NUM})(?:[ -]?(?P<scale>million|billion|trillion"
-         rf"|thousand|hundred|mil\b|(?<! )(?:k|K|m|M|bn|b|B))(?![A-Za-z]))?{END}(?! ?[×x] ?10 ?\^)", _money,
+         rf"|thousand|hundred|mil\b|(?<! )(?:k|K|m|M|bn|b|B))(?![A-Za-z]))?{END}(?! ?[×x] ?10 ?\^)", _read_money,
          "a $20 bill, £2.05 or $1.2 million",
          "a twenty dollar bill, two pounds and five pence or one point two million dollars"),
-    rule("money with its sign behind", "quantity", rf"{START}(?P<amount>{NUM}) ?(?P<sign>[$€£])(?P<scale>)(?!\d)",
-         _money, "It costs 5€.", "It costs five euros."),
-    refusal("money of other countries", "number", r"(?<![A-Za-z])[A-Z]{1,3}\$ ?\d", "R$ 20"),
+    make_rule("money with its sign behind", "quantity", rf"{START}(?P<amount>{NUM}) ?(?P<sign>[$€£])(?P<scale>)(?!\d)",
+         _read_money, "It costs 5€.", "It costs five euros."),
+    make_refusal("money of other countries", "number", r"(?<![A-Za-z])[A-Z]{1,3}\$ ?\d", "R$ 20"),
 ]  # fmt: skip
 """Tried before other quantities."""

@@ -18,44 +18,44 @@ NUM: Final = r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
 _NAMED_DENOMINATORS: Final = {1: ("over one", "over one"), 2: ("half", "halves"), 4: ("quarter", "quarters")}
 
 
-def _plain(words: str) -> str:
+def _strip_hyphens(words: str) -> str:
     return " ".join(word for word in words.replace("-", " ").replace(",", "").split() if word != "and")
 
 
-def cardinal(number: int) -> str:
+def spell_cardinal(number: int) -> str:
     """A whole number, zero or above: 1234 is "one thousand two hundred thirty four"."""
     if len(str(number)) > MAX_DIGITS:
         raise Unspeakable("number", str(number))
-    return _plain(num2words(number))
+    return _strip_hyphens(num2words(number))
 
 
-def ordinal(number: int) -> str:
+def spell_ordinal(number: int) -> str:
     """1 is "first", 22 is "twenty second"."""
     if len(str(number)) > MAX_DIGITS:
         raise Unspeakable("number", str(number))
-    return _plain(num2words(number, to="ordinal"))
+    return _strip_hyphens(num2words(number, to="ordinal"))
 
 
-def year(number: int) -> str:
+def spell_year(number: int) -> str:
     """1914 is "nineteen fourteen", 1905 "nineteen oh five", 2008 "two thousand eight"."""
-    return _plain(num2words(number, to="year"))
+    return _strip_hyphens(num2words(number, to="year"))
 
 
-def decade(number: int) -> str:
+def spell_decade(number: int) -> str:
     """1960 is "nineteen sixties", 20 is "twenties"; `number` ends in zero."""
-    words = year(number)
+    words = spell_year(number)
     return words[:-1] + "ies" if words.endswith("y") else words + "s"
 
 
-def written_number(text: str) -> str:
+def spell_number(text: str) -> str:
     """Digits as written, with thousands commas or a decimal point: "1,250.5" is "... fifty point five"."""
     whole, _, decimals = text.replace(",", "").partition(".")
     if (len(whole) > 1 and whole.startswith("0")) or len(decimals) > MAX_DECIMALS:
         raise Unspeakable("number", text)
-    spoken = cardinal(int(whole or "0"))
+    spoken = spell_cardinal(int(whole or "0"))
     if not decimals:
         return spoken
-    return f"{spoken} point {' '.join(cardinal(int(digit)) for digit in decimals)}"
+    return f"{spoken} point {' '.join(spell_cardinal(int(digit)) for digit in decimals)}"
 
 
 def is_one(text: str) -> bool:
@@ -63,19 +63,19 @@ def is_one(text: str) -> bool:
     return text == "1"
 
 
-def fraction(numerator: int, denominator: int) -> str:
+def spell_fraction(numerator: int, denominator: int) -> str:
     """3/4 is "three quarters", 1/20 "one twentieth"; the denominator is at least 2."""
-    one, many = _NAMED_DENOMINATORS.get(denominator, (ordinal(denominator), ordinal(denominator) + "s"))
-    return f"{cardinal(numerator)} {one if numerator == 1 else many}"
+    one, many = _NAMED_DENOMINATORS.get(denominator, (spell_ordinal(denominator), spell_ordinal(denominator) + "s"))
+    return f"{spell_cardinal(numerator)} {one if numerator == 1 else many}"
 
 
-def power(exponent: str) -> str:
+def spell_power(exponent: str) -> str:
     """What is said after the base: "2" is "squared", "-4" is "to the power of minus four"."""
     if exponent in {"2", "3"}:
         return "squared" if exponent == "2" else "cubed"
     sign = "minus " if exponent.startswith("-") else ""
     size = exponent.lstrip("-+")
-    return f"to the power of {sign}{size if size.isalpha() else written_number(size)}"
+    return f"to the power of {sign}{size if size.isalpha() else spell_number(size)}"
 
 
 START: Final = r"(?<![A-Za-z\d._^])"

@@ -6,66 +6,96 @@ from typing import Final
 
 from spoken.rules.dates import is_year
 from spoken.rules.money import FUNCTION_WORDS, follows_as_noun, measures_noun
-from spoken.rules.numerals import END, NUM, START, cardinal, fraction, is_one, ordinal, power, written_number, year
-from spoken.rules.rule import Match, Rule, after, before, refusal, rule, starts_sentence, topic
+from spoken.rules.numerals import (
+    END,
+    NUM,
+    START,
+    is_one,
+    spell_cardinal,
+    spell_fraction,
+    spell_number,
+    spell_ordinal,
+    spell_power,
+    spell_year,
+)
+from spoken.rules.rule import (
+    Match,
+    Rule,
+    get_text_after,
+    get_text_before,
+    get_topic,
+    make_refusal,
+    make_rule,
+    starts_sentence,
+)
 from spoken.rules.unit_names import WORDS_AS_UNITS
 from spoken.rules.units import UNIT, UNIT_BEYOND, say_unit
 from spoken.spoken_text import Unspeakable
 
 
-def _ordinal(match: Match) -> str:
-    return ordinal(int(match[1].replace(",", "")))
+def _read_ordinal(match: Match) -> str:
+    return spell_ordinal(int(match[1].replace(",", "")))
 
 
-def _parts(top: int, bottom: int) -> str:
+def _spell_parts(top: int, bottom: int) -> str:
     """A fraction as parts where people say it so, else as one number over the other."""
     is_proper = 0 < top < bottom and (bottom <= 20 or (top == 1 and (bottom <= 100 or bottom in {1000, 10_000})))
     is_improper = 1 < bottom <= 10 and bottom < top <= 20 and top % bottom
-    return fraction(top, bottom) if is_proper or is_improper else f"{cardinal(top)} over {cardinal(bottom)}"
+    return (
+        spell_fraction(top, bottom)
+        if is_proper or is_improper
+        else f"{spell_cardinal(top)} over {spell_cardinal(bottom)}"
+    )
 
 
-def _fraction(match: Match) -> str:
+def _read_fraction(match: Match) -> str:
     whole, top, bottom = match["whole"], int(match["top"]), int(match["bottom"])
     if match["top"].startswith("00") or match["bottom"].startswith("0") or (whole and not 0 < top < bottom):
         raise Unspeakable("number", match[0])
     percent = " percent" if match["percent"] else ""
-    if re.search(r"(?i)\bgrade $", before(match)):
-        return f"{cardinal(top)} over {cardinal(bottom)}"  # a murmur
+    if re.search(r"(?i)\bgrade $", get_text_before(match)):
+        return f"{spell_cardinal(top)} over {spell_cardinal(bottom)}"  # a murmur
     if whole:
-        return f"{written_number(whole)} and {_parts(top, bottom)}{percent}"
-    is_part = top == 1 < bottom and after(match).startswith(" of ")
+        return f"{spell_number(whole)} and {_spell_parts(top, bottom)}{percent}"
+    is_part = top == 1 < bottom and get_text_after(match).startswith(" of ")
     if (match["end"] or is_part) and 0 < top < bottom:
-        return fraction(top, bottom)
-    said = _parts(top, bottom)
-    if re.match(r" ?=", after(match)):
+        return spell_fraction(top, bottom)
+    said = _spell_parts(top, bottom)
+    if re.match(r" ?=", get_text_after(match)):
         said = said.replace(" over ", " divided by ")
     return said + percent
 
 
-def _ten_to(match: Match) -> str:
+def _read_power_of_ten(match: Match) -> str:
     """A number times a power of ten, with its unit; the sign between them may be lost."""
     exponent = match["exponent"].replace(" ", "").lstrip("+").strip("{}()")
-    said = "to the power of two" if exponent == "2" else "to the power of three" if exponent == "3" else power(exponent)
+    said = (
+        "to the power of two"
+        if exponent == "2"
+        else "to the power of three"
+        if exponent == "3"
+        else spell_power(exponent)
+    )
     amount = match["amount"] or match["bare"]
-    times = f"{written_number(amount)} times " if amount else ""
+    times = f"{spell_number(amount)} times " if amount else ""
     unit = f" {_say_unit(match, plural=True)}" if match["unit"] else ""
     return f"{times}ten {said}{unit}"
 
 
-def _coefficient(match: Match) -> str:
+def _read_coefficient(match: Match) -> str:
     if match[2] == "x" and re.match(
-        r" (?:as|more|the|faster|larger|bigger|magni\w+|zoom|objective|lens)\b", after(match)
+        r" (?:as|more|the|faster|larger|bigger|magni\w+|zoom|objective|lens)\b", get_text_after(match)
     ):
-        return f"{written_number(match[1])} times"
+        return f"{spell_number(match[1])} times"
     letters = "pi" if match[2] == "pi" else " ".join(match[2])
-    return f"{written_number(match[1])} {letters}"
+    return f"{spell_number(match[1])} {letters}"
 
 
-def _number(match: Match) -> str:
-    is_name = re.fullmatch(r"\d{4}", match[0]) is not None and _NAMED_BY.search(before(match)) is not None
-    if match[0].endswith(".00") and _OF_MONEY.search(topic(match)):
-        raise Unspeakable("number", before(match)[-15:] + match[0])  # a price without its sign
-    return year(int(match[0])) if is_name or is_year(match) else written_number(match[0])
+def _read_number(match: Match) -> str:
+    is_name = re.fullmatch(r"\d{4}", match[0]) is not None and _NAMED_BY.search(get_text_before(match)) is not None
+    if match[0].endswith(".00") and _OF_MONEY.search(get_topic(match)):
+        raise Unspeakable("number", get_text_before(match)[-15:] + match[0])  # a price without its sign
+    return spell_year(int(match[0])) if is_name or is_year(match) else spell_number(match[0])
 
 
 _NAMED_BY: Final = re.compile(r"\b(?:Form|Section|Rule|Title|Room|Route|Highway) $")
@@ -105,11 +135,11 @@ def _say_unit(match: Match, plural: bool) -> str:
     Raises:
         Unspeakable: the text does not tell.
     """
-    unit, told = match["unit"], topic(match)
+    unit, told = match["unit"], get_topic(match)
     needed = _TELLS.get(unit)
     denied = _DENIES.get(unit)
     if (denied is not None and denied.search(told)) or (needed is not None and not needed.search(told)):
-        raise Unspeakable("formula", before(match)[-10:] + match[0])
+        raise Unspeakable("formula", get_text_before(match)[-10:] + match[0])
     letter = re.match(r"[CF](?![A-Za-z°])", unit)
     if letter is None:
         return say_unit(unit, plural)
@@ -123,7 +153,7 @@ def _say_unit(match: Match, plural: bool) -> str:
 
 
 @lru_cache(maxsize=256)
-def _stands_for(letter: str, text: str) -> bool:
+def _is_quantity_symbol(letter: str, text: str) -> bool:
     """Whether a letter stands for a quantity somewhere in a text: "mass m", "a voltage V", "V = 3"."""
     named = (
         r"\b(?:mass(?:es)?|voltage|difference|lengths?|force|weight|area|width|period|volume|radius|distance|height"
@@ -147,39 +177,46 @@ _BY_SIDES: Final = re.compile(rf"((?: ?(?:by|x|×) ?{_SIDE})*) ([a-z]{{3,}})")
 
 def _is_side(match: Match) -> bool:
     """Whether a length is a side of what "a 4 m by 3 m room" describes."""
-    sides, beyond = _OF_ONE.search(before(match)), _BY_SIDES.match(after(match))
+    sides, beyond = _OF_ONE.search(get_text_before(match)), _BY_SIDES.match(get_text_after(match))
     if sides is None or beyond is None or not (beyond[1] or re.search("by|x|×", sides[0])):
         return False
     return beyond[2] not in FUNCTION_WORDS and not beyond[2].endswith(("ed", "ing", "ly"))
 
 
-def _describes(match: Match) -> bool:
+def _describes_noun(match: Match) -> bool:
     """Whether a quantity stands before the noun that it describes, so that its unit is said in the singular."""
-    if re.match(r" ?[x×] ?\d", after(match)):
+    if re.match(r" ?[x×] ?\d", get_text_after(match)):
         return _is_side(match)
     return (
         _is_side(match)
         or follows_as_noun(match)
         or measures_noun(match)
-        or _MEASURED.match(after(match)) is not None
-        or (re.search(r"\ban? $", before(match)) is not None and re.match(" [A-Z][A-Za-z]", after(match)) is not None)
+        or _MEASURED.match(get_text_after(match)) is not None
+        or (
+            re.search(r"\ban? $", get_text_before(match)) is not None
+            and re.match(" [A-Z][A-Za-z]", get_text_after(match)) is not None
+        )
     )
 
 
-def _amount(match: Match) -> str:
+def _read_amount(match: Match) -> str:
     if match["bottom"] is None:
-        return written_number(match["amount"])
+        return spell_number(match["amount"])
     whole, top, bottom = match["whole"], int(match["top"]), int(match["bottom"])
     if not 0 < bottom <= 100 or (whole and top >= bottom):
         raise Unspeakable("number", match[0])
-    said = fraction(top, bottom) if top < bottom and bottom > 1 else f"{cardinal(top)} over {cardinal(bottom)}"
-    return f"{written_number(whole)} and {said}" if whole else said
+    said = (
+        spell_fraction(top, bottom)
+        if top < bottom and bottom > 1
+        else f"{spell_cardinal(top)} over {spell_cardinal(bottom)}"
+    )
+    return f"{spell_number(whole)} and {said}" if whole else said
 
 
 _LETTER: Final = re.compile(r"([A-Za-z])(?: ?\^? ?\{? ?([23]) ?\}?)?")
 
 
-def _quantity(match: Match) -> str:
+def _read_quantity(match: Match) -> str:
     """A number and what follows it, as a quantity if that is a unit there.
 
     Raises:
@@ -187,19 +224,19 @@ def _quantity(match: Match) -> str:
     """
     unit, is_tight = match["unit"], not match["gap"]
     letter = _LETTER.fullmatch(unit)
-    if letter and (not letter[2] or is_tight) and _stands_for(letter[1], topic(match)):
-        if not is_tight or re.search(rf"(?<![A-Za-z]){letter[1]} ?= ?$", before(match)):
-            raise Unspeakable("formula", before(match)[-10:] + match[0])
+    if letter and (not letter[2] or is_tight) and _is_quantity_symbol(letter[1], get_topic(match)):
+        if not is_tight or re.search(rf"(?<![A-Za-z]){letter[1]} ?= ?$", get_text_before(match)):
+            raise Unspeakable("formula", get_text_before(match)[-10:] + match[0])
         raised = {"2": " squared", "3": " cubed"}.get(letter[2] or "", "")
-        return f"{_amount(match)} {letter[1]}{raised}"
-    if unit == "G" and is_tight and not _OF_MAGNETS.search(topic(match)):
-        return f"{_amount(match)} G"  # a network
-    if is_tight and unit == "s" and not _OF_TIME.search(topic(match)):
-        raise Unspeakable("number", before(match)[-10:] + match[0])  # several threes
+        return f"{_read_amount(match)} {letter[1]}{raised}"
+    if unit == "G" and is_tight and not _OF_MAGNETS.search(get_topic(match)):
+        return f"{_read_amount(match)} G"  # a network
+    if is_tight and unit == "s" and not _OF_TIME.search(get_topic(match)):
+        raise Unspeakable("number", get_text_before(match)[-10:] + match[0])  # several threes
     part = match["bottom"] is not None and match["whole"] is None and int(match["top"]) < int(match["bottom"])
-    is_single = part or is_one(match["amount"]) or match["gap"] == "-" or _describes(match)
-    stop = "." if unit.endswith(".") and starts_sentence(after(match)) else ""
-    return f"{_amount(match)} {_say_unit(match, plural=not is_single)}{stop}"
+    is_single = part or is_one(match["amount"]) or match["gap"] == "-" or _describes_noun(match)
+    stop = "." if unit.endswith(".") and starts_sentence(get_text_after(match)) else ""
+    return f"{_read_amount(match)} {_say_unit(match, plural=not is_single)}{stop}"
 
 
 _WORDS: Final = "|".join(name for name in WORDS_AS_UNITS if name != "amp")
@@ -220,60 +257,62 @@ _ANY_UNIT: Final = (
 _TEN: Final = r"10 ?\^ ?(?P<exponent>\{ ?[-+]? ?\d{1,3} ?\}|\([-+]? ?\d{1,3}\)|[-+]?\d{1,3})"
 
 QUANTITY_RULES: Final[list[Rule]] = [
-    rule("unit without a number", "word",
+    make_rule("unit without a number", "word",
          rf"(?:(?<=\bin )(?=[A-Za-z°μ]{{1,5}}[/^]|[kMG]?eV\b|μ[A-Za-z])|(?<=nit: )|(?<=nits: )"
          r"|(?<=π )(?=(?:ft|yd|[ckm]?m)\b)"
          r"|(?<![\w/^×*'.-])(?=(?:km|cm|mm|kg|mg|mi|ft|lb|k?J|mol)/|m ?/ ?s\b|W/\(?m\b))"
          rf"({UNIT})(?=[ ,.?;:)]|$)", lambda m: say_unit(m[1], plural=True),
          "its speed in km/h", "its speed in kilometers per hour"),
-    refusal("terms of payment", "number", r"\d/\d+\)?, ?\(?n/\d", "terms of 2/10, n/30"),
-    refusal("time in parts", "number", r"\d ?m ?\d+ ?s(?![\w/^])", "after 2 m 30 s"),
-    refusal("square of amps or of a letter", "formula",
+    make_refusal("terms of payment", "number", r"\d/\d+\)?, ?\(?n/\d", "terms of 2/10, n/30"),
+    make_refusal("time in parts", "number", r"\d ?m ?\d+ ?s(?![\w/^])", "after 2 m 30 s"),
+    make_refusal("square of amps or of a letter", "formula",
             rf"{START}{NUM} ?A\^\{{?2|{START}(?:{NUM} ?×? ?)?10 ?\^ ?\{{? ?-?\d+ ?\}}? *C ?× ?m\b",
             "a value of 0.01A^2"),
-    refusal("units of an enzyme", "formula", rf"{START}{NUM} ?I?U/", "20-40 U/L"),
-    refusal("power without its caret", "number",
+    make_refusal("units of an enzyme", "formula", rf"{START}{NUM} ?I?U/", "20-40 U/L"),
+    make_refusal("power without its caret", "number",
             r"\d\.\d+ ?[x×] ?10(?:[2-9]|[1-3]\d)(?![\d.,]| ?=)", "1.36 × 108 m"),
-    refusal("electrons in a shell", "formula",
+    make_refusal("electrons in a shell", "formula",
             r"(?<![\w.])[1-7](?:[spdf]\^| ?[spdf]\^ ?\{?\d+\}? ?[1-7] ?[spdf]\b)", "1s^2 2p^3"),
-    rule("ordinal", "number", rf"{START}(\d[\d,]*) ?\^?\{{?(?:st|nd|rd|th)\b\}}?", _ordinal,
+    make_rule("ordinal", "number", rf"{START}(\d[\d,]*) ?\^?\{{?(?:st|nd|rd|th)\b\}}?", _read_ordinal,
          "the 22nd and the 50^{th}", "the twenty second and the fiftieth"),
-    refusal("unit below a slash by its power", "formula",
+    make_refusal("unit below a slash by its power", "formula",
             r"(?<![A-Za-z\d_])[A-Za-z]{0,3}?(?:kg|mol|cm|deg|K|s|m|g|J)\^ ?\{? ?-[1-4](?!\d)"
             r"|(?<= )(?:mol|K|s|kg|T)-[12](?!\w|-|\.\d)",
             "in mol-1"),
-    refusal("misprinted unit", "formula",
+    make_refusal("misprinted unit", "formula",
 
             r"\d[\d.]* ?(?:m ?μ(?!\w)|μ(?!\w| ?[=+*/^_-])|r/min|v/m|[a-z] [WVJN][ /]|J T(?!\w)|\w+/k?g mol\b)"
             r"|\d\.\d+o\b", "at 1100 r/min"),
-    refusal("ordinal of a formula", "formula", r"(?<=\))\^?\{?(?:st|nd|rd|th)\b", "the (n+1)th term"),
-    rule("percentage", "quantity", rf"{START}({NUM})[ -]?%(?: percent\b)?", lambda m: f"{written_number(m[1])} percent",
+    make_refusal("ordinal of a formula", "formula", r"(?<=\))\^?\{?(?:st|nd|rd|th)\b", "the (n+1)th term"),
+    make_rule("percentage", "quantity", rf"{START}({NUM})[ -]?%(?: percent\b)?",
+         lambda m: f"{spell_number(m[1])} percent",
          "2.5 %", "two point five percent"),
-    rule("power of ten", "quantity",
+    make_rule("power of ten", "quantity",
          rf"{START}(?:(?P<amount>{NUM}) ?[x×*X•] ?|(?P<bare>\d+\.\d+|\d) )?{_TEN}(?:[ ~]*(?P<unit>{_ANY_UNIT}))?"
-         r"(?!\d|\.\d)", _ten_to, "3 × 10^8 m/s", "three times ten to the power of eight meters per second"),
-    rule("quantity", "quantity",
+         r"(?!\d|\.\d)", _read_power_of_ten, "3 × 10^8 m/s", "three times ten to the power of eight meters per second"),
+    make_rule("quantity", "quantity",
          rf"{START}(?P<amount>(?:(?:(?P<whole>\d+)[ -])?(?P<top>\d+) ?/ ?(?P<bottom>\d+)(?= |-|[ckm]?m(?!\w)))"
          rf"|{NUM})(?P<gap>[ -]?)"
-         rf"{_NO_UNIT}(?P<unit>{_ANY_UNIT})", _quantity,
+         rf"{_NO_UNIT}(?P<unit>{_ANY_UNIT})", _read_quantity,
          "a 5 kg bag at 60 km/h and 2 1/2 in.",
          "a five kilogram bag at sixty kilometers per hour and two and one half inches."),
-    rule("fraction", "number",
+    make_rule("fraction", "number",
          rf"{START}(?:(?P<whole>\d+)(?: |-| and ))?(?P<top>\d+)/(?P<bottom>\d+)"
-         r"(?P<end>st|nd|rd|ths?|rds|s)?(?![\d/A-Za-z_']|[.,]\d)(?P<percent> ?%)?", _fraction,
+         r"(?P<end>st|nd|rd|ths?|rds|s)?(?![\d/A-Za-z_']|[.,]\d)(?P<percent> ?%)?", _read_fraction,
          "2 1/2 cups, 3/4 of it and 24/4 = 6",
          "two and one half cups, three quarters of it and twenty four divided by four equals six"),
-    refusal("telephone number", "number", r"(?<!\d)\d{3}\)?[ -]\d{2,3}-\d{4}(?!\d)", "on 555 12-4567"),
-    refusal("normal range", "number", r"(?:(?<=N=)|(?<=N = ))\d+ ?- ?\d+\)", "a pulse of 60 (N=22-198)"),
-    refusal("numbers with a space", "number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d", "2 132 contracts"),
-    refusal("unknown unit", "formula",
+    make_refusal("telephone number", "number", r"(?<!\d)\d{3}\)?[ -]\d{2,3}-\d{4}(?!\d)", "on 555 12-4567"),
+    make_refusal("normal range", "number", r"(?:(?<=N=)|(?<=N = ))\d+ ?- ?\d+\)", "a pulse of 60 (N=22-198)"),
+    make_refusal("numbers with a space", "number", r"(?<!\d)\d{1,3} \d{3}(?![\d-])|\d*\.\d+ \d", "2 132 contracts"),
+    make_refusal("unknown unit", "formula",
             rf"{START}{NUM} ?(?!in\b|A\b|as?\b|h\b|s\b|m\b|T\b|C\b|N\b|V\b|K\b|min\b){UNIT_BEYOND}", "38 kg/xy"),
-    rule("number times letters", "variable",
+    make_rule("number times letters", "variable",
          rf"{START}({NUM})(?!e-?\d|[kKMB] {_NOUN}|[HONFI]_)([a-z]{{1,2}}|[A-Z])(?![\dA-Za-z(])",
-         _coefficient, "2x as many, 3x + 1", "two times as many, three x plus one"),
-    rule("number", "number",
+         _read_coefficient, "2x as many, 3x + 1", "two times as many, three x plus one"),
+    make_rule("number", "number",
          rf"{START}{NUM}(?:{END}|(?=[A-Za-zα-ωΔ]\(|(?:sin|cos|tan|log|ln|exp|sqrt)"
-         rf"|(?:[A-Z][a-z]?_?\{{?\d*\}}?){{2,8}}(?=[ +→⇌(.,)^]|$)|[A-Z][a-z](?= ?[+→⇌(])|[HONFI]_|[α-ωΔ]))", _number,
+         rf"|(?:[A-Z][a-z]?_?\{{?\d*\}}?){{2,8}}(?=[ +→⇌(.,)^]|$)|[A-Z][a-z](?= ?[+→⇌(])|[HONFI]_|[α-ωΔ]))",
+         _read_number,
          "in 1914, not 1,234.5", "in nineteen fourteen, not one thousand two hundred thirty four point five"),
 ]  # fmt: skip
 """What has digits, in the order in which it is tried."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spoken.spoken_text import Unspeakable
-from spoken.written.traced import Traced
+from spoken.written.traced import TracedText
 
 Match = re.Match[str]
 _SEEN: Final = 60
@@ -19,13 +19,13 @@ _TOPIC: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class NestedFormula:
     """A part of a match that is read by itself, as a formula: an exponent, the bounds of an integral."""
 
     text: str
 
 
-Saying = str | Sequence[str | Inner]
+Saying = str | Sequence[str | NestedFormula]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,15 @@ class Rule:
     example: str
     expected: str
 
-    def rewrite(self, text: Traced) -> Traced:
+    def rewrite(self, text: TracedText) -> TracedText:
         """The text with each match rewritten."""
         made = text.sub(self.pattern, lambda match: str(self.reading(match)))
         if made is not text:
-            note(self.name)
+            record_fired_rule(self.name)
         return made
 
 
-def rule(
+def make_rule(
     name: str, kind: str, pattern: str, reading: str | Callable[[Match], Saying], example: str, expected: str
 ) -> Rule:
     """A rule whose reading is a function of the match, or a template of it."""
@@ -66,12 +66,12 @@ def rule(
     return Rule(name, kind, re.compile(pattern), read, example, expected)
 
 
-def rewriting(name: str, pattern: str, new: str | Callable[[Match], str], example: str, becomes: str) -> Rule:
+def make_rewriting(name: str, pattern: str, new: str | Callable[[Match], str], example: str, becomes: str) -> Rule:
     """A rule that writes one form in place of another."""
-    return rule(name, "rewrite", pattern, new, example, becomes)
+    return make_rule(name, "rewrite", pattern, new, example, becomes)
 
 
-def refusal(name: str, reason: str, pattern: str, example: str) -> Rule:
+def make_refusal(name: str, reason: str, pattern: str, example: str) -> Rule:
     """A rule that keeps a wrong reading out: it refuses the text, with what it found and a little around it."""
 
     def refuse(match: Match) -> str:
@@ -80,7 +80,7 @@ def refusal(name: str, reason: str, pattern: str, example: str) -> Rule:
     return Rule(name, "refused", re.compile(pattern), refuse, example, reason)
 
 
-def rewritten(text: Traced, rules: Sequence[Rule]) -> Traced:
+def apply_rewritings(text: TracedText, rules: Sequence[Rule]) -> TracedText:
     """The text after each rewriting, in their order."""
     for each in rules:
         text = each.rewrite(text)
@@ -91,7 +91,7 @@ _ABOUT: ContextVar[str] = ContextVar("what a text is about", default="")
 
 
 @contextmanager
-def reading_about(text: str) -> Iterator[None]:
+def use_topic(text: str) -> Iterator[None]:
     """Within it, what a short text such as an option is about is told by this one too: whether "30 C" are degrees."""
     token = _ABOUT.set(text[:_TOPIC])
     try:
@@ -100,8 +100,8 @@ def reading_about(text: str) -> Iterator[None]:
         _ABOUT.reset(token)
 
 
-def topic(match: Match) -> str:
-    """The text of a match with what `reading_about` tells of it, bounded."""
+def get_topic(match: Match) -> str:
+    """The text of a match with what `use_topic` tells of it, bounded."""
     told = _ABOUT.get()
     return f"{match.string[:_TOPIC]}\n{told}" if told else match.string[:_TOPIC]
 
@@ -110,7 +110,7 @@ _FIRED: ContextVar[set[str] | None] = ContextVar("rules that fired", default=Non
 
 
 @contextmanager
-def noting_rules() -> Iterator[set[str]]:
+def record_fired_rules() -> Iterator[set[str]]:
     """The names of all rules that read or rewrite something within it, as they do so."""
     fired = set[str]()
     token = _FIRED.set(fired)
@@ -120,7 +120,7 @@ def noting_rules() -> Iterator[set[str]]:
         _FIRED.reset(token)
 
 
-def note(name: str) -> None:
+def record_fired_rule(name: str) -> None:
     """Notes that a rule has read or rewritten something."""
     if (fired := _FIRED.get()) is not None:
         fired.add(name)
@@ -139,11 +139,11 @@ def starts_sentence(text: str) -> bool:
     return _STARTERS.match(text) is not None
 
 
-def before(match: Match) -> str:
+def get_text_before(match: Match) -> str:
     """The text just before a match."""
     return match.string[max(0, match.start() - _SEEN) : match.start()]
 
 
-def after(match: Match) -> str:
+def get_text_after(match: Match) -> str:
     """The text just after a match."""
     return match.string[match.end() : match.end() + _SEEN]

@@ -3,12 +3,12 @@
 import re
 from typing import Final
 
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
 _MAX_LETTERS: Final = 20
 """Of 126,000 words of the CMU dictionary two are longer; of those in MMLU-Pro that are, nine of ten lost a space."""
 
-_LONG_WORDS: Final = word_set(
+_LONG_WORDS: Final = make_word_set(
     "deinstitutionalization deinstitutionalisation hypercholesterolaemia dehydroepiandrosterone "
     "counterrevolutionaries electroencephalographic electroencephalography antidisestablishmentarianism "
     "psychopharmacological otorhinolaryngologist incomprehensibilities spectrophotometrically interdenominationally "

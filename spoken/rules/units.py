@@ -4,9 +4,9 @@ import re
 from typing import Final
 
 from spoken.rules.unit_names import IRREGULAR, LENGTHS, REGULAR, UNCHANGING
-from spoken.spoken_text import Unspeakable, word_set
+from spoken.spoken_text import Unspeakable, make_word_set
 
-_FULL_NAMES: Final = word_set(
+_FULL_NAMES: Final = make_word_set(
     "meter liter gram kilogram second minute hour day week month year mile foot inch pound ounce mole joule volt "
     "watt gallon person page box bag piece kilometer centimeter unit item night cup quart bottle bushel share "
     "student game class lesson acre book ticket kilowatt cycle revolution molecule degree atom slice pack can dozen "
@@ -59,10 +59,10 @@ _COUNTED_WORD: Final = re.compile(r"\b(?:feet|[a-z]+s)\b(?= per | of | [A-Z]|$)"
 _POWERS: Final = {"2": "squared", "3": "cubed", "4": "to the fourth", "5": "to the fifth", "6": "to the sixth"}
 
 
-def _name(abbreviation: str, plural: bool) -> str:
+def _name_unit(abbreviation: str, plural: bool) -> str:
     if abbreviation in UNCHANGING:
         words = UNCHANGING[abbreviation]
-        return words if plural else _COUNTED_WORD.sub(_single, words, count=1)
+        return words if plural else _COUNTED_WORD.sub(_read_single_unit, words, count=1)
     if abbreviation in IRREGULAR:
         return IRREGULAR[abbreviation][plural]
     name = "coulomb" if abbreviation == "C" else REGULAR.get(abbreviation, abbreviation)
@@ -74,16 +74,16 @@ def _name(abbreviation: str, plural: bool) -> str:
     return {"henry": "henries", "foot": "feet", "child": "children"}.get(name, name + "s")
 
 
-def _single(match: re.Match[str]) -> str:
+def _read_single_unit(match: re.Match[str]) -> str:
     return {"feet": "foot", "inches": "inch"}.get(match[0], match[0].removesuffix("s"))
 
 
-def _factor(name: str, exponent: str, plural: bool) -> str:
+def _name_factor(name: str, exponent: str, plural: bool) -> str:
     if not exponent or exponent == "1":
-        return _name(name, plural)
+        return _name_unit(name, plural)
     if name in LENGTHS and exponent in {"2", "3"}:
-        return f"{'square' if exponent == '2' else 'cubic'} {_name(name, plural)}"
-    return f"{_name(name, plural)} {_POWERS[exponent]}"
+        return f"{'square' if exponent == '2' else 'cubic'} {_name_unit(name, plural)}"
+    return f"{_name_unit(name, plural)} {_POWERS[exponent]}"
 
 
 def is_unit(text: str) -> bool:
@@ -99,21 +99,21 @@ def say_unit(text: str, plural: bool) -> str:
     """
     over, *under = text.split("/")
     tops, bottoms = [], list[tuple[str, str]]()
-    for found in _factors(over):
+    for found in _split_units(over):
         if found["inverse"]:
             bottoms.append((found["name"], re.sub(r"\D", "", found["inverse"])))
         else:
             tops.append((found["name"] or found["odd"], re.sub(r"\D", "", found["power"] or found["oddpower"] or "")))
     for part in under:
         bottoms += [(each["name"] or each["odd"], re.sub(r"\D", "", each["power"] or each["oddpower"] or ""))
-                    for each in _factors(part)]  # fmt: skip
-    words = [_factor(*each, plural=False) for each in tops[:-1]]
-    words += [_factor(*each, plural=plural) for each in tops[-1:]]
-    words += [f"per {_factor(*each, plural=False)}" for each in bottoms]
+                    for each in _split_units(part)]  # fmt: skip
+    words = [_name_factor(*each, plural=False) for each in tops[:-1]]
+    words += [_name_factor(*each, plural=plural) for each in tops[-1:]]
+    words += [f"per {_name_factor(*each, plural=False)}" for each in bottoms]
     return " ".join(words)
 
 
-def _factors(text: str) -> list[re.Match[str]]:
+def _split_units(text: str) -> list[re.Match[str]]:
     """The units of a product, all of whose characters they are but signs between them."""
     found = list(_NAMED.finditer(text))
     rest = _NAMED.sub("", text)
@@ -122,12 +122,12 @@ def _factors(text: str) -> list[re.Match[str]]:
     return found
 
 
-PLAIN_UNITS: Final = word_set(
+PLAIN_UNITS: Final = make_word_set(
     "lbs hrs kgs mins mL mph kWh kJ kPa kW yds Hz kHz MHz GHz kcal mmHg atm kVA kVAR MB GB TB"
 )
 """Units said in full even without a number before them, for they can be nothing else."""
 
-NUMBERED_UNITS: Final = word_set(
+NUMBERED_UNITS: Final = make_word_set(
     "km cm mm kg mg lb hr hp nm ml ft oz kw kbps Mbps Gbps lbf lbm cc rpm mL dB cfm mol psi dm"
 )
 """Units said in full only where something counts them, as in "how many km": alone they may be two variables."""

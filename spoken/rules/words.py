@@ -8,14 +8,23 @@ from spoken.rules import abbreviations as short
 from spoken.rules.chemistry import COMPOUND, spell_compound
 from spoken.rules.elements import NAMES
 from spoken.rules.maths import CALLED_FUNCTIONS
-from spoken.rules.numerals import cardinal, ordinal
-from spoken.rules.rule import Match, Rule, after, before, refusal, rule, starts_sentence, topic
+from spoken.rules.numerals import spell_cardinal, spell_ordinal
+from spoken.rules.rule import (
+    Match,
+    Rule,
+    get_text_after,
+    get_text_before,
+    get_topic,
+    make_refusal,
+    make_rule,
+    starts_sentence,
+)
 from spoken.rules.run_together import is_run_together
 from spoken.rules.unit_names import UNCHANGING
 from spoken.rules.units import NUMBERED_UNITS, PLAIN_UNITS, say_unit
-from spoken.spoken_text import Unspeakable, word_set
+from spoken.spoken_text import Unspeakable, make_word_set
 
-_COUNTS: Final = word_set(
+_COUNTS: Final = make_word_set(
     "many two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty seventy "
     "eighty ninety hundred thousand million few several half dozen more fewer extra additional total cubic square sq"
 )
@@ -26,8 +35,8 @@ _ONE_OF: Final = re.compile(
 )
 """What stands before a unit in the singular."""
 
-_NO_VOWEL_WORDS: Final = word_set("hmm nth th Mc tv shh psst pfft brr hm")
-_SHORT_WORDS: Final = word_set(
+_NO_VOWEL_WORDS: Final = make_word_set("hmm nth th Mc tv shh psst pfft brr hm")
+_SHORT_WORDS: Final = make_word_set(
     "a i ad ah am an as at ax be by do ed eh el en er ex go ha he hi ho id if in is it la lo ma me my no of oh ok on "
     "or ow ox pa pi re so ta to uh um up us we ye yo de du da le al et st th nu mu xi von co bi di"
 )
@@ -62,15 +71,15 @@ def is_plain(word: str) -> bool:
     )
 
 
-def _word(match: Match) -> str:
+def _read_word(match: Match) -> str:
     word = re.sub(r"\((e?s)\)$", r"\1", match[0])
     if word in short.FULL_WITHOUT_DOT:
         return short.FULL_WITHOUT_DOT[word]
     if word in short.EMPHASISED:
-        return "N O" if word == "NO" and _OF_NITROGEN.search(topic(match)) else word.lower()
+        return "N O" if word == "NO" and _OF_NITROGEN.search(get_topic(match)) else word.lower()
     if word in PLAIN_UNITS or word in NUMBERED_UNITS:
-        return _unit_alone(match)
-    if word in short.RATES and re.search("/ ?$", before(match)):
+        return _read_unit_alone(match)
+    if word in short.RATES and re.search("/ ?$", get_text_before(match)):
         return short.RATES[word]
     is_mixed = not word.isupper() and sum(char.isupper() for char in word) > 1
     if is_mixed and COMPOUND.fullmatch(word) and not short.CAPITALISED.fullmatch(word):
@@ -79,7 +88,9 @@ def _word(match: Match) -> str:
     if re.search(r"(.)\1\1", word.lower()) and not (word.isupper() and len(word) == 3):
         raise Unspeakable("code", word)
     is_initials = re.fullmatch(r"[A-Z]+'?s?", word) is not None
-    is_part = re.search("[A-Za-z][a-z]-$", before(match)) is not None and re.search("[aeiou]", word) is not None
+    is_part = (
+        re.search("[A-Za-z][a-z]-$", get_text_before(match)) is not None and re.search("[aeiou]", word) is not None
+    )
     if not is_initials and not is_part and _is_unpronounceable(letters, word):
         return spell(letters)
     if is_run_together(letters):
@@ -108,9 +119,9 @@ def spell(letters: str) -> str:
     return " ".join(letters)
 
 
-def _unit_alone(match: Match) -> str:
+def _read_unit_alone(match: Match) -> str:
     """A unit without digits before it; mg may be mass times gravity, so such a one needs a word that counts it."""
-    unit, left, right = match[0], before(match), after(match)
+    unit, left, right = match[0], get_text_before(match), get_text_after(match)
     one = _ONE_OF.search(left)
     counted = re.search(r"([A-Za-z]+)[ -]$", left)
     is_counted = re.search(r"(?:\d\)?|_) ?$", left) or (counted is not None and counted[1].lower() in _COUNTS)
@@ -124,47 +135,47 @@ def _unit_alone(match: Match) -> str:
     return unit if unit == "psi" else spell(unit)  # the Greek letter
 
 
-def _short_form(match: Match) -> str:
+def _read_short_form(match: Match) -> str:
     """ "Mr." and "Fig. 4"; "Roe v. Wade" and "Osman v UK", but a speed v that ends a sentence."""
     if match[0] in {"v.", "v"}:
-        return "versus" if re.search(r"(?:^|[^A-Za-z])[A-Z][\w.']+,? $", before(match)) else " ".join(match[0])
+        return "versus" if re.search(r"(?:^|[^A-Za-z])[A-Z][\w.']+,? $", get_text_before(match)) else " ".join(match[0])
     name = match["short"] or match["place"]
     if match["place"]:
         said = short.PLACES[name.lower()]
         return said.capitalize() if name[0].isupper() else said
-    if name == "Dr" and (not re.match(r" [A-Z]", after(match)) or starts_sentence(after(match))):
-        raise Unspeakable("code", before(match)[-15:] + match[0])  # a drive
-    if after(match).startswith("'s"):
+    if name == "Dr" and (not re.match(r" [A-Z]", get_text_after(match)) or starts_sentence(get_text_after(match))):
+        raise Unspeakable("code", get_text_before(match)[-15:] + match[0])  # a drive
+    if get_text_after(match).startswith("'s"):
         raise Unspeakable("code", match[0] + "'s")
     full = short.FULL[name]
-    return full + ("." if name in short.MAY_END and re.match(r"\s*$|\s+[A-Z]", after(match)) else "")
+    return full + ("." if name in short.MAY_END and re.match(r"\s*$|\s+[A-Z]", get_text_after(match)) else "")
 
 
-def _saint_or_street(match: Match) -> str:
+def _read_saint_or_street(match: Match) -> str:
     """ "In St. Paul", "on 5th St. at noon"; of "Main St. Paul" nobody can tell."""
-    name = re.search(r"([A-Z]\w*|\d(?:st|nd|rd|th)) $", before(match))
+    name = re.search(r"([A-Z]\w*|\d(?:st|nd|rd|th)) $", get_text_before(match))
     is_street = name is not None and not starts_sentence(f" {name[1]} ") and name[1] not in {"Mount", "Lake", "Fort"}
-    if is_street and (not after(match).strip() or starts_sentence(after(match))):
+    if is_street and (not get_text_after(match).strip() or starts_sentence(get_text_after(match))):
         return "Street."
-    if is_street == bool(re.match(" [A-Z]", after(match))):
-        raise Unspeakable("code", before(match)[-15:] + match[0])
+    if is_street == bool(re.match(" [A-Z]", get_text_after(match))):
+        raise Unspeakable("code", get_text_before(match)[-15:] + match[0])
     return "Street" if is_street else "Saint"
 
 
-def _initials(match: Match) -> str:
+def _read_initials(match: Match) -> str:
     """ "U.S." and "John F. Kennedy"; "Box A. Anna opens it" ends a sentence, where there is a box B too."""
     letters = spell(re.sub(r"[. ]", "", match[1]).upper())
-    if not after(match).strip() or starts_sentence(after(match)):
+    if not get_text_after(match).strip() or starts_sentence(get_text_after(match)):
         return letters + "."
-    label = re.search(r"([A-Z][a-z]+) $", before(match)) if len(letters) == 1 else None
+    label = re.search(r"([A-Z][a-z]+) $", get_text_before(match)) if len(letters) == 1 else None
     others = set(re.findall(rf"\b{label[1]}s? ([A-Z])\b", match.string[:4000])) if label else set()
     return letters + ("." if others - {letters} else "")
 
 
-def _numbered(match: Match) -> str:
+def _read_numbered(match: Match) -> str:
     if match["ruler"]:
-        return f"{match['ruler']} the {ordinal(short.ROMAN_VALUES[match['th']]).title()}{match['of'] or ''}"
-    return f"{match['title']} {cardinal(short.ROMAN_VALUES[match['roman']])}"
+        return f"{match['ruler']} the {spell_ordinal(short.ROMAN_VALUES[match['th']]).title()}{match['of'] or ''}"
+    return f"{match['title']} {spell_cardinal(short.ROMAN_VALUES[match['roman']])}"
 
 
 _AFTER_PRONOUN: Final = (
@@ -178,34 +189,34 @@ _DOTTED: Final = "|".join(map(re.escape, sorted(short.FULL, key=len, reverse=Tru
 _PLACED: Final = "|".join(sorted(short.PLACES, key=len, reverse=True))
 
 WORD_RULES: Final[list[Rule]] = [
-    rule("title with a numeral", "word",
+    make_rule("title with a numeral", "word",
          rf"\b(?:(?P<title>{short.TITLED}|(?i:type)(?! I {_AFTER_PRONOUN}))s? (?P<roman>{short.ROMAN})(?![A-Za-z\d'])"
-         rf"|(?P<ruler>{short.RULERS}) (?=[IVX]{{2}})(?P<th>{short.ROMAN})(?P<of>'s)?(?![A-Za-z\d']))", _numbered,
+         rf"|(?P<ruler>{short.RULERS}) (?=[IVX]{{2}})(?P<th>{short.ROMAN})(?P<of>'s)?(?![A-Za-z\d']))", _read_numbered,
          "In World War II Henry VIII's heir", "In World War two Henry the Eighth's heir"),
-    refusal("numeral", "number",
+    make_refusal("numeral", "number",
             rf"(?<![\w'])(?:(?:{short.ROMAN})(?:th|st|nd|rd)|(?!V|X\b|I\b|L|XX\b|XL\b|XXX\b)(?:{short.ROMAN})"
             r"|VI{1,3}|i{2,3}|iv|vi{1,3}|ix|xi{2,3})(?![\w'^(_])", "listed in DSM-IV"),
-    rule("short form with a dot", "word",
+    make_rule("short form with a dot", "word",
          rf"(?<![A-Za-z.])(?!Jan\. [A-Z])(?:(?P<short>{_DOTTED})|(?i:(?P<place>{_PLACED}))(?=\. ?\(?\d))\."
          r"|(?<= )v(?:\.(?= [A-Z])|(?= [A-Z][A-Za-z]))",
-         _short_form, "Mr. Lee saw Fig. 4 of Roe v. Wade, etc.",
+         _read_short_form, "Mr. Lee saw Fig. 4 of Roe v. Wade, etc.",
          "Mister Lee saw Figure four of Roe versus Wade, et cetera."),
-    rule("saint or street", "word", r"(?<![A-Za-z.])St\.", _saint_or_street, "in St. Paul on Main St.",
+    make_rule("saint or street", "word", r"(?<![A-Za-z.])St\.", _read_saint_or_street, "in St. Paul on Main St.",
          "in Saint Paul on Main Street."),
-    rule("initials", "word",
-         r"(?<![A-Za-z.])((?:[A-Za-z]\.){2,}|(?:[A-Z]\. )+[A-Z]\.|(?:[A-Z]\.)+[A-Z]\b)(?![A-Za-z])", _initials,
+    make_rule("initials", "word",
+         r"(?<![A-Za-z.])((?:[A-Za-z]\.){2,}|(?:[A-Z]\. )+[A-Z]\.|(?:[A-Z]\.)+[A-Z]\b)(?![A-Za-z])", _read_initials,
          "He left the U.S. It was 6 p.m. in D.C. then", "He left the U S. It was six in the evening in D C then"),
-    rule("middle initial", "word", rf"(?:(?<=^){_AFTER_NAME})([A-Z])\.(?= [A-Za-z])", _initials,
+    make_rule("middle initial", "word", rf"(?:(?<=^){_AFTER_NAME})([A-Z])\.(?= [A-Za-z])", _read_initials,
          "John F. Kennedy opens Box A. Anna has Box B.", "John F Kennedy opens Box A. Anna has Box B."),
-    rule("letter", "variable", r"(?<![A-Za-z\d'])[B-HJ-Zb-z](?![A-Za-z\d]|'[A-Za-z])", r"\g<0>",
+    make_rule("letter", "variable", r"(?<![A-Za-z\d'])[B-HJ-Zb-z](?![A-Za-z\d]|'[A-Za-z])", r"\g<0>",
          "Let k be 5.", "Let k be five."),
-    rule("letter that may be an article", "variable",
+    make_rule("letter that may be an article", "variable",
          r"(?<![A-Za-z'])(?:a(?=[_^=]| ?[=+]|_\d)|A(?=[_^(=]| [=∪∩]))", r"\g<0>", "a = 5", "a equals five"),
-    rule("product of letters", "variable",
+    make_rule("product of letters", "variable",
          r"(?<![A-Za-z'])(?<!_ )(?!at|am|an|by|my|up|us|do|nt|[ckmnp]m|dB|ab\b(?! ?[=)^]))(?:d[a-zA-Z]"
          r"|abc|xyz|[xyzabcnmpqruvtk]{2})(?=[)\^/=,]|_\d| [=+-]|$)", lambda m: spell(m[0]), "xy = 5",
          "x y equals five"),
-    rule("word", "word", r"[A-Za-z]+(?:'[A-Za-z]+)*(?:\(e?s\))?", _word,
+    make_rule("word", "word", r"[A-Za-z]+(?:'[A-Za-z]+)*(?:\(e?s\))?", _read_word,
          "NOT many friend(s) eat 5 per hr", "not many friends eat five per hour"),
 ]  # fmt: skip
 """Words, short forms and names, in the order in which they are tried."""

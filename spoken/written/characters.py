@@ -3,7 +3,7 @@
 import unicodedata
 from typing import Final
 
-from spoken.written.traced import Traced
+from spoken.written.traced import TracedText
 
 _ACCENTED: Final = frozenset(
     "àáâãäåāăçćčèéêëēěėìíîïīñńňòóôõöōőøùúûüūůűýÿšśşžźżřłąęğďťÉÈÊÇÅÖÜÄÑÁÀÂÍÓÔÚÎŠŽĀŚŌØČİĞŞŐŰơưƠƯ"
@@ -33,22 +33,22 @@ _ONE_FORM: Final = {
 }  # fmt: skip
 
 
-def in_plain_characters(text: Traced) -> Traced:
+def replace_characters(text: TracedText) -> TracedText:
     """The text with one character for each mark, sign and digit, raised and lowered ones as powers and indexes."""
     text = text.sub("(?s).[\u0300-\u036f]+", lambda m: unicodedata.normalize("NFC", m[0]))
     text = text.sub("[\U0001d400-\U0001d7ff]", lambda m: unicodedata.normalize("NFKC", m[0]))
     raised, lowered = "".join(_SUPERSCRIPTS), "".join(_SUBSCRIPTS)
-    text = text.sub(f"[{raised}]+", lambda m: "^" + _braced("".join(_SUPERSCRIPTS[char] for char in m[0])))
-    text = text.sub(f"[{lowered}]+", lambda m: "_" + _braced("".join(_SUBSCRIPTS[char] for char in m[0])))
-    return text.translated(_VULGAR_SPACED).translated(_ONE_FORM)
+    text = text.sub(f"[{raised}]+", lambda m: "^" + _wrap_in_braces("".join(_SUPERSCRIPTS[char] for char in m[0])))
+    text = text.sub(f"[{lowered}]+", lambda m: "_" + _wrap_in_braces("".join(_SUBSCRIPTS[char] for char in m[0])))
+    return text.translate(_VULGAR_SPACED).translate(_ONE_FORM)
 
 
-def _braced(script: str) -> str:
+def _wrap_in_braces(script: str) -> str:
     return script if len(script) == 1 or script.isdigit() or script.lstrip("+-").isdigit() else f"{{{script}}}"
 
 
-def without_accents(text: Traced) -> Traced:
+def strip_accents(text: TracedText) -> TracedText:
     """Letters without their accents; "Å" by itself is a unit."""
     text = text.sub(r"Å (?=ngstr)|Å(?=[^\W\d_])|(?<=[^\W\d_])Å", "A")
     folded = {char: unicodedata.normalize("NFD", char)[0] for char in set(text.text) & _ACCENTED - {"Å"}}
-    return text.translated({**folded, **_LIGATURES})
+    return text.translate({**folded, **_LIGATURES})

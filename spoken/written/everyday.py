@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from spoken.rules.abbreviations import MONTH_FORMS, MONTH_NAMES, MONTHS, ROMAN, ROMAN_VALUES
-from spoken.rules.numerals import cardinal, ordinal
-from spoken.rules.rule import Match, Rule, after, before, rewriting
+from spoken.rules.numerals import spell_cardinal, spell_ordinal
+from spoken.rules.rule import Match, Rule, get_text_after, get_text_before, make_rewriting
 
 _DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _DAY: Final = r"(?:Mon|Tues?|Wed|Thur?s?|Fri|Sat|Sun)"
@@ -26,21 +26,21 @@ _VALUED: Final = re.compile(r"(?i)\b(?:rat(?:e|ed|es|ing)|scor(?:e|ed|es)|grades
 """What an amount "out of ten" is told of."""
 
 
-def _full_name(short: str) -> str:
+def _expand_name(short: str) -> str:
     """Of a day or a month."""
     return next(name for name in (*_DAY_NAMES, *MONTH_NAMES) if name.startswith(short[:3]))
 
 
-def _day_name(match: Match) -> str:
-    return _full_name(match[1])
+def _rewrite_day_name(match: Match) -> str:
+    return _expand_name(match[1])
 
 
-def _span(match: Match) -> str:
+def _rewrite_range(match: Match) -> str:
     first, last = filter(None, match.groups())
-    return f"{_full_name(first)} to {_full_name(last)}"
+    return f"{_expand_name(first)} to {_expand_name(last)}"
 
 
-def _date(match: Match) -> str:
+def _rewrite_date(match: Match) -> str:
     """Only where the parts can stand in one order alone: "5/6/2020" is not the same day everywhere."""
     if match["iso"]:
         year, month, day = map(int, match[0].split("-"))
@@ -52,7 +52,7 @@ def _date(match: Match) -> str:
     return f"{MONTH_NAMES[month - 1]} {day}, {year}" if is_sure else match[0]
 
 
-def _in_parts(large: str, small: str) -> Callable[[Match], str]:
+def _rewrite_in_parts(large: str, small: str) -> Callable[[Match], str]:
     """ "2h 5m" with both units in full."""
 
     def read(match: Match) -> str:
@@ -62,50 +62,52 @@ def _in_parts(large: str, small: str) -> Callable[[Match], str]:
     return read
 
 
-def _height(match: Match) -> str:
+def _rewrite_height(match: Match) -> str:
     feet, inches = int(match[1]), int(match[2])
     if inches >= 12:
         return match[0]
-    return f"{cardinal(feet)} foot {cardinal(inches)}" if 2 < feet < 9 else f"{feet} feet {inches} inches"
+    return f"{spell_cardinal(feet)} foot {spell_cardinal(inches)}" if 2 < feet < 9 else f"{feet} feet {inches} inches"
 
 
-def _inches(match: Match) -> str:
+def _rewrite_inches(match: Match) -> str:
     """The mark for inches, unless it may close a quotation."""
     quoted = re.sub(r'(?<=\d)"', "", match.string[: match.start()]).count('"') % 2
     return match[0] if quoted else match[0].replace('"', " inch")
 
 
-def _out_of(match: Match) -> str:
-    is_valued = match[1] == match[2] or _VALUED.search(before(match)) or re.match(" stars", after(match))
+def _rewrite_out_of(match: Match) -> str:
+    is_valued = (
+        match[1] == match[2] or _VALUED.search(get_text_before(match)) or re.match(" stars", get_text_after(match))
+    )
     return f"{match[1]} out of {match[2]}" if is_valued and float(match[1]) <= int(match[2]) else match[0]
 
 
-def _shares(match: Match) -> str:
+def _rewrite_shares(match: Match) -> str:
     first, second = int(match[1]), int(match[2])
-    return f"{cardinal(first)} {cardinal(second)}" if first + second == 100 or first == second else match[0]
+    return f"{spell_cardinal(first)} {spell_cardinal(second)}" if first + second == 100 or first == second else match[0]
 
 
-def _version(match: Match) -> str:
+def _rewrite_version(match: Match) -> str:
     """Of a product; three numbers after other words may be a date."""
-    is_version = re.search(r"(?:\w*[A-Z]\w*|\b(?:version|release|v)) ?$", before(match)) is not None
+    is_version = re.search(r"(?:\w*[A-Z]\w*|\b(?:version|release|v)) ?$", get_text_before(match)) is not None
     return match[0].replace(".", " point ") if is_version else match[0]
 
 
-def _power_of_ten(match: Match) -> str:
+def _rewrite_power_of_ten(match: Match) -> str:
     return f"{match[1]} × 10^{int(match[2])}"
 
 
-def _span_of_money(match: Match) -> str:
+def _rewrite_money_range(match: Match) -> str:
     low, high = (float(match[group].replace(",", "")) for group in ("low", "high"))
-    is_sum = low >= high or "=" in after(match) or "=" in before(match)
+    is_sum = low >= high or "=" in get_text_after(match) or "=" in get_text_before(match)
     return match[0] if is_sum else f"{match['low']} to {match['sign']}{match['high']}"
 
 
-def _digits(match: Match) -> str:
-    return ", ".join(" ".join(cardinal(int(digit)) for digit in part) for part in re.findall(r"\d+", match[0]))
+def _rewrite_digits(match: Match) -> str:
+    return ", ".join(" ".join(spell_cardinal(int(digit)) for digit in part) for part in re.findall(r"\d+", match[0]))
 
 
-def _address(match: Match) -> str:
+def _rewrite_address(match: Match) -> str:
     person = f"{match['person']} at " if match["person"] else ""
     return f"{person}{match['name'].replace('.', ' dot ')} dot {match['ending']}"
 
@@ -120,89 +122,93 @@ def _list_number(match: Match) -> str:
 
 
 EVERYDAY: Final[tuple[Rule, ...]] = (
-    rewriting("month cut short",
+    make_rewriting("month cut short",
               rf"\b({_MONTH})(?:\.(?= \d)|(?= {_DAY_OF_MONTH}(?:st|nd|rd|th)?(?:[,.;:?!)]|$| {_YEAR})))"
               rf"|(?<=\d )(?<![\d.]\d\d )({_MONTH})\.?(?= {_YEAR})",
-              lambda m: _full_name(m[1] or m[2]), "on Jan. 5, Feb 3, and 5 Dec 2020",
+              lambda m: _expand_name(m[1] or m[2]), "on Jan. 5, Feb 3, and 5 Dec 2020",
               "on January 5, February 3, and 5 December 2020"),
-    rewriting("span of days or months cut short",
-              rf"\b(?:({_DAY})\.? ?- ?({_DAY})|({_MONTH}|{MONTHS})\.? ?- ?({_MONTH}))\b\.?", _span,
+    make_rewriting("span of days or months cut short",
+              rf"\b(?:({_DAY})\.? ?- ?({_DAY})|({_MONTH}|{MONTHS})\.? ?- ?({_MONTH}))\b\.?", _rewrite_range,
               "open Mon-Fri, Jan.-Mar.", "open Monday to Friday, January to March"),
-    rewriting("day cut short", rf"\b({_DAY})(?:\.(?=,| [a-z])|\.?(?=,? (?:{MONTHS}) \d))", _day_name,
+    make_rewriting("day cut short", rf"\b({_DAY})(?:\.(?=,| [a-z])|\.?(?=,? (?:{MONTHS}) \d))", _rewrite_day_name,
               "on Mon., January 5", "on Monday, January 5"),
-    rewriting("date in figures that can be read in one way",
-              r"(?<![\w/.-])(?:(?P<iso>(?:1[6-9]|20)\d\d-\d\d-\d\d)|\d\d?/\d\d?/(?:1[6-9]|20)\d\d)(?![\w/-])", _date,
+    make_rewriting("date in figures that can be read in one way",
+              r"(?<![\w/.-])(?:(?P<iso>(?:1[6-9]|20)\d\d-\d\d-\d\d)|\d\d?/\d\d?/(?:1[6-9]|20)\d\d)(?![\w/-])",
+              _rewrite_date,
               "12/25/2020, 25/12/2020, 2020-03-04 and 5/6/2020",
               "December 25, 2020, 25 December 2020, March 4, 2020 and 5/6/2020"),
-    rewriting("September 11", r"(?<![\w/.$])9/11(?= (?:[Aa]ttacks?|terror|[Cc]ommission|[Mm]emorial|[Mm]useum)"
+    make_rewriting("September 11", r"(?<![\w/.$])9/11(?= (?:[Aa]ttacks?|terror|[Cc]ommission|[Mm]emorial|[Mm]useum)"
               r"|(?<=[Ss]ince 9/11)(?! ?[=/\d])|(?<=[Aa]fter 9/11)(?! ?[=/\d]))", "nine eleven",
               "the 9/11 attacks", "the nine eleven attacks"),
-    rewriting("year about", r"(?<![\w.'])ca?\. ?(?=\d{3,4}(?!\d))", "circa ", "written c. 1600", "written circa 1600"),
-    rewriting("century in Roman numerals", rf"\b(?!I )({ROMAN})(?:th|st|nd|rd)?(?=[ -]centur)",
-              lambda m: ordinal(ROMAN_VALUES[m[1]]), "the XIX century", "the nineteenth century"),
-    rewriting("ruler by title",
+    make_rewriting("year about", r"(?<![\w.'])ca?\. ?(?=\d{3,4}(?!\d))", "circa ",
+              "written c. 1600", "written circa 1600"),
+    make_rewriting("century in Roman numerals", rf"\b(?!I )({ROMAN})(?:th|st|nd|rd)?(?=[ -]centur)",
+              lambda m: spell_ordinal(ROMAN_VALUES[m[1]]), "the XIX century", "the nineteenth century"),
+    make_rewriting("ruler by title",
               rf"\b((?:King|Queen|Pope|Emperor|Empress|Tsar|Czar|Kaiser) [A-Z][a-z]+) ({ROMAN})(?![\w'])",
-              lambda m: f"{m[1]} the {ordinal(ROMAN_VALUES[m[2]]).title()}",
+              lambda m: f"{m[1]} the {spell_ordinal(ROMAN_VALUES[m[2]]).title()}",
               "Queen Elizabeth I and King Haakon VII", "Queen Elizabeth the First and King Haakon the Seventh"),
-    rewriting("years before Christ", r"(?<![\w.,-])(\d{1,4}) ?- ?(\d{1,4})(?= ?B\.?C)", r"\1 to \2",
+    make_rewriting("years before Christ", r"(?<![\w.,-])(\d{1,4}) ?- ?(\d{1,4})(?= ?B\.?C)", r"\1 to \2",
               "(356-323 BC)", "(356 to 323 BC)"),
-    rewriting("thousands by their letter",
+    make_rewriting("thousands by their letter",
               rf"(?<![\w.$£€])(\d{{1,3}}(?:\.\d)?)(?:(k)(?= (?:people|(?!{_UNCOUNTED})[a-z]+s)\b)"
               r"|(B)(?= parameters)| ?(bn)\b)",
               lambda m: f"{m[1]} {'thousand' if m[2] else 'billion'}", "10k fans and 70B parameters",
               "10 thousand fans and 70 billion parameters"),
-    rewriting("with or without", r"(?<![\w./])[Ww]/(o?)(?= )", lambda m: f"with{m[1] and 'out'}", "w/ or w/o milk",
+    make_rewriting("with or without", r"(?<![\w./])[Ww]/(o?)(?= )", lambda m: f"with{m[1] and 'out'}", "w/ or w/o milk",
               "with or without milk"),
-    rewriting("so many times",
+    make_rewriting("so many times",
               r"(?<![\w.])(\d+)x(?=(?:/| (?:a|per|each|every) )(?:day|week|month|year)\b)", r"\1 times",
               "2x/day", "2 times/day"),
-    rewriting("symbol of an element",
+    make_rewriting("symbol of an element",
               r"(\bsymbol(?: (?:for|of) [a-z]+)? is )\"?([A-Z][a-z]?)(?=\"?(?:[.,;:!?)]|$| \())\"?",
               lambda m: m[1] + " ".join(m[2].upper()), "The symbol for gold is Au.", "The symbol for gold is A U."),
-    rewriting("grade with a minus", r"(?<![\w-])([A-D])-(?=[.,;!?](?: |$)|$)", r"\1 minus", "an A-.", "an A minus."),
-    rewriting("hours and minutes", r"(?<![\w.])(\d+) ?h(?:rs?)? ?(\d{1,2}) ?m(?:in)?s?(?![\w^/])",
-              _in_parts("hour", "minute"), "a flight of 3h 30m", "a flight of 3 hours 30 minutes"),
-    rewriting("minutes and seconds", r"(?<![\w.])(\d+)m(?:in)? ?(\d{1,2})s(?:ec)?(?![\w^/])",
-              _in_parts("minute", "second"), "in 2m 1s", "in 2 minutes 1 second"),
-    rewriting("feet and inches", r"""(?<![\w.'])(\d+)' ?(\d{1,2})(?:"|'')(?!\w)""", _height,
+    make_rewriting("grade with a minus", r"(?<![\w-])([A-D])-(?=[.,;!?](?: |$)|$)", r"\1 minus",
+              "an A-.", "an A minus."),
+    make_rewriting("hours and minutes", r"(?<![\w.])(\d+) ?h(?:rs?)? ?(\d{1,2}) ?m(?:in)?s?(?![\w^/])",
+              _rewrite_in_parts("hour", "minute"), "a flight of 3h 30m", "a flight of 3 hours 30 minutes"),
+    make_rewriting("minutes and seconds", r"(?<![\w.])(\d+)m(?:in)? ?(\d{1,2})s(?:ec)?(?![\w^/])",
+              _rewrite_in_parts("minute", "second"), "in 2m 1s", "in 2 minutes 1 second"),
+    make_rewriting("feet and inches", r"""(?<![\w.'])(\d+)' ?(\d{1,2})(?:"|'')(?!\w)""", _rewrite_height,
               "5'10\" tall", "five foot ten tall"),
-    rewriting("feet by feet", rf"(?<![\w.'])({_LENGTH})'{_BY}({_LENGTH})'(?!\w| ?[x×])", r"\1 ft x \2 ft",
+    make_rewriting("feet by feet", rf"(?<![\w.'])({_LENGTH})'{_BY}({_LENGTH})'(?!\w| ?[x×])", r"\1 ft x \2 ft",
               "12' x 15'", "12 ft x 15 ft"),
-    rewriting("inches",
+    make_rewriting("inches",
               rf"""(?<![\w.]){_LENGTH}"{_BY}{_LENGTH}"(?:{_BY}{_LENGTH}")?|(?<![\w.]){_LENGTH}"(?= (?:wide|tall|long"""
               r"""|thick|deep|high|across|in (?:length|width|height|diameter|size))\b)"""
               r"""|(?<=\ba )\d+(?:\.\d)?"(?= [a-z])""",
-              _inches,
+              _rewrite_inches,
               "8.5\" x 11\" or 5\" wide", "8.5 inch x 11 inch or 5 inch wide"),
-    rewriting("points of a scale", r"(?<![\w/.,$])(\d+(?:\.\d)?)/(5|10|100)(?=[,;:!?)]|\.(?!\d)| stars|$)",
-              _out_of, "I rate it 8/10.", "I rate it 8 out of 10."),
-    rewriting("shares of a hundred",
+    make_rewriting("points of a scale", r"(?<![\w/.,$])(\d+(?:\.\d)?)/(5|10|100)(?=[,;:!?)]|\.(?!\d)| stars|$)",
+              _rewrite_out_of, "I rate it 8/10.", "I rate it 8 out of 10."),
+    make_rewriting("shares of a hundred",
               r"(?<![\w/.,$])([1-9]\d)/([1-9]\d)(?:(?<=50/50)(?! ?[=*×/+-]|[\w/]|[.,]\d)"
-              r"|(?= (?:split|rule|mix|ratio|principle|chance|vision)\b))", _shares,
+              r"|(?= (?:split|rule|mix|ratio|principle|chance|vision)\b))", _rewrite_shares,
               "a 50/50 chance, the 80/20 rule", "a fifty fifty chance, the eighty twenty rule"),
-    rewriting("short name of a version", r"(?<![\w.])v(?=\d+\.\d)", "version ", "in v2.0", "in version 2.0"),
-    rewriting("version of three numbers",
-              r"(?<![\w.])(?:0|[1-9]\d{0,2})(?:\.(?:0|[1-9]\d{0,2})){2}(?!\w|\.\d)", _version,
+    make_rewriting("short name of a version", r"(?<![\w.])v(?=\d+\.\d)", "version ", "in v2.0", "in version 2.0"),
+    make_rewriting("version of three numbers",
+              r"(?<![\w.])(?:0|[1-9]\d{0,2})(?:\.(?:0|[1-9]\d{0,2})){2}(?!\w|\.\d)", _rewrite_version,
               "iOS 17.2.1, not on 12.5.98", "iOS 17 point 2 point 1, not on 12.5.98"),
-    rewriting("size", r"(?<=[A-Za-z] )([1-9]\d*(?:\.\d+)?)x(?=[1-9]\d*(?:\.\d+)?(?![\w^]| ?\^))", r"\1 x ",
+    make_rewriting("size", r"(?<=[A-Za-z] )([1-9]\d*(?:\.\d+)?)x(?=[1-9]\d*(?:\.\d+)?(?![\w^]| ?\^))", r"\1 x ",
               "a 2x4 board", "a 2 x 4 board"),
-    rewriting("power of ten by its letter",
+    make_rewriting("power of ten by its letter",
               r"(?<![\w.])(\d(?:\.\d+)?)(?:e(?=[-+\d])|E(?=[-+]))([-+]?\d{1,3})(?![\w.]*\w)",
-              _power_of_ten, "a rate of 1e-5", "a rate of 1 × 10^-5"),
-    rewriting("span of money",
+              _rewrite_power_of_ten, "a rate of 1e-5", "a rate of 1 × 10^-5"),
+    make_rewriting("span of money",
               r"(?P<sign>[$£€])(?P<low>\d[\d,]*(?:\.\d\d)?) ?- ?(?:(?P=sign))?(?P<high>\d[\d,]*(?:\.\d+)?)(?![\d:-])",
-              _span_of_money, "for $20-30 or $5-$10 million", "for 20 to $30 or 5 to $10 million"),
-    rewriting("number to call", r"(?<=[Cc]all )(?:911|999|112)(?!\d)|(?<=[Dd]ial )(?:911|999|112)(?!\d)", _digits,
+              _rewrite_money_range, "for $20-30 or $5-$10 million", "for 20 to $30 or 5 to $10 million"),
+    make_rewriting("number to call", r"(?<=[Cc]all )(?:911|999|112)(?!\d)|(?<=[Dd]ial )(?:911|999|112)(?!\d)",
+              _rewrite_digits,
               "Call 911.", "Call nine one one."),
-    rewriting("telephone number with its area",
-              r"(?<![\w.-])(?:1[ -])?(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-])", _digits,
+    make_rewriting("telephone number with its area",
+              r"(?<![\w.-])(?:1[ -])?(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-])", _rewrite_digits,
               "on (555) 123-4567", "on five five five, one two three, four five six seven"),
-    rewriting("address or file", rf"(?<![\w./@:-])(?:https?://)?(?:www\.)?(?:(?P<person>{_NAME})@)?"
-              rf"(?P<name>{_NAME}(?:\.{_NAME})?)\.(?P<ending>{_ENDINGS})/?(?![\w/@?&#=-]|\.\w)", _address,
+    make_rewriting("address or file", rf"(?<![\w./@:-])(?:https?://)?(?:www\.)?(?:(?P<person>{_NAME})@)?"
+              rf"(?P<name>{_NAME}(?:\.{_NAME})?)\.(?P<ending>{_ENDINGS})/?(?![\w/@?&#=-]|\.\w)", _rewrite_address,
               "https://www.example.com or help@example.com", "example dot com or help at example dot com"),
-    rewriting("ending of addresses", rf"(?<![\w.])\.(?=(?:{_ENDINGS})\b)", "dot ",
+    make_rewriting("ending of addresses", rf"(?<![\w.])\.(?=(?:{_ENDINGS})\b)", "dot ",
               "the .com domain", "the dot com domain"),
-    rewriting("number of a list's line", r"(^|(?<=\n)|(?<=[:;] )| )(\d{1,2})[.)] (?=[\"']?[A-Z])", _list_number,
+    make_rewriting("number of a list's line", r"(^|(?<=\n)|(?<=[:;] )| )(\d{1,2})[.)] (?=[\"']?[A-Z])", _list_number,
               "Three: 1. Paris 2. Rome. Then 5. And", "Three: 1, Paris, 2, Rome. Then 5. And"),
 )  # fmt: skip
 """Tried on plain characters, before the other rewritings."""

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from spoken.spoken_text import Unspeakable, word_set
-from spoken.written.traced import Traced
+from spoken.spoken_text import Unspeakable, make_word_set
+from spoken.written.traced import TracedText
 
 _SIGNS: Final = {
     "times": "×", "cdot": "×", "bullet": "×", "div": "÷", "pm": "±", "leq": "≤", "le": "≤", "leqslant": "≤",
@@ -21,13 +21,13 @@ _SIGNS: Final = {
     "omega": "ω", "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ", "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ",
     "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
 }  # fmt: skip
-_FUNCTIONS: Final = word_set("sin cos tan sec csc cot sinh cosh tanh arcsin arccos arctan log ln exp lim max min")
-_DROPPED: Final = word_set(
+_FUNCTIONS: Final = make_word_set("sin cos tan sec csc cot sinh cosh tanh arcsin arccos arctan log ln exp lim max min")
+_DROPPED: Final = make_word_set(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr displaystyle textstyle limits nolimits centering noindent rm bf "
     "it scriptstyle boxed"
 )
 _SPACES: Final = frozenset({"quad", "qquad", ",", ";", ":", "!", " ", ">", "\\", "newline", "par", "medskip"})
-_UNWRAPPED: Final = word_set(
+_UNWRAPPED: Final = make_word_set(
     "text mathrm mathbf textbf textit emph operatorname mathit mathcal mathbb mathsf mathfrak mathscr boldsymbol "
     "underline ensuremath mbox"
 )
@@ -41,7 +41,7 @@ _HIDDEN: Final = {"%": "\ue000", "$": "\ue001", "#": "\ue002", "~": "\ue003"}
 """Signs that are not what LaTeX takes them for, since the texts are prose with pieces of LaTeX in it."""
 
 _ATOM: Final = re.compile(r"\s*(?:\d+(?:\.\d+)?|[A-Za-z]|[α-ωΑ-Ω])\s*")
-_SHORT: Final = word_set("to mid pm le ge ne lt gt AA int")
+_SHORT: Final = make_word_set("to mid pm le ge ne lt gt AA int")
 """Names that begin others, such as "\\pmod"."""
 
 _GLUED: Final = re.compile(rf"\\({'|'.join(sorted(_SIGNS.keys() - _SHORT, key=len, reverse=True))})(?=[A-Za-z])")
@@ -53,38 +53,38 @@ _SIGN_OF_FRACTION: Final = re.compile(r"(?<!\w |[\d)}\]] )-\s+(?=\\frac)")
 """A minus between two terms stands apart from both, a sign right before its fraction."""
 
 
-class _Reader:
+class _LatexRenderer:
     """Walks the tree that pylatexenc makes of a text; every piece keeps its written place."""
 
-    def __init__(self, source: Traced) -> None:
+    def __init__(self, source: TracedText) -> None:
         self._source = source
 
-    def nodes(self, nodes: Sequence[Any]) -> Traced:
-        return Traced.joined(self._node(node, self._opens_script(node)) for node in nodes if node is not None)
+    def render_nodes(self, nodes: Sequence[Any]) -> TracedText:
+        return TracedText.join(self._render_node(node, self._opens_script(node)) for node in nodes if node is not None)
 
     def _opens_script(self, node: Any) -> bool:
         return self._source.text[: node.pos].rstrip(" ")[-1:] in {"^", "_"} and node.pos > 0
 
-    def _node(self, node: Any, is_script: bool = False) -> Traced:
+    def _render_node(self, node: Any, is_script: bool = False) -> TracedText:
         whole = self._source[node.pos : node.pos + node.len]
         if type(node).__name__ == "LatexMacroNode":
             whole = whole[: len(whole.text.rstrip()) or 1]  # the parser counts the space after a name as its own
         name = type(node).__name__
         if name == "LatexMacroNode":
-            return self._macro(node, whole)
+            return self._render_macro(node, whole)
         if name == "LatexGroupNode":
-            inner = self.nodes(node.nodelist)
+            inner = self.render_nodes(node.nodelist)
             is_argument = self._source.text[: node.pos][-1:].isdigit() and "/" in inner.text  # "L^-1{2s / 3}"
             if is_script or node.delimiters[0] != "{" or "," in inner.text or is_argument:
-                return Traced.joined([whole[:1], inner, whole[-1:]])
+                return TracedText.join([whole[:1], inner, whole[-1:]])
             return inner
         if name == "LatexEnvironmentNode":
             raise Unspeakable("formula", whole.text[:40])
-        return self.nodes(node.nodelist) if name == "LatexMathNode" else whole
+        return self.render_nodes(node.nodelist) if name == "LatexMathNode" else whole
 
-    def _macro(self, node: Any, whole: Traced) -> Traced:
+    def _render_macro(self, node: Any, whole: TracedText) -> TracedText:
         name = node.macroname
-        arguments = [self._node(each) for each in (node.nodeargd.argnlist if node.nodeargd else []) if each]
+        arguments = [self._render_node(each) for each in (node.nodeargd.argnlist if node.nodeargd else []) if each]
         if name in _SIGNS or name in _FUNCTIONS:
             sign = _SIGNS.get(name, name)
             is_called = sign.isalpha() and self._source.text[node.pos + node.len :].startswith("(")
@@ -97,15 +97,15 @@ class _Reader:
             return arguments[-1]
         if name == "frac" and len(arguments) == 2:
             gap = "" if self._source.text[: node.pos].endswith("-") else " "
-            return _glue(whole, gap, _grouped(arguments[0], whole), "/", _grouped(arguments[1], whole), " ")
+            return _glue(whole, gap, _group(arguments[0], whole), "/", _group(arguments[1], whole), " ")
         is_factor = self._source.text[node.pos + node.len :][:1].isdigit()  # "\\sqrt{2}3"
-        return _glue(whole, self._construct(name, whole, arguments), " × " if is_factor and name == "sqrt" else "")
+        return _glue(whole, self._render_call(name, whole, arguments), " × " if is_factor and name == "sqrt" else "")
 
-    def _construct(self, name: str, whole: Traced, given: list[Traced]) -> Traced:
+    def _render_call(self, name: str, whole: TracedText, given: list[TracedText]) -> TracedText:
         if name == "sqrt" and given:
             index = given[0].text.strip("[] ") if len(given) == 2 else ""
             if index in _ROOTS or index == "":
-                return _glue(whole, f" {_ROOTS[index]}", _grouped(given[-1], whole))
+                return _glue(whole, f" {_ROOTS[index]}", _group(given[-1], whole))
         if name in _BEFORE and given:
             return _glue(whole, f" {_BEFORE[name]}", *given)
         if name in _AFTER and given and re.fullmatch(r"\s*\S{1,2}\s*", given[0].text):
@@ -113,21 +113,21 @@ class _Reader:
         raise Unspeakable("formula", whole.text[:40])
 
 
-def _as(whole: Traced, new: str) -> Traced:
-    return Traced(new, (whole.span(0, len(whole.text)),) * len(new))
+def _as(whole: TracedText, new: str) -> TracedText:
+    return TracedText(new, (whole.find_span(0, len(whole.text)),) * len(new))
 
 
-def _glue(whole: Traced, *pieces: str | Traced) -> Traced:
-    return Traced.joined(_as(whole, piece) if isinstance(piece, str) else piece for piece in pieces)
+def _glue(whole: TracedText, *pieces: str | TracedText) -> TracedText:
+    return TracedText.join(_as(whole, piece) if isinstance(piece, str) else piece for piece in pieces)
 
 
-def _grouped(piece: Traced, whole: Traced) -> Traced:
+def _group(piece: TracedText, whole: TracedText) -> TracedText:
     bare = piece.text.strip()
     piece = piece[piece.text.find(bare) :][: len(bare)]
     return piece if _ATOM.fullmatch(piece.text) else _glue(whole, "(", piece, ")")
 
 
-def open_latex(text: Traced) -> Traced:
+def open_latex(text: TracedText) -> TracedText:
     """A text whose LaTeX is written in plain signs; one without backslashes comes back as it is.
 
     Raises:
@@ -141,14 +141,14 @@ def open_latex(text: Traced) -> Traced:
         raise Unspeakable("formula", "a product of vectors")
     text = text.sub(r"\\[dtc]frac(?![A-Za-z])", r"\\frac")
     text = text.sub(r"\\([A-Za-z]+)", lambda m: m[0] if m[1] in _KNOWN else _GLUED.sub(r"\\\1 ", m[0]))
-    text = text.sub(r"\\[()\[\]]", " ").sub(r"\\([$%#])", lambda m: _HIDDEN[m[1]]).translated(_HIDDEN)
+    text = text.sub(r"\\[()\[\]]", " ").sub(r"\\([$%#])", lambda m: _HIDDEN[m[1]]).translate(_HIDDEN)
     text = text.sub(r"\^ ?\{? ?((?:\\prime *)+)\}?", lambda m: "'" * m[1].count("prime"))
     text = text.sub(_MINUS_FRACTION, " - ").sub(_SIGN_OF_FRACTION, "-")
     text = text.sub(r"\^ ?\{? ?\\circ ?\}?", "°")
     try:
         nodes, _, _ = LatexWalker(text.text, tolerant_parsing=True).get_latex_nodes()
-        opened = _Reader(text).nodes(nodes)
+        opened = _LatexRenderer(text).render_nodes(nodes)
     except (LatexWalkerError, RecursionError) as error:
         raise Unspeakable("formula", text.text[:40]) from error
     shown = {hidden: sign for sign, hidden in _HIDDEN.items()}
-    return opened.translated({**shown, _HIDDEN["~"]: " "})
+    return opened.translate({**shown, _HIDDEN["~"]: " "})

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from spoken.rules.rule import Rule, rewriting
+from spoken.rules.rule import Rule, make_rewriting
 from spoken.spoken_text import Unspeakable
 
 _MATHS: Final = (
@@ -13,8 +13,8 @@ _MATHS: Final = (
     r"|(?![^$]*[a-z]{3})\d[^$]{0,40}?[A-Za-zÅ|!)}])\$\$?(?!\d)"
 )
 MARKUP: Final[tuple[Rule, ...]] = (
-    rewriting("formulas run together", r"(?<=[^$\s])\$\$(?=[^$\s.,;:?)])", "$ $", "$x$$y$", "$x$ $y$"),
-    rewriting("formula between dollars", _MATHS, r" \1 ", "if $x = 2$ holds", "if  x = 2  holds"),
+    make_rewriting("formulas run together", r"(?<=[^$\s])\$\$(?=[^$\s.,;:?)])", "$ $", "$x$$y$", "$x$ $y$"),
+    make_rewriting("formula between dollars", _MATHS, r" \1 ", "if $x = 2$ holds", "if  x = 2  holds"),
 )  # fmt: skip
 """Tried on the text as it is written."""
 

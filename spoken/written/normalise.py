@@ -3,14 +3,14 @@
 import re
 from typing import Final
 
-from spoken.rules.rule import rewritten
+from spoken.rules.rule import apply_rewritings
 from spoken.spoken_text import Unspeakable
-from spoken.written.characters import in_plain_characters, without_accents
+from spoken.written.characters import replace_characters, strip_accents
 from spoken.written.everyday import EVERYDAY
 from spoken.written.latex import open_latex
 from spoken.written.layout import FIGURES, LINES
 from spoken.written.markup import MARKUP, check_markup, check_table
-from spoken.written.traced import Traced
+from spoken.written.traced import TracedText
 
 REWRITINGS: Final = (*MARKUP, *EVERYDAY, *FIGURES, *LINES)
 """All of them, in their order."""
@@ -26,7 +26,7 @@ _TOO_LONG: Final = re.compile(r"\d{25}|\d(?:,\d{3}){8}")
 """Numbers that nobody reads out, and that Python would not convert."""
 
 
-def normalise(written: Traced) -> Traced:
+def normalise(written: TracedText) -> TracedText:
     """Written text in one form: straight quotes, plain letters, no LaTeX, one line.
 
     Raises:
@@ -34,10 +34,10 @@ def normalise(written: Traced) -> Traced:
     """
     if broken := _UNREADABLE.search(written.text.replace("\t", " ").replace("\r", " ")):
         raise Unspeakable("symbol", written.text[max(0, broken.start() - 10) : broken.end() + 10])
-    text = in_plain_characters(open_latex(rewritten(written, MARKUP)))
+    text = replace_characters(open_latex(apply_rewritings(written, MARKUP)))
     if long := _TOO_LONG.search(text.text):
         raise Unspeakable("number", long[0][:40])
-    text = rewritten(text, EVERYDAY)
+    text = apply_rewritings(text, EVERYDAY)
     check_markup(text.text)
     check_table(text.text)
-    return rewritten(without_accents(rewritten(text, FIGURES)), LINES)
+    return apply_rewritings(strip_accents(apply_rewritings(text, FIGURES)), LINES)

@@ -8,33 +8,33 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracedText:
     """`text`, and for each of its characters the written span `[start, end)` that it stands for."""
 
     text: str
     origins: tuple[Span, ...]
 
     @classmethod
-    def of(cls, written: str) -> "Traced":
+    def from_written(cls, written: str) -> "TracedText":
         """A written text as it is."""
         return cls(written, tuple((at, at + 1) for at in range(len(written))))
 
     @classmethod
-    def joined(cls, pieces: Iterable["Traced"]) -> "Traced":
+    def join(cls, pieces: Iterable["TracedText"]) -> "TracedText":
         """Pieces of one written text in their order."""
         kept = list(pieces)
         origins = tuple(origin for piece in kept for origin in piece.origins)
         return cls("".join(piece.text for piece in kept), origins)
 
-    def __getitem__(self, part: slice) -> "Traced":
-        return Traced(self.text[part], self.origins[part])
+    def __getitem__(self, part: slice) -> "TracedText":
+        return TracedText(self.text[part], self.origins[part])
 
-    def span(self, start: int, end: int) -> Span:
+    def find_span(self, start: int, end: int) -> Span:
         """The written span of the characters `[start, end)` of `text`, of which there is at least one."""
         covered = self.origins[start:end]
         return min(first for first, _ in covered), max(last for _, last in covered)
 
-    def replaced(self, start: int, end: int, new: str) -> "Traced":
+    def replace(self, start: int, end: int, new: str) -> "TracedText":
         """The characters `[start, end)` rewritten as `new`.
 
         What `new` keeps of the old ones, at its start, at its end or as one run, keeps its place; the rest of it stands
@@ -42,44 +42,44 @@ class Traced:
         """
         old = self[start:end]
         if not new or not old.text:
-            return Traced(new, (self._at(start),) * len(new))
+            return TracedText(new, (self._get_span(start),) * len(new))
         if (kept := old.text.rfind(new.strip())) >= 0 and new.strip():
             lead = len(new) - len(new.lstrip())
             middle = old.origins[kept : kept + len(new.strip())]
             tail = len(new) - lead - len(middle)
-            return Traced(new, (middle[0],) * lead + middle + (middle[-1],) * tail)
-        head = _n_common(old.text, new)
-        tail = _n_common(old.text[head:][::-1], new[head:][::-1])
+            return TracedText(new, (middle[0],) * lead + middle + (middle[-1],) * tail)
+        head = _count_common(old.text, new)
+        tail = _count_common(old.text[head:][::-1], new[head:][::-1])
         changed = old[head : len(old.text) - tail]
-        whole = changed.span(0, len(changed.text)) if changed.text else old.span(0, len(old.text))
+        whole = changed.find_span(0, len(changed.text)) if changed.text else old.find_span(0, len(old.text))
         middle = (whole,) * (len(new) - head - tail)
-        return Traced(new, old.origins[:head] + middle + old.origins[len(old.text) - tail :])
+        return TracedText(new, old.origins[:head] + middle + old.origins[len(old.text) - tail :])
 
-    def _at(self, position: int) -> Span:
+    def _get_span(self, position: int) -> Span:
         if not self.origins:
             return 0, 0
         return self.origins[min(position, len(self.origins) - 1)]
 
-    def sub(self, pattern: str | re.Pattern[str], new: str | Callable[[re.Match[str]], str]) -> "Traced":
+    def sub(self, pattern: str | re.Pattern[str], new: str | Callable[[re.Match[str]], str]) -> "TracedText":
         """`re.sub`, with the written place of every character."""
         compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
         pieces, at = [], 0
         for match in compiled.finditer(self.text):
             made = match.expand(new) if isinstance(new, str) else new(match)
-            pieces += [self[at : match.start()], self.replaced(match.start(), match.end(), made)]
+            pieces += [self[at : match.start()], self.replace(match.start(), match.end(), made)]
             at = match.end()
-        return Traced.joined([*pieces, self[at:]]) if pieces else self
+        return TracedText.join([*pieces, self[at:]]) if pieces else self
 
-    def translated(self, table: dict[str, str]) -> "Traced":
+    def translate(self, table: dict[str, str]) -> "TracedText":
         """Each character by what the table has for it, none, one or several; others stay."""
         if not any(char in table for char in self.text):
             return self
         made = [table.get(char, char) for char in self.text]
         origins = tuple(origin for new, origin in zip(made, self.origins, strict=True) for _ in new)
-        return Traced("".join(made), origins)
+        return TracedText("".join(made), origins)
 
 
-def _n_common(left: str, right: str) -> int:
+def _count_common(left: str, right: str) -> int:
     """Characters that two texts have in common at their start."""
     for at, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:

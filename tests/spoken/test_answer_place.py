@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spoken.rules.numerals import cardinal
-from spoken.spoken_text import last_place
+from spoken.rules.numerals import spell_cardinal
+from spoken.spoken_text import find_last_words
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,10 @@ from spoken.spoken_text import last_place
     ],
 )
 def test_the_last_place_that_says_the_whole_answer(wanted: str, said: str, place: int | None) -> None:
-    assert last_place(wanted.split(), said.split()) == place
+    assert find_last_words(wanted.split(), said.split()) == place
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_a_number_is_found_in_no_other(sought: int, said: int) -> None:
-    found = last_place(cardinal(sought).split(), ["about", *cardinal(said).split(), "of", "them"])
+    found = find_last_words(spell_cardinal(sought).split(), ["about", *spell_cardinal(said).split(), "of", "them"])
     assert found == (1 if sought == said else None)

@@ -6,7 +6,7 @@ import pytest
 
 from spoken import reader
 from spoken.chat_answers import MAX_CHARS, speak_answer, speak_sentence
-from spoken.first_paragraph import paragraph_text
+from spoken.first_paragraph import strip_paragraph
 from spoken.spoken_text import Unspeakable
 
 SAID = [
@@ -64,7 +64,7 @@ LEFT_OUT = [
 
 
 def said_of(answer: str) -> str:
-    return " ".join(each for each in speak_answer(paragraph_text(answer)) if isinstance(each, str))
+    return " ".join(each for each in speak_answer(strip_paragraph(answer)) if isinstance(each, str))
 
 
 @pytest.mark.parametrize(("written", "said"), SAID)

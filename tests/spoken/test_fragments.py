@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 from hypothesis import example, given, settings
 
-from spoken.number_words import cardinal_of
+from spoken.number_words import find_cardinal
 from spoken.reader import SPOKEN, Unspeakable, speak
-from spoken.rules.numerals import MAX_DIGITS, cardinal, year
-from spoken.spoken_text import lowered_words
+from spoken.rules.numerals import MAX_DIGITS, spell_cardinal, spell_year
+from spoken.spoken_text import split_lower_words
 from tests.support.fragments import TEXTS
 
 pytestmark = pytest.mark.full
@@ -23,21 +23,21 @@ def numbers_of(text: str) -> Counter[str]:
 
 def digit_by_digit(number: str) -> str:
     """Digits as codes are read: "007" is "zero zero seven"."""
-    return " ".join(cardinal(int(digit)) for digit in number)
+    return " ".join(spell_cardinal(int(digit)) for digit in number)
 
 
 def ways_of(number: str) -> list[str]:
     """How a number may be said: as a whole, as a year, as two numbers, or digit by digit."""
-    ways = [digit_by_digit(number), *([cardinal(int(number))] if len(number) <= MAX_DIGITS else [])]
+    ways = [digit_by_digit(number), *([spell_cardinal(int(number))] if len(number) <= MAX_DIGITS else [])]
     if len(number) == 4:
-        ways += [year(int(number)), f"{cardinal(int(number[:2]))} {cardinal(int(number[2:]))}"]
+        ways += [spell_year(int(number)), f"{spell_cardinal(int(number[:2]))} {spell_cardinal(int(number[2:]))}"]
     return ways
 
 
 def in_cardinals(text: str) -> str:
     """The words of a text, ordinals and plurals of numbers as the numbers themselves."""
-    words = [re.sub("ies$", "y", word.removesuffix("'s").replace("sixes", "six")) for word in lowered_words(text)]
-    return " ".join(cardinal_of(word) or cardinal_of(word.removesuffix("s")) or word for word in words)
+    words = [re.sub("ies$", "y", word.removesuffix("'s").replace("sixes", "six")) for word in split_lower_words(text)]
+    return " ".join(find_cardinal(word) or find_cardinal(word.removesuffix("s")) or word for word in words)
 
 
 def assert_nothing_is_lost(text: str, said: str) -> None:

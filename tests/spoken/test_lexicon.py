@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from data_schemas.errors import ConfigError
-from spoken.lexicon import OURS, Lexicon, lexicon_of, read_lexicon
-from spoken.reader import Reader, read_aloud, reading_with, speak
+from spoken.lexicon import OURS, Lexicon, load_lexicon, read_lexicon
+from spoken.reader import Reader, read_aloud, speak, use_reader
 
 
 def test_an_entry_comes_before_the_rules() -> None:
@@ -28,11 +28,11 @@ def test_an_entry_may_be_of_signs_that_no_rule_reads() -> None:
 def test_a_file_is_read_over_ours(tmp_path: Path) -> None:
     path = tmp_path / "mine.tsv"
     path.write_text("# written\tsaid\nSQL\tS Q L\n\nXylo Inc.\tzylo\n", encoding="utf-8")
-    lexicon = lexicon_of(str(path))
+    lexicon = load_lexicon(str(path))
     assert lexicon.entries["SQL"] == "S Q L"
     assert lexicon.entries["pKa"] == "P K A"
-    assert lexicon.digest != lexicon_of(None).digest
-    with reading_with(Reader(lexicon)):
+    assert lexicon.digest != load_lexicon(None).digest
+    with use_reader(Reader(lexicon)):
         assert speak("SQL at Xylo Inc. today") == "S Q L at zylo today"
     assert speak("SQL") == "SQL"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spoken.plain_text import plain_text
+from spoken.plain_text import strip_markdown
 
 ADDED = [
     ("Paris it is 😊.", "Paris it is."),
@@ -47,12 +47,12 @@ MEANT = [
 
 @pytest.mark.parametrize(("written", "plain"), ADDED)
 def test_what_is_for_the_eye_is_left_out(written: str, plain: str) -> None:
-    assert plain_text(written) == plain
+    assert strip_markdown(written) == plain
 
 
 @pytest.mark.parametrize("written", MEANT)
 def test_what_is_meant_stays_as_it_is(written: str) -> None:
-    assert plain_text(written) == written
+    assert strip_markdown(written) == written
 
 
 PIECES = ["very", "x", "3", "*", "**", "_", "`", " ", " ", "😊", ".", ",", '"', "(", ")", "Dr.", "#", "\u200d", "a"]
@@ -62,16 +62,16 @@ PIECES = ["very", "x", "3", "*", "**", "_", "`", " ", " ", "😊", ".", ",", '"'
 def test_what_comes_later_changes_the_last_word_alone(pieces: list[str], n: int) -> None:
     """By this an answer can be said while it is written."""
     words = "".join(pieces).split(" ")
-    before = plain_text(" ".join(words[:n])).split()
-    assert plain_text(" ".join(words)).split()[: len(before) - 1] == before[:-1]
+    before = strip_markdown(" ".join(words[:n])).split()
+    assert strip_markdown(" ".join(words)).split()[: len(before) - 1] == before[:-1]
 
 
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=24))
 def test_a_plain_text_is_plain(pieces: list[str]) -> None:
-    plain = plain_text("".join(pieces))
-    assert plain_text(plain) == plain
+    plain = strip_markdown("".join(pieces))
+    assert strip_markdown(plain) == plain
 
 
 @pytest.mark.parametrize("written", ["\n" * 50_000, "1    *" * 10_000])
 def test_long_runs_of_blanks_and_marks_stay(written: str) -> None:
-    assert plain_text(written) == written
+    assert strip_markdown(written) == written

@@ -3,7 +3,7 @@
 import pytest
 
 from spoken.reader import Unspeakable, speak
-from spoken.rules.rule import reading_about
+from spoken.rules.rule import use_topic
 
 PROSE = [
     ("it froze at - 2°C", "it froze at minus two degrees Celsius"),
@@ -375,11 +375,11 @@ def test_it_is_refused(written: str, reason: str) -> None:
 
 
 def test_a_short_text_is_read_by_what_it_is_about() -> None:
-    with reading_about("It falls a distance h in the first second. How far in the next?"):
+    with use_topic("It falls a distance h in the first second. How far in the next?"):
         assert speak("3h") == "three h"
-    with reading_about("To what temperature is it heated?"):
+    with use_topic("To what temperature is it heated?"):
         assert speak("30 C") == "thirty degrees Celsius"
-    with reading_about("What charge is on it?"):
+    with use_topic("What charge is on it?"):
         assert speak("30 C") == "thirty coulombs"
     with pytest.raises(Unspeakable):
         speak("30 C")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spoken.sentences import parted, sentence_end
+from spoken.sentences import find_sentence_end, split_sentences
 
 PARTED = [
     ["It is nine.", "Or ten?", "Yes!"],
@@ -24,16 +24,16 @@ PARTED = [
 
 @pytest.mark.parametrize("sentences", PARTED)
 def test_a_text_is_parted_where_its_sentences_end(sentences: list[str]) -> None:
-    assert parted(" ".join(sentences)) == sentences
+    assert split_sentences(" ".join(sentences)) == sentences
 
 
 @pytest.mark.parametrize("sentences", PARTED)
 def test_an_end_that_is_told_stays_whatever_is_written_on(sentences: list[str]) -> None:
     text = " ".join(sentences)
-    whole = sentence_end(text)
-    told = {sentence_end(text[:n_chars]) for n_chars in range(len(text))} - {None}
+    whole = find_sentence_end(text)
+    told = {find_sentence_end(text[:n_chars]) for n_chars in range(len(text))} - {None}
     assert told <= {whole}
 
 
 def test_a_line_s_end_ends_a_sentence() -> None:
-    assert parted("It is so\nand so\n\n") == ["It is so", "and so"]
+    assert split_sentences("It is so\nand so\n\n") == ["It is so", "and so"]

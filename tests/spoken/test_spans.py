@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spoken.reader import Unspeakable, read_aloud
-from spoken.spoken_text import Spoken, spoken_words
-from spoken.written.traced import Traced
+from spoken.spoken_text import SpokenText, split_words
+from spoken.written.traced import TracedText
 
 
-def written_of(spoken: Spoken) -> list[tuple[str, str]]:
+def written_of(spoken: SpokenText) -> list[tuple[str, str]]:
     """Each spoken word with the written characters of its span."""
-    words = spoken_words(spoken.text)
+    words = split_words(spoken.text)
     return [(word, spoken.written[span[0] : span[1]]) for word, span in zip(words, spoken.spans, strict=True) if span]
 
 
@@ -53,7 +53,7 @@ def test_spans_lie_in_the_text_and_cover_its_letters_and_digits(text: str) -> No
     except Unspeakable:
         return
     spans = [span for span in spoken.spans if span is not None]
-    assert len(spans) == spoken.n_words == len(spoken_words(spoken.text))
+    assert len(spans) == spoken.n_words == len(split_words(spoken.text))
     assert all(0 <= start < end <= len(text) for start, end in spans)
     covered = {at for start, end in spans for at in range(start, end)}
     left = [at for at, char in enumerate(text) if char.isascii() and char.isalnum() and at not in covered]
@@ -67,6 +67,6 @@ def test_unchanged_words_are_their_spans(words: list[str]) -> None:
 
 
 def test_rewriting_keeps_the_places_of_what_stays() -> None:
-    text = Traced.of("a \\mathrm{kg} b").sub(r"\\mathrm\{(\w+)\}", r"\1")
+    text = TracedText.from_written("a \\mathrm{kg} b").sub(r"\\mathrm\{(\w+)\}", r"\1")
     assert text.text == "a kg b"
-    assert text.span(2, 4) == (10, 12)
+    assert text.find_span(2, 4) == (10, 12)

@@ -1,11 +1,11 @@
 """How a conversation is told to a chat model, for training data and by the live server."""
 
-from spoken.conversation import fill_request, history_line, to_messages
+from spoken.conversation import fill_request, format_history_line, to_messages
 
 
 def test_a_turn_that_was_not_said_to_its_end_has_a_mark() -> None:
-    assert history_line("User", "How far is it?", is_whole=True) == "User: How far is it?"
-    assert history_line("Assistant", "It is very", is_whole=False) == "Assistant: It is very ..."
+    assert format_history_line("User", "How far is it?", is_whole=True) == "User: How far is it?"
+    assert format_history_line("Assistant", "It is very", is_whole=False) == "Assistant: It is very ..."
 
 
 def test_a_request_has_a_line_for_each_turn_and_what_is_heard_last() -> None:

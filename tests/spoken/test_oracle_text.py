@@ -1,9 +1,9 @@
-"""What of an answer is whispered: what training would have kept, as soon as that is sure."""
+"""A streamed answer is filtered to what training would have kept, as soon as that is certain."""
 
 import pytest
 
+from spoken.oracle_text import OracleTextFilter, UnusableAnswer, count_usable_words
 from spoken.refusals import find_refusal
-from spoken.whisper import UnfitAnswer, Whispered, count_whispered
 
 FOUR = (
     "It is the liver that cleans the blood of all those who live.",
@@ -15,8 +15,8 @@ FOUR = (
 
 def whispered(text: str, max_words: int = 30, *, is_cut: bool = False) -> list[str]:
     """What leaves with each word, and at the end."""
-    stream = Whispered(max_words)
-    return [*(stream.feed(word) for word in text.split()), stream.finish(is_cut=is_cut)]
+    stream = OracleTextFilter(max_words)
+    return [*(stream.add_words(word) for word in text.split()), stream.finish(is_cut=is_cut)]
 
 
 @pytest.mark.parametrize(
@@ -31,14 +31,14 @@ def whispered(text: str, max_words: int = 30, *, is_cut: bool = False) -> list[s
     ],
 )
 def test_of_an_answer_count_the_words_of_whole_sentences_that_fit(said: str, is_ended: bool, n_words: int) -> None:
-    assert count_whispered(said.split(), 5, is_ended=is_ended) == n_words
+    assert count_usable_words(said.split(), 5, is_ended=is_ended) == n_words
 
 
 def test_whole_sentences_as_far_as_they_fit() -> None:
     text = " ".join(FOUR)
     assert "".join(whispered(text)).strip() == " ".join(FOUR[:2])
-    stream = Whispered(30)
-    stream.feed(text)
+    stream = OracleTextFilter(30)
+    stream.add_words(text)
     assert stream.is_over
 
 
@@ -57,9 +57,9 @@ def test_half_a_sentence_of_an_answer_that_was_cut_is_left_out() -> None:
 
 
 def test_an_answer_that_was_cut_before_anything_left_is_unfit() -> None:
-    stream = Whispered(30)
-    assert stream.feed("I'm") == ""
-    with pytest.raises(UnfitAnswer, match="cut off"):
+    stream = OracleTextFilter(30)
+    assert stream.add_words("I'm") == ""
+    with pytest.raises(UnusableAnswer, match="cut off"):
         stream.finish(is_cut=True)
 
 
@@ -83,12 +83,12 @@ def test_an_answer_that_was_cut_before_anything_left_is_unfit() -> None:
 )
 def test_no_word_of_a_refusal_is_whispered(answer: str) -> None:
     assert find_refusal(answer)
-    stream, left = Whispered(30), ""
+    stream, left = OracleTextFilter(30), ""
     words = answer.split()
     while not stream.is_over and words:
         try:
-            left += stream.feed(words.pop(0))
-        except UnfitAnswer as error:
+            left += stream.add_words(words.pop(0))
+        except UnusableAnswer as error:
             left += f"<{error}>"
     left, mark, _ = left.partition("<The chat model refuses to answer.>")
     assert mark
@@ -107,14 +107,14 @@ def test_no_word_of_a_refusal_is_whispered(answer: str) -> None:
     ],
 )
 def test_what_only_begins_like_a_refusal_is_held_back_for_a_word(answer: str, n_held: int | None) -> None:
-    stream, most = Whispered(30), 0
+    stream, most = OracleTextFilter(30), 0
     words = answer.split()
     try:
         n_out = 0
         for number, word in enumerate(words, 1):
-            n_out += len(stream.feed(word).split())
+            n_out += len(stream.add_words(word).split())
             most = max(most, number - n_out)
-    except UnfitAnswer:
+    except UnusableAnswer:
         assert n_held is None
     else:
         assert most == n_held
